@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 CONTINUED: Final = "  | "
-"""What a further line of one entry begins with. No line of ours begins like it."""
+"""How the further lines of an entry begin. No line of ours begins like it."""
 
 _ODD: Final = re.compile(r"\r(?!\n)|[^\t\n\r\x20-\x7e]")
 _FURTHER: Final = re.compile(rf"\n(?!{re.escape(CONTINUED)})")
@@ -87,7 +87,7 @@ def visible(text: str) -> str:
 
 
 def marked(text: str) -> str:
-    """The same, its further lines marked: for one entry among ours."""
+    """`visible` text with its further lines marked, to stand as an entry among ours."""
     text = visible(text)
     return _FURTHER.sub(f"\n{CONTINUED}", text) if "\n" in text else text
 
@@ -108,24 +108,24 @@ def json_text(text: str) -> str:
     return _ODD.sub(_escaped, text)
 
 
-def _written(found: re.Match[str]) -> str:
-    character = found[0]
-    return character if _is_seen(character, found) else f"\\u{{{ord(character):x}}}"
+def _written(match: re.Match[str]) -> str:
+    character = match[0]
+    return character if _is_seen(character, match) else f"\\u{{{ord(character):x}}}"
 
 
-def _escaped(found: re.Match[str]) -> str:
-    character = found[0]
-    if _is_seen(character, found):
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    if _is_seen(character, match):
         return character
     halves = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{halves[at : at + 2].hex()}" for at in range(0, len(halves), 2))
 
 
-def _is_seen(character: str, found: re.Match[str]) -> bool:
+def _is_seen(character: str, match: re.Match[str]) -> bool:
     import unicodedata  # most texts have nothing but ASCII
 
     if _SELECTORS.match(character):
-        before = found.string[max(0, found.start() - 1) : found.start()]
+        before = match.string[max(0, match.start() - 1) : match.start()]
         return character in _STYLES and bool(before) and unicodedata.category(before) in _SYMBOLS
     if character.isprintable():
         return character not in _BLANK

@@ -73,7 +73,7 @@ def _run(manifest: Manifest, folder: str) -> None:
     )
     if done.returncode != 0:
         failed = f"building `{manifest.name}` failed: exit code {done.returncode}"
-        raise ComponentError(failed, "look at what it said" + (f"; {needs}" if needs else ""))
+        raise ComponentError(failed, "its output above says why" + (f"; {needs}" if needs else ""))
     if manifest.build.made:
         _fetch(manifest, Path(folder, manifest.build.made), Path(folder, manifest.file))
 

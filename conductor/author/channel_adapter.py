@@ -46,7 +46,7 @@ class ChannelAdapter:
         Raises `ComponentError` for a line that no envelope can hold.
         """
         given = lines.split(b"\n")[:-1]
-        to_deliver = [one for line in given for one in self._outward(line[:1], _read(line[1:]))]
+        to_deliver = [new for line in given for new in self._outward(line[:1], _read(line[1:]))]
         returned: list[bytes] = []
         while to_deliver:
             lines = self._deliver(b"".join(line + b"\n" for line in to_deliver))
@@ -105,8 +105,8 @@ class ChannelAdapter:
         if method == CANCEL:
             wanted = bytes(_read(bytes(message["params"]))["requestId"])
             known = (key for key, outer in self._sent.items() if bytes(outer) == wanted)
-            side, asked = next(known, (b"p", wanted))
-            return side + _written({**message, "params": Raw(b'{"requestId":%b}' % asked)})
+            side, request = next(known, (b"p", wanted))
+            return side + _written({**message, "params": Raw(b'{"requestId":%b}' % request)})
         to, method, params = sides.opened(method, message.pop("params", UNSET))
         message["method"] = _text(method)
         if isinstance(params, Raw):

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from conductor.cli import report
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import UsageError
 
 EXIT_BROKEN: Final = 1
@@ -41,9 +41,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @audit_app.command(
     epilog="Example:\n\n  conductor audit verify audit.jsonl",
-    help="Check that no line of an audit was altered, removed, added or moved.\n\nExit code 1, "
-    "and the first line that is wrong, if one was. Lines cut off at the end leave no trace in the "
-    "file itself: compare the last hash with one you noted, or give that with --head.",
+    help=paragraphs(
+        "Check that no line of an audit was altered, removed, added or moved.",
+        "Prints the first wrong line, with exit code 1. Lines cut off at the end leave no trace in "
+        "the file itself: compare the last hash with an earlier one, or give that with --head.",
+    ),
 )
 def verify(
     file: _File,
@@ -52,11 +54,11 @@ def verify(
         typer.Option(
             "--head",
             metavar="HASH",
-            help="The last hash an earlier check printed: that line has to be there still.",
+            help="The last hash of an earlier check; the audit must still hold that line.",
             show_default=False,
         ),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    json_: Json = False,
 ) -> int:
     """Checks the chain of an audit."""
     verdict = _verdict(file, None if head is None else head.strip().lower())
@@ -131,7 +133,7 @@ def _worded(path: str, verdict: Verdict) -> list[str]:
 
 
 def _filter(option: str, metavar: str, what: str) -> Any:
-    """An option of `audit show` that may be given several times."""
+    """An option of `audit show` that may be repeated."""
     return typer.Option(option, metavar=metavar, help=what, show_default=False)
 
 
@@ -143,9 +145,9 @@ def _filter(option: str, metavar: str, what: str) -> Any:
         "  conductor audit show --kind violation --kind dropped audit.jsonl",
     ),
     help=paragraphs(
-        "Tell who changed which message, and how.",
-        "Each filter may be given several times. Exit code 1 if the audit was altered: only what "
-        "stands before that is shown.",
+        "Show which component changed which message, and how.",
+        "Each filter may be repeated. Exit code 1 if the audit was altered: only the lines before "
+        "that are shown.",
     ),
 )
 def show(

@@ -119,7 +119,7 @@ class _Json:
     """The lines as they are in the file; on a terminal without what it would obey."""
 
     def record(self, record: Record, line: bytes) -> None:
-        """Prints one."""
+        """Prints a record."""
         text = line.decode()
         sys.stdout.write(json_text(text) if sys.stdout.isatty() else text)
 
@@ -140,7 +140,7 @@ class _Words:
         self._shown = 0
 
     def record(self, record: Record, line: bytes) -> None:
-        """Prints one, and counts it."""
+        """Prints a record, and counts it."""
         self._shown += 1
         try:
             lines = [headline(record), *details(record)]

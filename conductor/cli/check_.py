@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import first_use, options, report
+from conductor.cli import first_use, report
+from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError, visible
 from conductor.spec import catalog
 
@@ -21,77 +22,72 @@ EXIT_BROKEN: Final = 1
 _WIDTH: Final = 100
 _WORDS: Final = {"pass": "pass", "fail": "FAIL", "skip": "skip", "note": "note"}
 
-HELP: Final = (
-    "Try out whether a component keeps the contract of proxies: it is run between a scripted "
-    "client and agent, and told what a careful proxy takes and a careless one breaks.\n\n"
-    "Exit code 1 when it breaks a rule; `note` is advice."
+HELP: Final = paragraphs(
+    "Check whether a component keeps the contract of proxies: run it between a scripted client and "
+    "agent, and send it messages that a careful proxy handles and a careless proxy breaks.",
+    "Exit code 1 when it breaks a rule; `note` is advice.",
 )
-EPILOG: Final = (
-    "Examples:\n\n  conductor check .\n\n  conductor check ./proxy.wasm,grant=clock\n\n"
-    '  conductor check --only order --only ids "python my_proxy.py"'
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor check .",
+    "  conductor check ./proxy.wasm,grant=clock",
+    '  conductor check --only order --only ids "python my_proxy.py"',
 )
 
+_Component = Annotated[
+    str,
+    typer.Argument(
+        metavar="COMPONENT",
+        help="A proxy of any kind, written as for `conductor agent`.",
+        show_default=False,
+    ),
+]
+_Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only", metavar="CHECK", help="Only this check; may be repeated.", show_default=False
+    ),
+]
 
+
+@takes("check")
 def check(
-    component: Annotated[
-        str,
-        typer.Argument(
-            metavar="COMPONENT",
-            help="A proxy of any kind, written as for `conductor agent`.",
-            show_default=False,
-        ),
-    ],
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--only", metavar="CHECK", help="Only this check; may be repeated.", show_default=False
-        ),
-    ] = None,
-    timeout: Annotated[
-        str | None,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            help="What one check may take. Default: 30.",
-            show_default=False,
-        ),
-    ] = None,
-    cache: Annotated[
-        str | None,
-        typer.Option(
-            "--cache", metavar="FOLDER", help="Folder for compiled modules.", show_default=False
-        ),
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    component: _Component,
+    only: _Only = None,
+    json_: Json = False,
+    *,
+    timeout: float | None = None,
+    cache: str | None = None,
 ) -> int:
-    """Tries out a component."""
+    """Checks a component, and prints each outcome as soon as it is known."""
     from conductor.author.check import suite
 
-    limit = (timeout and options.read("--timeout", timeout, options.seconds)) or suite.TIMEOUT
     chosen = _known(only or ())
     spec = _proxy(component)
     first_use.announce_program(spec)
     outcomes: list[Outcome] = []
-    for outcome in suite.outcomes(spec, chosen, limit, cache):
+    for outcome in suite.outcomes(spec, chosen, timeout or suite.TIMEOUT, cache):
         outcomes.append(outcome)
         if not json_:
             report.say(*explained(outcome))
-    failed = [outcome.name for outcome in outcomes if outcome.status == "fail"]
     if json_:
         counts = _counts(outcomes)
         report.say_json({"component": spec.name, "counts": counts, "checks": outcomes})
     else:
         report.say("", summary(spec.name, outcomes))
+    failed = [outcome.name for outcome in outcomes if outcome.status == "fail"]
     if not failed:
         return 0
-    hint = f"`conductor check --only {failed[0]} COMPONENT` repeats one of them"
     rules = f"{len(failed)} rule{'' if len(failed) == 1 else 's'}"
-    report.error(f"`{spec.name}` breaks {rules}: {', '.join(failed)}", hint)
+    report.error(
+        f"`{spec.name}` breaks {rules}: {', '.join(failed)}",
+        f"`conductor check --only {failed[0]} COMPONENT` repeats a single check",
+    )
     return EXIT_BROKEN
 
 
 def _known(names: Sequence[str]) -> Sequence[str]:
-    """Names of checks. Raises `UsageError` for one that is none."""
+    """Names of checks. Raises `UsageError` for an unknown name."""
     from conductor.author.check.table import CHECKS
 
     known = [check.name for check in CHECKS]
@@ -113,7 +109,7 @@ def _proxy(component: str) -> Spec:
 
 
 def explained(outcome: Outcome) -> Iterator[str]:
-    """How one check went, as a person reads it."""
+    """The outcome of a check, as a person reads it."""
     head = f"{_WORDS[outcome.status]}  {outcome.name:<18}  "
     if outcome.status == "pass":
         yield f"{head}{outcome.rule}"

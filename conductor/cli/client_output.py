@@ -70,7 +70,7 @@ class Output:
 
 
 class View:
-    """Shows a turn as it goes. This one shows nothing but notes."""
+    """Shows a turn as it goes. This base shows nothing but notes."""
 
     def __init__(self, output: Output) -> None:
         self._output = output

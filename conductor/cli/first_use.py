@@ -81,12 +81,12 @@ def _text(name: str) -> str:
 
 def _claims(spec: Spec) -> Any:
     """What to report of a component and to remember; None if there is nothing to report."""
-    asked = spec.manifest
-    if asked is None or not (asked.wants or asked.command):
+    manifest = spec.manifest
+    if manifest is None or not (manifest.wants or manifest.command):
         if not spec.sandboxed or spec.profile_chosen:
             return None
         return HIDDEN if spec.unreadable_profile else _DEFAULT
-    return [asked.wants, asked.command] if asked.command else asked.wants
+    return [manifest.wants, manifest.command] if manifest.command else manifest.wants
 
 
 def lines(spec: Spec) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The options of `agent`, `proxy` and `exec`: one row declares all about an option.
+"""The options of the commands: a row declares all about an option.
 
 Both parsers of the command line (`conductor.cli.fast` and, for help and errors, typer through
 `conductor.cli.typer_options`) and the tables of docs/cli.md come from `TABLE`. Must not import
@@ -87,12 +87,15 @@ FILE: Final = Kind("FILE", str)
 FOLDER: Final = Kind("FOLDER", str)
 
 ALL: Final = ("agent", "proxy", "exec")
+"""The commands that run a chain."""
+
 LONG_LIVED: Final = ("agent", "proxy")
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One option. Its longest flag names the field of `Options` that it sets: `--line-limit` sets
-    `line_limit`. `assemble` and `conductor.cli.exec_` take the options that are no such field.
+    """One option. Its first flag names what it sets: for `agent`, `proxy` and `exec` a field of
+    `Options` (`--line-limit` sets `line_limit`), unless `assemble` or `conductor.cli.exec_` takes
+    it; for other commands a parameter of the function.
     """
 
     flags: str
@@ -228,7 +231,7 @@ TABLE: Final = (
         "--cache",
         FOLDER,
         "Folder of compiled modules.",
-        commands=(*ALL, "doctor", "cache"),
+        commands=(*ALL, "check", "doctor", "cache"),
         panel=_SANDBOX,
         default="in the user's cache folder",
     ),
@@ -332,6 +335,47 @@ TABLE: Final = (
         page="Unless it is `debug` or `info`, the log shows at most 20 lines of each component.",
     ),
     Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT),
+    Option("--timeout", SECONDS, "Time limit of each check.", ("check",), default="30"),
+    Option(
+        "--timeout",
+        SECONDS,
+        "How long to wait for each message that a program sent in the trace.",
+        commands=("replay",),
+        default="10",
+    ),
+    Option(
+        "--agent",
+        SWITCH,
+        "Play the agent of the trace on standard input and output, at the end of a chain.",
+        commands=("replay",),
+    ),
+    Option(
+        "--to",
+        FILE,
+        "Also write the recorded conversation as a transcript for `conductor test`. Only for "
+        "proxies that speak `channel`, as sandboxed ones do.",
+        commands=("replay",),
+    ),
+    Option(
+        "--component",
+        Kind("COMPONENT", str),
+        "Play the transcripts against this component.",
+        commands=("test",),
+        default="the component whose folder holds them",
+    ),
+    Option(
+        "--match",
+        choice("bytes", "json"),
+        "How to compare lines.",
+        commands=("test",),
+        default="the manifest's setting, else bytes",
+    ),
+    Option(
+        "--update",
+        SWITCH,
+        "Replace the expected lines in the transcripts by the lines that the component returned.",
+        commands=("test",),
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""`conductor replay`: runs one component again on what a trace recorded of it."""
+"""`conductor replay`: runs a component again on the lines that a trace recorded of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import report
+from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,89 +18,70 @@ if TYPE_CHECKING:
 
 EXIT_DIFFERENT: Final = 1
 
-HELP: Final = (
-    "Run a component again, alone, on what a trace recorded of it, and compare what it says with "
-    "what it said then.\n\nWhatever it asks, of its neighbours, the clock, its store or the "
-    "network, is answered as it was then; nothing of that is done again, and nothing has to be "
-    "granted.\n\nWith --agent it plays the agent of the trace instead, so that a chain can be "
-    "tried without the real one.\n\nExit code 1 when it says something else."
+HELP: Final = paragraphs(
+    "Run a recorded component again, alone, and compare what it sends with the trace.",
+    "Its requests to neighbours, clock, store and network get the answers of the trace: nothing is "
+    "performed, and nothing has to be granted.",
+    "With --agent, play the agent of the trace instead, to try a chain without the real agent.",
+    "Exit code 1 when the component sends something else.",
 )
-EPILOG: Final = (
-    "Examples:\n\n  conductor exec --trace today.jsons ./my_proxy.py,grant=clock demo -p hi\n\n"
-    "  conductor replay today.jsons ./my_proxy.py\n\n"
-    "  conductor replay today.jsons ./my_proxy.py --to transcripts/today.txt\n\n"
-    '  conductor exec ./my_proxy.py "conductor replay today.jsons --agent" -p hi'
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor exec --trace today.jsons ./my_proxy.py,grant=clock demo -p hi",
+    "  conductor replay today.jsons ./my_proxy.py",
+    "  conductor replay today.jsons ./my_proxy.py --to transcripts/today.txt",
+    '  conductor exec ./my_proxy.py "conductor replay today.jsons --agent" -p hi',
 )
 
+_Trace = Annotated[
+    str, typer.Argument(metavar="TRACE", help="What --trace wrote.", show_default=False)
+]
+_Components = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="COMPONENT",
+        help="Recorded components, or changed builds of them; each runs by itself.",
+        show_default=False,
+    ),
+]
+# Not in the table of options, which names parameters by their flags: `as` is a keyword.
+_Name = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="NAME",
+        help="The component's name in the trace. Default: its own name.",
+        show_default=False,
+    ),
+]
 
+
+@takes("replay")
 def replay(
-    trace: Annotated[
-        str,
-        typer.Argument(metavar="TRACE", help="What --trace wrote.", show_default=False),
-    ],
-    components: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="COMPONENT",
-            help="What to run: components that were recorded, or changed ones; each by itself.",
-            show_default=False,
-        ),
-    ] = None,
-    agent: Annotated[
-        bool,
-        typer.Option(
-            "--agent",
-            help="Be the agent of the trace, on standard input and output: put this command at the "
-            "end of a chain.",
-        ),
-    ] = False,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="NAME",
-            help="Which component of the trace it is. Default: the one of its name.",
-            show_default=False,
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="FILE",
-            help="Write what was recorded as a transcript too, which `conductor test` plays. For "
-            "proxies that speak `channel`, as sandboxed ones do.",
-            show_default=False,
-        ),
-    ] = None,
-    timeout: Annotated[
-        str,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            help="How long a program may take for a message that came then.",
-        ),
-    ] = "10",
-    json_: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    trace: _Trace,
+    components: _Components = None,
+    name: _Name = None,
+    json_: Json = False,
+    *,
+    agent: bool = False,
+    to: str | None = None,
+    timeout: float = 10.0,
 ) -> int:
-    """Runs components again, one by one."""
-    from conductor.cli import options
-
-    limit = options.read("--timeout", timeout, options.seconds)
+    """Replays components, each by itself, or plays the agent."""
     if agent or not components:
         if components or not agent:
             raise UsageError(
                 "--agent takes no components" if agent else "no component to replay",
-                f"`conductor replay {trace} COMPONENT` replays one, --agent plays the agent",
+                f"`conductor replay {trace} COMPONENT` replays it, --agent plays the agent",
             )
         return _play_agent(trace)
     if len(components) > 1 and (name is not None or to is not None):
         raise UsageError(
             f"{'--as' if name is not None else '--to'} is about one component",
-            "replay the components one by one",
+            "replay each component by itself",
         )
     return max(
-        _replay(trace, component, name, to, limit, as_json=json_) for component in components
+        _replay(trace, component, name, to, timeout, as_json=json_) for component in components
     )
 
 
@@ -132,7 +114,7 @@ def _replay(
 
 
 def _play_agent(trace: str) -> int:
-    """Answers what comes on standard input until that ends."""
+    """Plays the agent of a trace on standard input and output, until the input ends."""
     from conductor.record.replay import agent as agents
 
     agent = agents.Agent(agents.load(trace))
@@ -149,8 +131,8 @@ def _write_transcript(path: str, name: str, recording: Recording) -> None:
     """Writes the conversation as a transcript. Raises `UsageError`."""
     if not recording.sided:
         raise UsageError(
-            f"`{name}` spoke over one connection, not over the channel, so its conversation is no "
-            "transcript",
+            f"`{name}` spoke over one connection, not over the channel, so its conversation cannot "
+            "become a transcript",
             "replay the trace itself: leave out --to",
         )
     if len(recording.runs) > 1:
@@ -159,7 +141,7 @@ def _write_transcript(path: str, name: str, recording: Recording) -> None:
             "one conversation",
             "replay the trace itself: leave out --to",
         )
-    text = [b"# What `%b` was given and said; `conductor replay` wrote it." % name.encode()]
+    text = [b"# What `%b` received and sent; written by `conductor replay`." % name.encode()]
     for step in recording.runs[0]:
         if step.failed:
             break  # a transcript cannot say that

@@ -1,4 +1,4 @@
-"""What came of a replay, for people and for programs."""
+"""The result of a replay, for people and for programs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LONG: Final = 240
 
 
 def tell(name: str, outcomes: list[Outcome], runs: int) -> None:
-    """Prints what came of a replay. `runs`: instances that were recorded."""
+    """Prints the result of a replay. `runs`: instances that were recorded."""
     last = outcomes[-1]
     divergence = last.divergence
     if divergence is None:
         expected = sum(outcome.expected for outcome in outcomes)
         delivered = sum(outcome.delivered for outcome in outcomes)
         times = f", in {runs} runs" if runs > 1 else ""
-        report.say(f"same    {name}: {_count(expected)} said, {delivered} given{times}")
+        report.say(f"same    {name}: {_count(expected)} sent, {delivered} received{times}")
         return
     where = f" of run {len(outcomes)}" if runs > 1 else ""
     if divergence.number > last.expected:
@@ -37,8 +37,8 @@ def tell(name: str, outcomes: list[Outcome], runs: int) -> None:
     lines = (f"    {line}" for line in explained(divergence))
     report.say(f"DIFFERS {name}: {place}", *lines)
     report.error(
-        f"`{name}` does not say what it said when it was recorded",
-        "if that is what you want, record it anew",
+        f"`{name}` does not send what it sent when it was recorded",
+        "if you want the change, record the trace anew",
     )
 
 
@@ -98,7 +98,7 @@ def _cut(text: bytes) -> str:
 
 
 def tell_json(name: str, outcomes: list[Outcome], runs: int) -> None:
-    """Prints what came of a replay as one JSON object."""
+    """Prints the result of a replay as one JSON object."""
     divergence = outcomes[-1].divergence
     members: dict[str, Any] = {
         "component": name,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
 from conductor.cli import report
+from conductor.cli.typer_options import paragraphs, takes
 from conductor.errors import UsageError, visible, visible_path
 from conductor.services.scopes import compile_glob
 from conductor.spec import untrusted_files
-from conductor.spec.manifest.reading import Manifest, Match, load, path_of
+from conductor.spec.manifest.reading import Manifest, load, path_of
 from conductor.spec.paths import MANIFEST
 
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 
 EXIT_DIFFERENT: Final = 1
 _MOST_FILES: Final = 1_000
-"""Transcripts that one command plays."""
+"""Transcripts that a command plays."""
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of one transcript."""
+"""Bytes of a transcript."""
 
 _SHOWN: Final = 3
 """Deliveries that are shown of each transcript; the others are counted."""
@@ -31,59 +32,43 @@ _SHOWN: Final = 3
 _AROUND: Final = 60
 """Characters shown before and after the first that differs."""
 
-HELP: Final = (
-    "Play the transcripts of a component against it: what each delivers, and the exact lines that "
-    "must come back.\n\nExit code 1 when something else came."
+HELP: Final = paragraphs(
+    "Play the transcripts of a component against it: deliver their lines, and compare each line "
+    "that it returns.",
+    "Exit code 1 when a line differs.",
 )
-EPILOG: Final = (
-    "Examples:\n\n  conductor test\n\n  conductor test ./my-proxy\n\n"
-    "  conductor test --update transcripts/prompt.txt"
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor test",
+    "  conductor test ./my-proxy",
+    "  conductor test --update transcripts/prompt.txt",
 )
 
+_Paths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FOLDER|FILE…]",
+        help="The component's folder, or single transcripts in it. Default: this folder.",
+        show_default=False,
+    ),
+]
 
+
+@takes("test")
 def transcripts(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FOLDER|FILE…]",
-            help="The component's folder, or single transcripts in it. Default: this folder.",
-            show_default=False,
-        ),
-    ] = None,
-    component: Annotated[
-        str | None,
-        typer.Option(
-            "--component",
-            metavar="COMPONENT",
-            help="Play against this one, instead of the one whose folder the transcripts are in.",
-            show_default=False,
-        ),
-    ] = None,
-    match: Annotated[
-        str | None,
-        typer.Option(
-            "--match",
-            metavar="bytes|json",
-            help="How what comes is compared. Default: as the manifest says, else bytes.",
-            show_default=False,
-        ),
-    ] = None,
-    update: Annotated[
-        bool,
-        typer.Option("--update", help="Write what came into the transcripts, as what must come."),
-    ] = False,
+    paths: _Paths = None,
+    *,
+    component: str | None = None,
+    match: str | None = None,
+    update: bool = False,
 ) -> int:
     """Plays transcripts."""
     plan = _plan(paths or ["."], component)
-    how = match or plan.match
-    if how not in get_args(Match):
-        raise UsageError(
-            f"invalid value `{how}` for `--match`", f"possible values: {', '.join(get_args(Match))}"
-        )
-    failed = _play(component or plan.folder, plan.files, loose=how == "json", update=update)
+    loose = (match or plan.match) == "json"
+    failed = _play(component or plan.folder, plan.files, loose=loose, update=update)
     if not failed:
         return 0
-    hint = "if what came is right, `conductor test --update` writes it into the transcripts"
+    hint = "if the new lines are right, `conductor test --update` writes them into the transcripts"
     report.error(f"{failed} of {len(plan.files)} transcripts differ", hint)
     return EXIT_DIFFERENT
 
@@ -126,7 +111,7 @@ def _plan(paths: Sequence[str], component: str | None) -> _Plan:
     if not files:
         raise UsageError(
             f"`{manifest.name}` has no transcripts ({', '.join(patterns)})",
-            "write one: docs/authoring.md says how",
+            "docs/authoring.md shows how to write them",
         )
     # The separator says that it is a path: a bare name would be that of a bundled component.
     return _Plan(os.path.join(folder, ""), files, manifest.test.match)
@@ -178,11 +163,11 @@ def _own(folder: str, path: str) -> str:
     return whole
 
 
-# -- how they went ---------------------------------------------------------------------------------
+# -- outcomes --------------------------------------------------------------------------------------
 
 
 def _play(component: str, files: Sequence[str], *, loose: bool, update: bool) -> int:
-    """Plays transcripts and prints how each went; how many failed. Raises `UsageError`."""
+    """Plays transcripts and prints each outcome; how many failed. Raises `UsageError`."""
     from conductor.author import transcripts
     from conductor.author.subject import subjects
     from conductor.cli import first_use
@@ -208,7 +193,7 @@ def _play(component: str, files: Sequence[str], *, loose: bool, update: bool) ->
 
 
 def _report(path: str, played: Played, text: bytes, *, update: bool) -> bool:
-    """Prints how one transcript went; whether it failed."""
+    """Prints the outcome of a transcript; whether it failed."""
     shown = visible_path(path)
     if played.failure is not None:
         report.say(f"FAILED  {shown}", f"    {played.failure.text}")

@@ -17,7 +17,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     exchange        send, answer, refuse: what all parts below do with messages
     policy.enforcer who carries a message, and what is allowed
 
-    agent_turns     which turns run in an agent whose turns are limited
+    agent_turns     which turns run in an agent with limited turns
     roles           how `initialize` walks the chain, and which dialect a proxy speaks
     services        what proxies may ask of the conductor itself
     endings         peers, turns and chains that end

@@ -1,4 +1,4 @@
-"""Which turns run in an agent whose turns are limited, in version 2 of ACP.
+"""Which turns run in an agent with limited turns, in version 2 of ACP.
 
 In version 1 a turn runs as long as its prompt is open. In version 2 the prompt is answered once it
 is part of the conversation, and `state_update` says how the turn goes on.
@@ -16,7 +16,7 @@ from conductor.core.policy.key_table import STATE_KIND
 from conductor.core.state import Peer
 
 _MOST_SESSIONS: Final = 4096
-"""Sessions of one agent whose turns are watched."""
+"""Sessions of one agent, at most, in which turns are watched."""
 
 
 class _State(msgspec.Struct):

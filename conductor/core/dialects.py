@@ -78,8 +78,8 @@ DIALECTS: Final[dict[str, Dialect]] = {d.name: d for d in (ACP, SDK, SACP, PACP,
 """Every dialect a component can be configured with (`dialect=NAME`)."""
 
 DETECTION: Final = (ACP, SDK, SACP)
-"""The order in which a component of unknown dialect is asked; `pacp` shows by its envelopes and
-`scp` by answering `initialize` before it has forwarded one."""
+"""The order in which role requests try a component of unknown dialect. `pacp` shows by its
+envelopes, `scp` by an answer to `initialize` before it has forwarded any `initialize`."""
 
 ROLE_METHODS: Final[dict[str, Dialect]] = {ACP.role: ACP, SDK.role: SDK}
 

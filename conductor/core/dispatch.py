@@ -60,6 +60,7 @@ class Dispatcher:
         """Routes one frame (no newline needed) of the peer `name`. Never raises."""
         out: Effects = []
         peer = self._peers[name]
+        # A closed peer is settled: its requests are withdrawn, and those it had are answered.
         if peer.closure is not None:
             return out
         exchange = self._exchange
@@ -116,6 +117,7 @@ class Dispatcher:
             return
         batch = Batch(len(entries))
         for entry in entries:
+            # In a trace each entry is a message of its own.
             exchange.number = exchange.next_number()
             try:
                 message = jsonrpc.parse(bytes(entry), self._max_depth)
@@ -190,6 +192,8 @@ class Dispatcher:
             params = UNSET
         if lane.peer.turns is not None and method == UPDATE:
             agent_turns.updated(lane.peer, params)
+        # Before `lane.across` is looked at: an envelope leaves by another lane than it came in by,
+        # and a cancellation is about this connection alone.
         if method in _SPECIAL:
             self._special_notification(lane, method, params, out)
             return
@@ -203,6 +207,7 @@ class Dispatcher:
                 return
         target = lane.across
         if target is None or not lane.peer.admitted:
+            # Only logged for debugging: JSON-RPC forbids an answer to a notification.
             self._exchange.log(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
             return
         if lane.policed:

@@ -1,6 +1,7 @@
 """What becomes of requests and roles when a peer, a turn or the chain ends.
 
-Each request gets its one answer. A proxy that ended while it took its role may be asked again.
+Each request gets its one answer. A proxy that ended while it took its role may get
+its `initialize` again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from conductor.core.state import (
 
 
 class Endings:
-    """The part of a router that knows what an end means for others."""
+    """The part of a router that settles the requests of peers, turns and chains that end."""
 
     def __init__(self, exchange: Exchange, enforcer: Enforcer, initializer: Initializer) -> None:
         self._exchange = exchange
@@ -43,7 +44,7 @@ class Endings:
 
     def closed(self, peer: Peer, reason: Closure, out: Effects) -> None:
         """Answers everything that waited on a peer that is gone, and withdraws its requests."""
-        if peer.closure is not None or self._asks_afresh(peer, reason, out):
+        if peer.closure is not None or self._reopens(peer, reason, out):
             return
         self._fail_handshake(peer, reason, out)
         peer.closure = reason
@@ -62,6 +63,7 @@ class Endings:
         before.policed = after.policed = (
             before.peer.policy_state is not None or after.peer.policy_state is not None
         )
+        # After the neighbours are joined: `Peer.left_out` sees by them that the chain goes on.
         peer.closure = reason
         peer.ready = False
         self._settle(peer, reason, out)
@@ -74,11 +76,12 @@ class Endings:
         if peer.closure is not None:
             return
         if self.may_retry(peer):
-            self._ask_again(peer)
+            self._defer_initialize(peer)
         self._fail_handshake(peer, reason, out)
         peer.ready = False
         peer.restarting = True
-        # A handshake nobody waits for: while there is one, messages for the peer wait.
+        # Nobody waits for the answer to this handshake. It is there since messages for a peer that
+        # is not ready wait only while the peer has a handshake; otherwise they fail.
         params = UNSET if peer.initialize is None else peer.initialize
         peer.begin_handshake(unread(INITIALIZE), params)
         self._settle(peer, reason, out)
@@ -106,7 +109,7 @@ class Endings:
             peer.resume(out)
         self._withdraw(peer, out)
         self._enforcer.gone(peer, out)
-        # An answer that was let go to the peer would reach the one that is started in its place.
+        # The new instance would get answers to requests that only the old instance has sent.
         out[before:] = [
             effect
             for effect in out[before:]
@@ -136,9 +139,11 @@ class Endings:
 
     # -- its role ------------------------------------------------------------------------------
 
-    def _asks_afresh(self, peer: Peer, reason: Closure, out: Effects) -> bool:
-        """Whether a peer that just ended is started once more, to be asked in another dialect:
-        some programs end when they get a request they do not know."""
+    def _reopens(self, peer: Peer, reason: Closure, out: Effects) -> bool:
+        """Starts a peer that just ended once more, to try another dialect; False if it may not.
+
+        Some programs end when they get a request they do not know.
+        """
         handshake = peer.handshake
         if (
             handshake is None
@@ -169,21 +174,21 @@ class Endings:
         received anything of it yet."""
         handshake = peer.handshake
         launching = handshake is not None and handshake.role_answer is not None
-        # A peer whose dialect is unknown is started again by `_asks_afresh` first.
+        # A peer whose dialect is unknown is started again by `_reopens` first.
         unknown = peer.dialect_state is DialectState.UNKNOWN
         afresh = unknown and handshake is not None and not handshake.reopened
         return not (peer.role is not Role.PROXY or launching or peer.forwarded or afresh)
 
-    def _ask_again(self, peer: Peer) -> None:
-        """Has the request by which a peer was being initialized wait until it has `returned`."""
+    def _defer_initialize(self, peer: Peer) -> None:
+        """Puts the `initialize` that a peer had not answered back into its backlog."""
         handshake = peer.handshake
         if handshake is None or peer.shadow is not None or peer.restarting:
             return
         pending = handshake.pending
         peer.p.requests.sent.pop(pending.target_id, None)
-        pending.target, pending.answer_to, pending.subject = None, AnswerTo.ASKER, None
+        pending.target, pending.answer_to, pending.purpose = None, AnswerTo.ASKER, None
         peer.handshake = peer.initialize = None
-        # It was there before all that waits for it.
+        # At the front: everything else in the backlog came after it.
         peer.backlog.insert(0, partial(self._deliver_late, peer, handshake.params, pending))
 
     def _deliver_late(
@@ -221,7 +226,7 @@ class Endings:
         if pending is not None:
             self._enforcer.turns.cancel(pending, out)
             self._exchange.fail(pending, reason, out)
-            pending.answer_to, pending.subject = AnswerTo.ASKER, None
+            pending.answer_to, pending.purpose = AnswerTo.ASKER, None
 
     def end_prompt(self, peer: Peer, key: bytes, reason: Closure, out: Effects) -> None:
         """Cancels a turn of an agent in which nothing moves, and fails its prompt."""

@@ -142,6 +142,7 @@ class Exchange:
         out: Effects,
     ) -> None:
         """Writes a request now, and remembers what its answer belongs to."""
+        # Recorded before it is written: the trace and a cancellation read the id from here.
         pending.target = lane
         pending.target_id = id_ = self._id(lane, pending)
         lane.requests.sent[id_] = pending
@@ -151,6 +152,8 @@ class Exchange:
         if pending.traced is not None:
             self.tracer.sent(pending, lane, method, params, out)
         self.write(lane.peer, lane.writer.request(id_, method, params), pending.number, out)
+        # The asker cancelled it while it waited for its peer. It goes out all the same, then its
+        # cancellation: a cancelled request needs an answer too, and the peer knows which.
         if pending.cancelled:
             self._send_cancel(pending, lane, out)
 
@@ -202,6 +205,7 @@ class Exchange:
     ) -> None:
         """Answers `pending`'s origin, if it is still there and has no answer yet, and calls the
         watchers. `copy`: it is an observer's request."""
+        # Taken off first: what a watcher causes may come back here, and each is called once.
         watchers = pending.watchers
         if watchers:
             pending.watchers = ()
@@ -212,7 +216,7 @@ class Exchange:
             del origin.requests.received[pending.key]
             origin.requests.size -= pending.size
             pending.origin = None
-            # Each of these keeps other requests alive, as long as somebody remembers this one.
+            # These keep other requests alive as long as anything refers to this request.
             if pending.forwards is not None or pending.followers:
                 pending.forwards, pending.followers = None, ()
             frame = origin.writer.answer(pending.raw_id, member, body)

@@ -32,7 +32,7 @@ MAX_DEPTH: Final = 512
 """Deepest nesting of arrays and objects a frame may have."""
 
 MAX_UNUSUAL: Final = 250_000
-"""Values of a batch, or of a message whose members have odd types: each becomes an object."""
+"""Values of a batch, or of a message with members of odd types: each becomes an object."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -134,7 +134,7 @@ def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
     try:
         message = _message.decode(frame)
     except (msgspec.ValidationError, UnicodeDecodeError):
-        pass  # no object, or one whose members are not of the expected types
+        pass  # no object, or its members are not of the expected types
     else:
         raws = map(shown, (message.params, message.result, message.error))
         return Message(message.jsonrpc, shown(message.id), message.method, *raws)

@@ -70,7 +70,7 @@ class Requests:
         self._services = services
         self._enforcer = enforcer
         self._policed = enforcer.requests
-        # Any: the type of the subject depends on the row.
+        # Any: the type of the purpose depends on the row.
         self._takers: dict[
             AnswerTo, Callable[[Any, PendingRequest, bytes, bytes, Effects], None]
         ] = {
@@ -252,7 +252,7 @@ class Requests:
     def complete(
         self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: Effects
     ) -> None:
-        """Hands the answer of the peer a request went to to whom it is for."""
+        """Hands a peer's answer to the taker that `answer_to` names."""
         to = pending.answer_to
         if to is _ASKER:
             if pending.bypassed and pending.carried is None:
@@ -260,17 +260,17 @@ class Requests:
             else:
                 self._exchange.reply(pending, member, body, out)
             return
-        # The subject leads back to the request, and may be large: it must not wait for the garbage
-        # collector. Who sends the request again sets it anew.
-        subject = pending.subject
-        pending.answer_to, pending.subject, pending.carried = _ASKER, None, None
+        # The purpose refers back to the request, and may be large: uncut, the cycle lives until the
+        # garbage collector runs. A taker that sends the request again sets it anew.
+        purpose = pending.purpose
+        pending.answer_to, pending.purpose, pending.carried = _ASKER, None, None
         if pending.traced is not None:
             pending.traced.response = member, bytes(body)
-        self._takers[to](subject, pending, member, bytes(body), out)
+        self._takers[to](purpose, pending, member, bytes(body), out)
 
 
 def _wrong(message: Message, error: Raw | UnsetType) -> str | None:
-    """What is wrong with an answer whose error, unless it is null, is `error`."""
+    """What is wrong with an answer; `error` is its error, unset if that is null."""
     if message.jsonrpc != "2.0":
         return 'without `"jsonrpc":"2.0"`'
     if isinstance(error, UnsetType):

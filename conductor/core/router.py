@@ -214,13 +214,13 @@ class Router:
         return out
 
     def heard(self, name: str) -> int | None:
-        """The number of the last message from an agent whose turns are limited; None while it waits
+        """The number of the last message from an agent with limited turns; None while it waits
         for an answer itself, say of the user."""
         peer = self.peers[name]
         return None if any(requests.received for requests in peer.id_spaces()) else peer.last_number
 
     def turns(self, name: str) -> list[bytes]:
-        """Version 2: keys of the turns that run in an agent whose turns are limited."""
+        """Version 2: keys of the turns that run in an agent with limited turns."""
         return [_TURN + session.encode() for session in self.peers[name].turns or ()]
 
     def end_turn(self, name: str, key: bytes, reason: Closure) -> Effects:

@@ -44,7 +44,7 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def service(self) -> str:
-        """The service it is a part of, by whose name the user grants it."""
+        """The service it is a part of: users grant it under that name."""
         return self.name.partition("/")[0]
 
 

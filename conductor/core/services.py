@@ -34,8 +34,8 @@ CONFIG: Final = "config"
 """Asks for the params of `configure` once more; answered here."""
 
 KEEP: Final = "keep"
-"""Keeps members for when the component is started again (`KeptMembers`). Remembered here, and the
-shell is told, since it starts hosts of guests again with a new router."""
+"""Keeps members for when the component is started again (`KeptMembers`). The router remembers them,
+and the shell gets them in an effect, since it starts hosts of guests again with a new router."""
 
 RELAYED: Final = "service"
 """A child that hosts guests passes on a guest's call: `{component, service, params}`. The guest
@@ -166,7 +166,7 @@ class Services:
     def _decline(
         self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None, out: Effects
     ) -> None:
-        """Refuses a call whose params are wrong."""
+        """Refuses a call with wrong params."""
         self._exchange.log(out, "warning", peer, f"{peer.label}: {wrong}")
         if pending is not None:
             data = {"service": _service_of(name)}

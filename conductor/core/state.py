@@ -34,9 +34,9 @@ _MOST_WAITING: Final = 10_000
 _MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
 """… and bytes of notifications among them."""
 _MOST_IGNORED: Final = 1024
-"""Requests of one id space whose answers nobody reads."""
+"""Requests of one id space, at most, that wait for an answer which nobody reads."""
 _MOST_KEYS: Final = 1024
-"""Keys of one lane whose rights are remembered: a peer may make up as many as it likes."""
+"""Rights that one lane caches, by key: a peer may make up as many keys as it likes."""
 
 
 # -- requests --------------------------------------------------------------------------------------
@@ -52,17 +52,17 @@ class AnswerTo(IntEnum):
     """The peer that sent the request."""
     NOBODY = auto()
     LAST = auto()
-    """`initialize` of the last component. Subject: the params, to ask it again in another form."""
+    """`initialize` of the last component. Purpose: the params, to resend them in another form."""
     ROLE = auto()
-    """A role request. Subject: the `Handshake`."""
+    """A role request. Purpose: the `Handshake`."""
     LAUNCH = auto()
-    """`_scp/proxy`. Subject: the `Handshake`."""
+    """`_scp/proxy`. Purpose: the `Handshake`."""
     CARRIED = auto()
-    """A request that a component carries. Subject: the `Carried`."""
+    """A request that a component carries. Purpose: the `Carried`."""
     CARRIED_BEFORE = auto()
-    """The same once its answer has gone past the component. Subject: the `Carried`."""
+    """The same once its answer has gone past the component. Purpose: the `Carried`."""
     COPY = auto()
-    """A copy of a request. Subject: the `Copied`."""
+    """A copy of a request. Purpose: the `Copied`."""
 
 
 class Batch:
@@ -113,13 +113,13 @@ class TracedRequest(msgspec.Struct, eq=False):
     response: Answer | None = None
     """What that peer responded, if that was not (yet) the answer."""
     past: bool = False
-    """Whether its answer goes past the peer that was asked."""
+    """Whether its answer goes past the peer that received the request."""
     answers: int = 0
     """The number of the answer that is passed on by its own; 0: none is."""
 
 
 class PendingRequest(msgspec.Struct, eq=False):
-    """One request that has no answer: who asked under which id, and where it went under which.
+    """One request that has no answer: who sent it under which id, and where it went under which.
 
     A struct without the generated `__eq__`: requests are compared by identity.
     """
@@ -134,8 +134,8 @@ class PendingRequest(msgspec.Struct, eq=False):
     method: str
     batch: Batch | None = None
     answer_to: AnswerTo = AnswerTo.ASKER
-    subject: object = None
-    """What the answer is about, where `answer_to` says so."""
+    purpose: object = None
+    """What the request was sent for, where `answer_to` names it."""
     target: Lane | None = None
     """Where it went out; None while it waits."""
     target_id: bytes = b""
@@ -171,15 +171,15 @@ class PendingRequest(msgspec.Struct, eq=False):
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody waits for its answer: the asker, the conductor, or who asked for what a
-        component that is gone has passed on by it."""
+        """Whether anybody waits for its answer: its asker, the conductor, or, where a component
+        that is gone has passed a request on by it, the asker of that request."""
         if self.origin is not None or self.method in (INITIALIZE, LAUNCH):
             return True
         return self.forwards is not None and self.forwards.pending.wanted
 
 
 def unread(method: str) -> PendingRequest:
-    """Stands for a request whose answer nobody reads."""
+    """A placeholder for a request: nobody reads its answer."""
     return PendingRequest(None, b"null", b"null", method, answer_to=AnswerTo.NOBODY)
 
 
@@ -228,6 +228,7 @@ class Carried(RequestInOrder):
         "lane",
         "number",
         "pending",
+        "policy_state",
         "retries",
         "rights",
         "turn",
@@ -247,6 +248,8 @@ class Carried(RequestInOrder):
         self.round = -1
         self.lane = lane
         """Where it came into the component; the component passes it on by `lane.other`."""
+        # Kept here, since up to twelve steps of each request look at it.
+        self.policy_state = lane.peer.policed
         self.pending = pending
         """The request as it waits for its answer."""
         self.rights = rights
@@ -357,7 +360,7 @@ class Handshake(msgspec.Struct, eq=False):
     pending: PendingRequest
     params: Params
     left: list[Dialect]
-    """The dialects it has not been asked in."""
+    """The dialects in which its role request has not been sent yet."""
     tried: list[Dialect] = []
     number: int = 0
     """The number of the message by which it began."""
@@ -370,15 +373,15 @@ class Handshake(msgspec.Struct, eq=False):
     answer_goes_past: bool = False
     """Whether that answer goes back without waiting for one of the peer's own."""
     role_answer: bytes | None = None
-    """The peer's result, while the peer is asked to launch its successor (`scp`)."""
+    """The peer's result, while the peer is to launch its successor (`scp`)."""
 
     def next_dialect(self) -> Dialect:
-        """The dialect to ask in now."""
+        """Takes the dialect of the next role request."""
         self.tried.append(self.left.pop(0))
         return self.tried[-1]
 
     def prefer(self, dialect: Dialect) -> None:
-        """Asks in `dialect` next, unless that was tried: the peer's envelopes look like it."""
+        """Tries `dialect` next, unless that was tried: the peer's envelopes look like it."""
         if dialect not in self.tried:
             self.left = [dialect, *(other for other in self.left if other is not dialect)]
 
@@ -512,7 +515,7 @@ class Peer(msgspec.Struct, eq=False):
     def settle_dialect(
         self, dialect: Dialect, out: Effects, state: DialectState = DialectState.KNOWN
     ) -> None:
-        """Takes the peer's dialect as found out, and sends what has waited for that."""
+        """Settles the peer's dialect, and sends what has waited for that."""
         self.dialect_state = state
         self.speak(dialect)
         self.ready = True

@@ -66,7 +66,8 @@ class TraceEffects:
     def _taken_back(
         self, pending: PendingRequest, traced: TracedRequest, lane: Lane, out: Effects
     ) -> None:
-        """Another peer is asked, or the same in another way: the response, if any, is lost."""
+        """The request goes to another peer, or to the same in another form: the response, if any,
+        is lost."""
         member, body = traced.response or (b"error", None)
         if body is None:
             pending.answer_number = 0
@@ -83,7 +84,7 @@ class TraceEffects:
         lost = pending.origin is None and traced.source is not None
         if traced.lane is None:
             if lost:
-                return  # nobody was asked, and nobody is answered
+                return  # nobody received it, and nobody gets an answer
             self.sent(pending, None, pending.method, traced.params, out)
         pending.traced = None
         failed = member == b"error"

@@ -69,7 +69,7 @@ class Number:
 
 
 class ExactNumber(Number):
-    """A number that equals another only if both are written alike: `1.10` is not `1.1`."""
+    """A number that equals another only if both are spelled the same: `1.10` is not `1.1`."""
 
     __slots__ = ()
 
@@ -179,7 +179,7 @@ class _Work:
 
     def __init__(self) -> None:
         self.prints: dict[int, bytes] = {}
-        """Of containers, by identity: each is asked for once per level otherwise."""
+        """Of containers, by identity: without it each level would compute them again."""
         self.left = _MOST_COMPARED
         """Pairs of entries that it may still compare."""
 

@@ -80,7 +80,7 @@ class Auditing:
     def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
         """A host reports that a guest of its did. Raises `ValueError` for nonsense."""
 
-    def noted(self, event: str, component: str, text: str) -> None:
+    def component_event(self, event: str, component: str, text: str) -> None:
         """A component failed, was restarted, bypassed or swapped."""
 
     def loaded(self, component: str, digest: str) -> None:
@@ -88,6 +88,14 @@ class Auditing:
 
     def end(self, failure: str | None) -> None:
         """The chain has ended; nothing more will come."""
+
+
+def traced(planned: Sequence[Planned], tracer: Tracing | None) -> Sequence[Planned]:
+    """The same components, with transports that the trace sees; begins the trace."""
+    if tracer is None:
+        return planned
+    tracer.begin([(p.component.name, p.guests, p.component.numbers) for p in planned])
+    return [tracer.watched(component) for component in planned]
 
 
 class Reports:

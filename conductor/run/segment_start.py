@@ -15,7 +15,7 @@ import wasm_host
 from conductor.core import Closure
 from conductor.run.guest_module import load, memory
 from conductor.run.report_lines import failed_line, ready_line
-from conductor.run.segment import EXIT_GUEST_FAILED, Output, Segment, serve
+from conductor.run.segment import EXIT_GUEST_FAILED, ParentOutput, Segment, serve
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.transports.guest import explain
 
@@ -65,7 +65,7 @@ def _run(spec: SegmentSpec) -> int:
     harden.seal(memory=memory(modules.values()))
     if spec.require_hardening and (missing := harden.missing()):
         return _not_hardened(missing)
-    output = Output()
+    output = ParentOutput()
     try:
         segment = Segment(spec, modules, output)
     except wasm_host.GuestError as error:

@@ -50,6 +50,7 @@ class Tasks:
     def _uncaught(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
         error = context.get("exception")
+        # Libraries have callbacks on the loop too; their errors need not lose a message.
         if error is not None and "handle" in context and _is_ours(error):
             self._fail(error)
 

@@ -14,10 +14,10 @@ class Recorder(Protocol):
     def given(self, data: bytes) -> None:
         """Whole lines were written to it."""
 
-    def said(self, frames: list[bytes]) -> None:
+    def sent(self, frames: list[bytes]) -> None:
         """Lines came from it."""
 
-    def delivered(self, given: bytes, said: bytes, failed: str, /) -> None:
+    def delivered(self, given: bytes, sent: bytes, failed: str, /) -> None:
         """Lines were delivered, and the component returned others; `failed`: it ended of them."""
 
 
@@ -48,5 +48,5 @@ class Recorded(Wrapper):
     def received(self, frames: list[bytes]) -> None:
         """Records the lines and passes them on."""
         if not self._delivers:
-            self._recorder.said(frames)
+            self._recorder.sent(frames)
         super().received(frames)

@@ -268,7 +268,7 @@ def test_what_cannot_be(
         (
             'file = "x.wasm"\n[build]\ncommand = ["{python}", "-c", "raise SystemExit(3)"]',
             1,
-            ("building `x` failed: exit code 3", "look at what it said"),
+            ("building `x` failed: exit code 3", "its output above says why"),
         ),
         (
             'file = "x.wasm"\n[build]\ncommand = ["{python}", "-c", ""]',

@@ -73,7 +73,7 @@ def test_a_changed_component_is_told_where_it_differs(tmp_path: Path) -> None:
         "    /params/prompt/0\n"
         f'      - {{"type":"text","text":"{date}"}}\n'
     )
-    ran.assert_error(1, "`datetime` does not say what it said when it was recorded")
+    ran.assert_error(1, "`datetime` does not send what it sent when it was recorded")
     ran = replay(file, "passthrough", "--as", "datetime", "--json")
     told = json.loads(ran.out)
     assert (ran.code, ran.err, told["same"], told["said"]) == (1, "", False, 7)

@@ -122,7 +122,7 @@ def test_a_component_that_speaks_before_the_client_does() -> None:
     client = rig.client()
     answers: list[Json] = []
     rig.component.ask({}, "sampling/createMessage", {}, answers.append)
-    assert "not said anything" in answers[0]["error"]["message"]
+    assert "not sent anything" in answers[0]["error"]["message"]
     rig.component.tell({}, "notifications/message", {})
     assert client.frames == []
 

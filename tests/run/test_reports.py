@@ -67,6 +67,6 @@ def test_nonsense_is_a_value_error(reader: str, raw: bytes) -> None:
 def test_an_audit_that_records_nothing_takes_everything() -> None:
     nobody: reports.Auditing = reports.Auditing()
     nobody.violated(violation("a"))
-    nobody.noted("failure", "a", "text")
+    nobody.component_event("failure", "a", "text")
     nobody.loaded("a", "0" * 64)
     nobody.end(None)

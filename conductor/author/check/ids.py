@@ -111,7 +111,7 @@ def _number(message: Received) -> int:
 
 
 async def cancellation(chain: ScriptedChain) -> None:
-    """`$/cancel_request` reaches whoever works on the request, under the id it has there."""
+    """`$/cancel_request` reaches the peer that works on the request, under the id it has there."""
     await chain.initialize()
     for source, target in chain.directions:
         other = source.request("_check/other")
@@ -240,6 +240,6 @@ def _renumbered(
     """Requests that went on, but not under their id: as they came, and as they went."""
     for came in given:
         same = (_ACROSS[came.side], came.method, came.mark)
-        went = [one for one in made if came.mark and (one.side, one.method, one.mark) == same]
+        went = [sent for sent in made if came.mark and (sent.side, sent.method, sent.mark) == same]
         if went and all(request.id != came.id for request in went):
             yield came, went[0]

@@ -172,20 +172,20 @@ def _id(text: bytes) -> bytes:
 
 
 def unknown_on_c(make: Callable[[], Subject], config: bytes) -> None:
-    """Messages of the conductor's go to nobody else."""
+    """Messages of the conductor go on to no other peer."""
     lines = _Lines(make(), config)
     for message in (
-        b'c{"jsonrpc":"2.0","method":"_check/told","params":{}}\n',
-        b'c{"jsonrpc":"2.0","id":"check","method":"_check/asked","params":{}}\n',
+        b'c{"jsonrpc":"2.0","method":"_check/notice","params":{}}\n',
+        b'c{"jsonrpc":"2.0","id":"check","method":"_check/request","params":{}}\n',
         b'c{"jsonrpc":"2.0","id":"nobody","result":{}}\n',
     ):
         for line in lines.deliver(message):
             if line[:1] != b"c":
-                raise Fault("a message of the conductor's went on to somebody else", message, line)
+                raise Fault("a message of the conductor's went on to another peer", message, line)
 
 
 def together(make: Callable[[], Subject], config: bytes) -> None:
-    """Many lines in one delivery come out as they do one by one."""
+    """Many lines in one delivery come out as in single deliveries."""
     given = [
         b'%b{"jsonrpc":"2.0","method":"_check/n","params":{"n":%d}}\n' % ((b"p", b"s")[n % 2], n)
         for n in range(300)

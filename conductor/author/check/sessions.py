@@ -33,7 +33,7 @@ async def handshake(chain: ScriptedChain) -> None:
     pending = chain.client.request("initialize", params)
     request = await chain.agent.next("initialize")
     for piece in (b'"protocolVersion":1', b'"checkCapability":{"a":1}', b"check.example/m"):
-        _has("the agent was not told in `initialize`", piece, params, request.params)
+        _has("`initialize` reached the agent without", piece, params, request.params)
     result = (
         b'{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"checkCapability":[2]},'
         b'"agentInfo":{"name":"checker","version":"1"},"authMethods":[],'
@@ -44,7 +44,7 @@ async def handshake(chain: ScriptedChain) -> None:
     if chain.dialect() == "scp":
         raise Skipped("in its dialect a proxy answers `initialize` before its successor does")
     for piece in (b'"protocolVersion":1', b'"checkCapability":[2]', b"check.example/r"):
-        _has("the client was not told in the answer to `initialize`", piece, result, came)
+        _has("the answer to `initialize` reached the client without", piece, result, came)
     await chain.settled(chain.client)
 
 
@@ -112,7 +112,7 @@ def _complete(chain: ScriptedChain, session: bytes, many: int, when: str) -> Non
     if came == list(range(many)):
         return
     if len(updates) >= many and len(marked) < many:
-        raise Skipped("it writes text updates anew, so they cannot be told apart")
+        raise Skipped("it rewrites text updates, so the check cannot tell them apart")
     raise Fault(
         f"updates did not all arrive {when}, in order",
         f"0 to {many - 1}",

@@ -76,7 +76,7 @@ def _granted(context: Context, claim: Claim) -> bool:
 def _is_plain(claim: Claim, named: Iterable[str]) -> bool:
     """Whether a claim says no more than its pointer does.
 
-    Above what is named it is an object, whose members are claims of their own; elsewhere it is
+    Above what is named it is an object, and its members are claims of their own; elsewhere it is
     `true` or an empty object.
     """
     at, value = claim
@@ -131,14 +131,10 @@ def _lowered(before: Object, after: Object) -> Object:
     return lowered
 
 
-def _chooses_lower(before: Object, after: Object) -> bool:
-    versions = (member(before, "protocolVersion"), member(after, "protocolVersion"))
-    return versions == (Number("2"), Number("1"))
-
-
 def _offer(attempt: Attempt) -> Object:
     """The params of `initialize` that a component may pass on, or hide capabilities of."""
-    chooses_lower = _chooses_lower(attempt.old, attempt.new)
+    offered, chosen = (member(params, "protocolVersion") for params in (attempt.old, attempt.new))
+    chooses_lower = (offered, chosen) == (Number("2"), Number("1"))
     return _lowered(attempt.old, attempt.new) if chooses_lower else attempt.old
 
 

@@ -33,13 +33,13 @@ _Checks: TypeAlias = tuple[tuple[str, Rule], ...]
 """Rules with the names of their guards."""
 
 
-def _patterns() -> list[str]:
-    """All that rows name as methods, what ends in `*` from the longest to the shortest."""
-    found = {method for guard in GUARDS for rules in guard.rules for method in rules.methods}
-    return sorted(found - {*EVERY, *OTHERS}, key=len, reverse=True)
-
-
-_PATTERNS: Final = _patterns()
+# From the longest to the shortest: a method falls under the longest prefix that it has.
+_PATTERNS: Final = sorted(
+    {method for guard in GUARDS for rules in guard.rules for method in rules.methods}
+    - {*EVERY, *OTHERS},
+    key=len,
+    reverse=True,
+)
 _PREFIXES: Final = tuple(name[:-1] for name in _PATTERNS if name.endswith("*"))
 # A method that is written like a pattern is none of those that the pattern is about.
 _METHODS: Final = frozenset(name for name in _PATTERNS if name[-1] not in "*]")

@@ -22,7 +22,7 @@ from conductor.core.guards.rules import Attempt, Breaches
 _REFERENCES: Final = frozenset(
     {"uri", "url", "path", "href", "src", "file", "filepath", "filename", "location"}
 )
-"""Members, without case and punctuation, whose text names something to be read."""
+"""Members, without case and punctuation, with a text that names something to be read."""
 
 _SCHEMES: Final = frozenset({"http", "https", "data", "acp", "mcp"})
 """Schemes of what is not on this machine, is in the link itself, or comes from a server."""
@@ -57,9 +57,9 @@ _MENTIONS: Final = tuple(
     re.compile(pattern)
     for pattern in (
         *(f"@+(?=([^{ends}@]*@?))" for ends in (r"\s", r" \t\r\n")),
-        *(f"@{one}(?=([^{one}\n]*))" for one in _QUOTES),
-        *(f"@{one}(?=([^{one}]*){one})" for one in _QUOTES),
-        *(f"@{one}(?=((?:[^{end}@]|@(?!{one}))*)(?:{end}|@))" for one, end in _BRACKETS),
+        *(f"@{quote}(?=([^{quote}\n]*))" for quote in _QUOTES),
+        *(f"@{quote}(?=([^{quote}]*){quote})" for quote in _QUOTES),
+        *(f"@{start}(?=((?:[^{end}@]|@(?!{start}))*)(?:{end}|@))" for start, end in _BRACKETS),
     )
 )
 """An `@` and what it names: up to white space, as different languages have it, or the next `@`; or
@@ -218,7 +218,7 @@ def _mentions(text: str) -> Iterator[str]:
 
 
 def _labels(text: str) -> Iterator[str]:
-    """Where the links of a text lead whose words begin with an `@`."""
+    """Where the links of a text lead, if their words begin with an `@`."""
     for pattern in _LABELS:
         for match in pattern.finditer(text):
             words = _bare(match[1]).split()

@@ -35,7 +35,7 @@ CONDUCTOR_PREFIXES: Final = ("proxy/", "_proxy/", "_conductor/")
 
 MCP: Final = ("mcp/", "_mcp/")
 FAMILIES: Final = ("fs/", "terminal/", "elicitation/", "auth/", "providers/", *MCP)
-"""Prefixes whose every method, known or not, falls under one guard."""
+"""Every method with such a prefix, known or not, falls under one guard."""
 
 _OTHERS: Final = (
     CANCEL,

@@ -33,7 +33,7 @@ def decoded(text: str) -> list[str]:
     while _escape.search(raw := rounds[-1].encode(errors="surrogatepass")):
         if len(rounds) > _ROUNDS:
             return []
-        plain = _escape.sub(lambda found: bytes([int(found[1], 16)]), raw)
+        plain = _escape.sub(lambda escape: bytes([int(escape[1], 16)]), raw)
         rounds.append(plain.decode(errors="replace"))
     return rounds
 

@@ -90,7 +90,7 @@ def _entries(params: Json) -> Iterator[tuple[str, str | None, Json]]:
 
 
 def _addresses(keyed_by: str | None, entry: Json) -> Iterator[str]:
-    """Ids with the scheme and without: a server of one generation may be asked for in another."""
+    """Ids with the scheme and without: another generation may ask for the same server."""
     texts = [(name, value) for name, value in pairs(entry) if isinstance(value, str)]
     urls = (value for name, value in texts if name == "url" and value.startswith(_ACP_URL))
     idents = [url.removeprefix(_ACP_URL) for url in urls]
@@ -246,12 +246,13 @@ def _is_own(context: Context, method: str, params: Object) -> bool:
     return (
         bool(used)
         and lookalike(params, names) is None
-        and all(isinstance(address, str) and _owns(context, address) for address in used)
+        and all(
+            isinstance(address, str)
+            and address in context.servers
+            and address not in context.foreign
+            for address in used
+        )
     )
-
-
-def _owns(context: Context, address: str) -> bool:
-    return address in context.servers and address not in context.foreign
 
 
 def passed_on(attempt: Attempt) -> Breaches:

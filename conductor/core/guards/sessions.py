@@ -39,7 +39,7 @@ _PROPOSED: Final = frozenset({*_ELSEWHERE, *_FOLDERS})
 _ENTERS: Final = (SETUP[1], SETUP[2])
 """The set-ups that go on with a session; a fork of anybody's session leaves that as it is."""
 _NEW: Final = (SETUP[0], SETUP[3])
-"""The set-ups whose result names a new session."""
+"""The set-ups with a result that names a new session."""
 _LISTED_ELSEWHERE: Final = frozenset({*SESSION_NAMES, "modes", "configOptions", "_meta"})
 """Members of a set-up's result that other guards are about; `availableCommands` too, as a list."""
 
@@ -95,15 +95,14 @@ def opened(attempt: Attempt) -> Breaches:
     for name in _FOLDERS:
         held = params.get(name)
         folders = held if isinstance(held, list) else [] if held is None else [held]
-        if not all(_is_known(context, folder) for folder in folders):
+        if not all(
+            isinstance(folder, str) and is_absolute(folder) and inside(folder, context.folders)
+            for folder in folders
+        ):
             yield (
                 "a session of a component's own works in folders of the client's sessions",
                 token(name),
             )
-
-
-def _is_known(context: Context, folder: Json) -> bool:
-    return isinstance(folder, str) and is_absolute(folder) and inside(folder, context.folders)
 
 
 def plainly_opened(attempt: Attempt) -> Breaches:

@@ -430,5 +430,5 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
     ),
 )
-"""Every guard, in the order in which their rules are checked: what is wrong is said by the first
-that sees it."""
+"""Every guard, in the order in which their rules are checked: the first that a message breaks is
+reported."""

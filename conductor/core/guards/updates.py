@@ -170,7 +170,8 @@ def call_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
     if name != "content" or not isinstance(was, list) or not isinstance(now, list):
         return False
     return len(was) == len(now) and all(
-        old == new or (_is_content(old) and _reworded(old, new, ""))
+        old == new
+        or (isinstance(old, dict) and old.get("type") == "content" and _reworded(old, new, ""))
         for old, new in zip(was, now, strict=True)
     )
 
@@ -201,7 +202,7 @@ def own_commands(attempt: Attempt, name: str, was: _Value, now: _Value) -> Breac
 # -- words ----------------------------------------------------------------------------------------
 
 _TEXTS: Final = frozenset({"text", "content"})
-"""Members whose text is words: of content, of plans and their entries."""
+"""Members with words in them: of content, of plans and their entries."""
 _NOTICE_TEXTS: Final = frozenset({"text", "title", "description"})
 """The same of notices, and of summaries."""
 
@@ -274,10 +275,6 @@ def _is_plan(plan: Object) -> bool:
         case {"type": "markdown", "content": str(), **rest}:
             return not rest
     return False
-
-
-def _is_content(entry: Json) -> bool:
-    return isinstance(entry, dict) and entry.get("type") == "content"
 
 
 def _same_but_texts(before: Json | Absent, after: Json | Absent) -> bool:

@@ -14,6 +14,7 @@ from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Params
+from conductor.core.policy.entries import Notification
 from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import (
     AMEND,
@@ -40,7 +41,7 @@ _MISSING: Final = {
 RIGHTS: Final = "rights"
 """The rule that is broken where a right is missing; all others are guards."""
 IDENTITY: Final = "identity"
-"""The rule that is broken by a message that is not the one whose id it has."""
+"""The rule that is broken by a message under the id of another request."""
 HOLD: Final = "hold"
 """The rule that is broken by holding a message for too long."""
 
@@ -66,7 +67,7 @@ def equal(first: Params | bytes, second: Params | bytes) -> bool:
 
 
 class Checks:
-    """The checks, and the reports of what they find."""
+    """The checks, and the reports of violations."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -96,24 +97,25 @@ class Checks:
         self,
         policy_state: PolicyState,
         direction: Direction,
-        message: Message,
+        received: Notification | Carried,
         sent: Params,
         rights: int,
     ) -> Violation | None:
         """What is wrong with a message that a component was given going on with params `sent`."""
-        method, params, _ = message
+        # The record itself, not its `message`: most messages leave unchanged, and need none.
+        params, heading = received.params, received.heading
         if params == sent or not policy_state.enforced:
             return None
         if not rights & CARRY:
-            return None if equal(params, sent) else lacks(CARRY, direction, message.key)
-        context = self._context(policy_state, message.session)
-        return guards.forwarded(context, direction.value, method, params, sent)
+            return None if equal(params, sent) else lacks(CARRY, direction, heading.key)
+        context = self._context(policy_state, heading.session)
+        return guards.forwarded(context, direction.value, received.method, params, sent)
 
     def answers(
         self, carried: Carried, direction: Direction, member: bytes, body: bytes
     ) -> Violation | None:
         """What is wrong with a component's answer to a request."""
-        policy_state, upstream = carried.lane.peer.policed, carried.upstream
+        policy_state, upstream = carried.policy_state, carried.upstream
         if not policy_state.enforced or upstream == (member, body):
             return None
         needed = ANSWER if upstream is None else AMEND
@@ -230,7 +232,7 @@ def sentence(peer: Peer, violation: Violation) -> str:
 
 
 def closure(violation: Violated) -> Closure:
-    """Why a component is ended whose violations are not tolerated."""
+    """Why a component with `on_violation=fail` is ended."""
     return Closure(
         violation.text,
         f"it broke the rule `{violation.rule}`; `conductor inspect` shows its policy",

@@ -72,9 +72,7 @@ class PolicedHandshake:
             pending.traced.passes = handshake.pending.number
         pending.watchers = (*pending.watchers, partial(self._came_back, handshake))
         carried = self._carried(peer, handshake)
-        violation = self._checks.forwards(
-            policy_state, _DOWN, carried.message, params, carried.rights
-        )
+        violation = self._checks.forwards(policy_state, _DOWN, carried, params, carried.rights)
         if violation is None:
             changes.request(self._exchange, carried, params, pending, out)
             return params

@@ -83,7 +83,7 @@ class HeldRequests(ABC):
         if not carried.rights & AMEND:
             self._reply_past(carried, out)
             return
-        policy_state = carried.lane.peer.policed
+        policy_state = carried.policy_state
         carried.state, carried.round = State.RETURNED, policy_state.round
         carried.order = 0
         # Programs have no rounds, and an array's answer may be long in coming: messages that wait
@@ -115,6 +115,7 @@ class HeldRequests(ABC):
         something."""
         while pending.bypassed:
             lane, heading, copy = pending.bypassed[-1]
+            # Taken off before anything waits: `resume` continues with the components further out.
             pending.bypassed = pending.bypassed[:-1]
             if lane.peer.closure is not None:
                 continue
@@ -134,7 +135,7 @@ class HeldRequests(ABC):
 
     @staticmethod
     def _placed_copy(lane: Lane, heading: Heading, copy: Copied | None) -> Copied | None:
-        """The copy whose answer a component must have had its round with; None if there is none."""
+        """The copy, if a component must have had its round with the copy's answer; else None."""
         placed = (
             copy is not None
             and any(request.origin is not None for request in copy.forwarded)
@@ -164,7 +165,8 @@ class HeldRequests(ABC):
         out: list[Effect],
     ) -> None:
         """A component answers a request that it was given."""
-        policy_state = carried.lane.peer.policed
+        policy_state = carried.policy_state
+        # The host of a failed guest answers in its place: no violation, and nothing to check.
         if carried.excused is not None and member == b"error" and policy_state.enforced:
             ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
             if ends or not self.lost(carried, out):
@@ -195,7 +197,7 @@ class HeldRequests(ABC):
         body: bytes,
         out: list[Effect],
     ) -> None:
-        """A component answers a request that it holds, or whose answer it holds."""
+        """A component answers a request that it holds, before or after the agent has answered."""
         lane = carried.lane
         violation = self._checks.answers(carried, lane.other.direction, member, body)
         if violation is None:
@@ -230,7 +232,7 @@ class HeldRequests(ABC):
 
     def _learn(self, carried: Carried, member: bytes, body: bytes) -> None:
         """Remembers what an answer that goes on says about sessions."""
-        policy_state = carried.lane.peer.policed
+        policy_state = carried.policy_state
         if member != b"result" or carried.method not in FOLLOWED or not policy_state.enforced:
             return
         sessions = self._exchange.sessions
@@ -247,8 +249,8 @@ class HeldRequests(ABC):
         body: bytes,
         out: list[Effect],
     ) -> None:
-        """A component answers a request whose answer has gone past it: its own is not sent, and if
-        that differs the component lacks a right."""
+        """A component answers a request after the answer has gone past it: its own is not sent. If
+        the two differ, the component lacks a right."""
         upstream = carried.upstream
         excused = carried.excused is not None and member == b"error"
         if upstream is None or excused or (upstream[0] == member and equal(upstream[1], body)):
@@ -279,15 +281,18 @@ class HeldRequests(ABC):
         if lane.requests.sent.get(carried.id) is carried.pending:
             leftover = unread(carried.method)
             if before is State.PASSED and carried.forwarded is not None:
-                leftover.answer_to, leftover.subject = AnswerTo.CARRIED_BEFORE, carried
+                leftover.answer_to, leftover.purpose = AnswerTo.CARRIED_BEFORE, carried
             leftover.target, leftover.target_id = lane, carried.id
+            # The component may still answer: under this id that is no error.
             lane.requests.ignore(carried.id, leftover)
         self._forget(lane.other, carried)
 
     def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
         """Answers a request in order, and sends on what has waited for it."""
+        # Closed before its answer: so its own watcher (`_answered_elsewhere`) does nothing more.
         self._close(carried)
-        carried.pending.answer_to, carried.pending.subject = AnswerTo.ASKER, None
+        carried.pending.answer_to, carried.pending.purpose = AnswerTo.ASKER, None
+        # The answer before what has waited for it.
         self.reply_in_order(carried.pending, member, body, out)
         self._release(carried, out)
 
@@ -302,9 +307,10 @@ class HeldRequests(ABC):
         """Forgets the oldest closed requests, once there are too many."""
         requests = lane.in_flight.requests
         if requests.get(carried.id) is carried:
-            # To the end: so the oldest closed ones are met first.
+            # To the end: so the oldest closed requests come first below.
             del requests[carried.id]
             requests[carried.id] = carried
+        # At twice the bound, down to the bound: the list is built once for each 256 requests.
         if len(requests) > 2 * _MOST_CLOSED:
             closed = [id_ for id_, other in requests.items() if other.state is State.CLOSED]
             for id_ in closed[:-_MOST_CLOSED]:
@@ -316,7 +322,7 @@ class HeldRequests(ABC):
         self._close(carried)
         if carried.method == PROMPT:
             self._turns.prompt_passed(lane.peer.policed, carried.heading.session, pending)
-        pending.answer_to, pending.subject, pending.target = AnswerTo.ASKER, None, None
+        pending.answer_to, pending.purpose, pending.target = AnswerTo.ASKER, None, None
         pending.bypassed = (*pending.bypassed, (lane, carried.heading, None))
         self._bypass(lane.other, carried.message, pending, out)
         self._release(carried, out)
@@ -327,7 +333,7 @@ class HeldRequests(ABC):
 
     def _limit(self, carried: Carried, out: list[Effect]) -> None:
         """Has a component lose a request that it holds for too long."""
-        policy_state = carried.lane.peer.policed
+        policy_state = carried.policy_state
         seconds = HOLD_SETUP if carried.method in _BOUNDED else None
         if carried.method == PROMPT:
             seconds = policy_state.policy.hold
@@ -348,7 +354,7 @@ class HeldRequests(ABC):
     def lost(self, carried: Carried, out: list[Effect]) -> bool:
         """The component is gone, or cannot take the request; whether that goes on without it, or
         has its answer now."""
-        policy_state = carried.lane.peer.policed
+        policy_state = carried.policy_state
         if not policy_state.enforced:
             return False
         match carried.state:

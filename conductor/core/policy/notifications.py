@@ -158,7 +158,7 @@ class PolicedNotifications:
         Where it breaks a rule these are the ones it was given; None if it is too late for that.
         """
         violation = self._checks.forwards(
-            lane.peer.policed, lane.direction, notification.message, params, rights
+            lane.peer.policed, lane.direction, notification, params, rights
         )
         if violation is None:
             return params
@@ -296,7 +296,8 @@ class PolicedNotifications:
         notification.order = in_flight.comes()
         in_flight.queue.append(notification)
         if len(in_flight.queue) > _MOST_QUEUED:
-            self._shorten(lane.other, out)
+            oldest = next(entry for entry in in_flight.queue if type(entry) is Notification)
+            self._time_is_up(lane.other, [oldest], out)
         if peer.ready:
             self._send(lane, source, notification, out)
         else:
@@ -332,11 +333,6 @@ class PolicedNotifications:
         """A component without rounds has had long enough to pass on what it may not drop."""
         if notification in lane.in_flight.queue:
             self._time_is_up(lane, lane.in_flight.until(notification), out)
-
-    def _shorten(self, lane: Lane, out: list[Effect]) -> None:
-        """A queue is too long: its oldest carried notification holds up nothing any more."""
-        first = next(entry for entry in lane.in_flight.queue if type(entry) is Notification)
-        self._time_is_up(lane, [first], out)
 
     def _time_is_up(self, lane: Lane, notifications: list[Notification], out: list[Effect]) -> None:
         """Sends on what has waited for carried notifications that hold up nothing any more."""

@@ -83,7 +83,7 @@ class Observers:
                 peer.backlog.append(partial(self._give, lane, copy, original))
             return
         shadow = unread(copy.method)
-        shadow.answer_to, shadow.subject = AnswerTo.COPY, copy
+        shadow.answer_to, shadow.purpose = AnswerTo.COPY, copy
         shadow.target, shadow.target_id = lane, lane.requests.fresh_id()
         lane.requests.ignore(shadow.target_id, shadow)
         lane.other.in_flight.show(shadow.target_id, copy)

@@ -101,6 +101,7 @@ class InFlight(Generic[_Carried, _Copied]):
         if order < self._left.get(session, 0):
             return False
         self._left[session] = order
+        # A forgotten session only loses a report of `reordered` in an audit.
         if len(self._left) > _MOST_SESSIONS:
             del self._left[next(iter(self._left))]
         return True
@@ -110,6 +111,8 @@ class InFlight(Generic[_Carried, _Copied]):
     def must_wait(self, heading: Heading) -> bool:
         """Whether a message that goes past must wait for what came before it."""
         session = heading.session
+        # For these a held prompt counts even after its round, when it has left the queue: a setting
+        # that the user chose after a prompt must not reach the agent before it.
         if heading.key in AFTER_PROMPTS and self.holds_prompt(session):
             return True
         return any(_holds_up(entry, session) for entry in self.queue)
@@ -151,6 +154,7 @@ class InFlight(Generic[_Carried, _Copied]):
 
     def stand_in(self, notification: Notification, held: Held) -> None:
         """Has a message wait in the place of a carried notification."""
+        # The place of the notification, not the last: what came after it must not overtake it.
         held.order = notification.order
         self.queue[self.queue.index(notification)] = held
         self._count(held, 1)
@@ -158,9 +162,9 @@ class InFlight(Generic[_Carried, _Copied]):
     def freed(self) -> Held | None:
         """The next message that need not wait any more, taken out."""
         blocked: set[str | None] = set()
+        # Sessions with messages that wait, less those where the scan has met what holds them up.
+        # At zero the scan ends: without this bound each release would walk the whole queue.
         left = len(self.waiting)
-        """Sessions with messages that wait, and nothing before them has been met that they wait
-        for: where there are none, nothing further on can go."""
         for entry in self.queue:
             if not left:
                 return None
@@ -227,6 +231,7 @@ class InFlight(Generic[_Carried, _Copied]):
                     notifications.append(entry)
                 elif isinstance(entry, RequestInOrder):  # pragma: no branch
                     requests.append(entry)
+        # Not in the loop above: a deque must not change while it is walked.
         for request in requests:
             self.queue.remove(request)
         return notifications

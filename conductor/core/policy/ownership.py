@@ -41,17 +41,17 @@ class McpOwnership:
     """The addresses in use in one chain; of too many of one owner the oldest are forgotten."""
 
     def __init__(self, policy_states: Callable[[], Iterator[PolicyState]]) -> None:
-        """`gates` gives those of all policed components."""
+        """`policy_states` gives those of all policed components."""
         self._policy_states = policy_states
         self._known: dict[str, PolicyState | None] = {}
-        """Every address, and whose it is; None: of the client, or of who is not policed."""
+        """Every address with its owner; None: the client, or a component without a policy."""
         self._order: defaultdict[PolicyState | None, deque[str]] = defaultdict(deque)
         """By owner, in the order in which they came to be its own."""
 
     def requested(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """One of the requests that are `CONCERNED` leaves a lane. What the client declares is
-        nobody else's, even if somebody has claimed it before; what a policed component declares is
-        `admitted` once it has been found good."""
+        nobody else's, even if somebody has claimed it before. What a policed component declares is
+        `admitted` after its checks."""
         if method in CONNECT:
             server = addresses(method, params)
             pending.watchers = (*pending.watchers, partial(self._opened, pending, method, server))
@@ -62,7 +62,7 @@ class McpOwnership:
 
     @property
     def addresses(self) -> AbstractSet[str]:
-        """Of all servers and connections, whosever they are."""
+        """Of all servers and connections, of every owner."""
         return self._known.keys()
 
     def restored(self, owner: Peer | None, known: Iterable[str]) -> None:

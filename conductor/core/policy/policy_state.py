@@ -22,8 +22,8 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.rules import Policy
 
 PLACE: Final = 64
-"""Held on messages whose place among texts means something, by who carries those texts: they wait
-for the component's round with its copy, so that words it held back leave before them."""
+"""A component that carries texts holds this right on messages with a place among those texts: they
+wait for the component's round with its copy, so that texts it held back leave before them."""
 
 EVERYTHING: Final = COPY | CARRY | ANSWER | AMEND | DROP | ORIGINATE
 

@@ -65,8 +65,8 @@ class PolicedRequests(HeldRequests):
     ) -> Carried | None:
         """The carried request that a component's request passes on, by its id.
 
-        Of programs whose library chooses ids it is the one of equal params, else the oldest open
-        one with the same key, session and address.
+        In some programs a library chooses ids. There it is the request of equal params, else the
+        oldest open request with the same key, session and address.
         """
         in_flight, policy_state = lane.in_flight, lane.peer.policed
         if not in_flight.requests:
@@ -127,7 +127,7 @@ class PolicedRequests(HeldRequests):
         if pending.traced is not None:
             pending.traced.passes = carried.number
         pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
-        if carried.lane.peer.policed.enforced:
+        if carried.policy_state.enforced:
             pending.forwards = carried
             if carried.method in FOLLOWED:
                 self._exchange.sessions.follow(carried.method, params, pending)
@@ -153,9 +153,9 @@ class PolicedRequests(HeldRequests):
 
         Where it breaks a rule these are the ones it was given; None if it fails closed.
         """
-        lane, policy_state = carried.lane.other, carried.lane.peer.policed
+        lane, policy_state = carried.lane.other, carried.policy_state
         violation = self._checks.forwards(
-            policy_state, lane.direction, carried.message, params, carried.rights
+            policy_state, lane.direction, carried, params, carried.rights
         )
         if violation is None:
             return params
@@ -281,7 +281,7 @@ class PolicedRequests(HeldRequests):
             return
         carried.lane.other.in_flight.queued.remove(carried)
         carried.state, carried.round = State.GIVEN, peer.policed.round
-        pending.answer_to, pending.subject = AnswerTo.CARRIED, carried
+        pending.answer_to, pending.purpose = AnswerTo.CARRIED, carried
         self._exchange.send(carried.lane, carried.method, carried.params, pending, out)
         carried.id = pending.target_id
         carried.lane.other.in_flight.requests[carried.id] = carried
@@ -291,7 +291,7 @@ class PolicedRequests(HeldRequests):
         """Whether a component may cancel a request it has sent: its own, or one it has passed on
         after the asker has cancelled that."""
         carried = pending.forwards
-        if carried is None or not carried.lane.peer.policed.enforced:
+        if carried is None or not carried.policy_state.enforced:
             return True
         if carried.pending.cancelled or carried.pending.origin is None:
             return True

@@ -282,11 +282,11 @@ def merged(first: Grants, second: Grants) -> Grants:
     """What both together give."""
     values: dict[str, Any] = {}
     for name in GRANT_NAMES:
-        one, other = getattr(first, name), getattr(second, name)
-        if isinstance(one, tuple):
-            values[name] = tuple(dict.fromkeys((*one, *other)))
+        left, right = getattr(first, name), getattr(second, name)
+        if isinstance(left, tuple):
+            values[name] = tuple(dict.fromkeys((*left, *right)))
         elif name == "turns":
-            values[name] = max(one, other, key=("", "within", "unprompted").index)
+            values[name] = max(left, right, key=("", "within", "unprompted").index)
         else:
-            values[name] = one or other
+            values[name] = left or right
     return Grants(**values)

@@ -1,4 +1,4 @@
-"""What the engine knows of sessions: where they work, what their agent lists, whose they are."""
+"""What the engine knows of sessions: where they work, what their agent lists, who owns them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _MOST: Final = 4096
 _MOST_LISTED: Final = 4096
 """Ids of modes and options of one session that its agent has listed, or that one component has."""
 _DEEPEST: Final = 8
-"""Levels of sub-agents of sub-agents whose parents are looked at."""
+"""Levels of sub-agents of sub-agents, at most, that a look-up climbs."""
 _OPTIONS_KIND: Final = "config_option_update"
 _SUBAGENT_KIND: Final = "subagent_update"
 _SET_OPTION: Final = "session/set_config_option"
 _MAKES_ONE: Final = ("session/new", "session/fork")
 
 LEARNT_FROM: Final = frozenset(map(update, (COMMANDS_KIND, _SUBAGENT_KIND, _OPTIONS_KIND)))
-"""Keys of updates that tell something of a session."""
+"""Keys of updates that describe a session."""
 ENTERING: Final = frozenset({*SETUP, PROMPT})
 """The requests by which a client sets a session up, or works in it."""
 FOLLOWED: Final = frozenset({*SETUP, _SET_OPTION})
-"""The requests whose results tell something of a session."""
+"""The requests with results that describe a session."""
 
 
 class Session(msgspec.Struct):
@@ -51,7 +51,7 @@ class Session(msgspec.Struct):
     added: dict[str, frozenset[str]] = {}
     """The ids of the modes and options that components have added, by component."""
     parent: str | None = None
-    """The session whose sub-agent's it is."""
+    """The parent session, if this is a sub-agent's."""
     opened_by: str = ""
     """The component that answered its set-up; empty: the agent."""
     client: str = ""
@@ -80,7 +80,7 @@ class Sessions:
         return tuple({folder for session in known for folder in session.folders})
 
     def line(self, session: str | None) -> Iterator[str]:
-        """A session, and whose sub-agent's it is, and so on."""
+        """A session, its parent, and so on upwards."""
         for _ in range(_DEEPEST):
             if session is None:
                 return
@@ -100,7 +100,7 @@ class Sessions:
         )
 
     def own(self, component: str) -> dict[str, tuple[str, ...]]:
-        """The sessions that a component has opened, or whose set-up it has answered by itself, with
+        """The sessions that a component has opened, or has set up by an answer of its own, with
         their folders."""
         return {
             id_: session.folders
@@ -109,7 +109,7 @@ class Sessions:
         }
 
     def is_client(self, component: str, session: str | None) -> bool:
-        """Whether the agent made a session, or whose sub-agent's it is, for a component."""
+        """Whether the agent made a session, or an ancestor of it, for a component."""
         line = (self._known.get(id_, _NOTHING) for id_ in self.line(session))
         return any(known.client == component for known in line)
 
@@ -140,7 +140,7 @@ class Sessions:
         self, method: str, params: Params, body: bytes, opened_by: str = "", client: str = ""
     ) -> None:
         """A session's set-up, with these params, was answered with this result: by its agent, or by
-        the component `opened_by`, whose answer changes nothing of a session that is known.
+        the component `opened_by`. A component's answer changes nothing of a session that is known.
 
         A new session that the agent makes for a component is that component's, its `client`.
         """
@@ -215,7 +215,7 @@ class Sessions:
 
 
 def _owner(session: Session) -> str:
-    """The component whose session it is; empty: the user's."""
+    """The component that owns a session; empty: the user."""
     return session.opened_by or session.client
 
 

@@ -109,7 +109,7 @@ class Turns:
         self._exchange.cancel_hop(pending, out, source)
         carried = pending.carried
         if carried is not None and carried.state in _HELD:
-            policy_state = carried.lane.peer.policed
+            policy_state = carried.policy_state
             if policy_state.enforced:
                 self.stop(carried, _REFUSED, out)
         for follower in pending.followers:
@@ -178,7 +178,7 @@ class Turns:
         return None
 
     def is_own_session(self, policy_state: PolicyState, session: str | None) -> bool:
-        """Whether a session, or whose sub-agent's it is, was opened by the component itself."""
+        """Whether the component itself opened a session, or an ancestor of it."""
         if not policy_state.policy.grants.sessions:
             return False
         return self._exchange.sessions.is_client(policy_state.name, session)
@@ -201,9 +201,9 @@ class Turns:
     def _open(lane: Lane, session: str) -> list[Carried]:
         """The user's prompts of a session that a component holds, before or after the agent."""
         return [
-            one
-            for one in lane.in_flight.prompts(session)
-            if one.state in (State.GIVEN, State.RETURNED)
+            prompt
+            for prompt in lane.in_flight.prompts(session)
+            if prompt.state in (State.GIVEN, State.RETURNED)
         ]
 
     def runs_within(self, policy_state: PolicyState, lane: Lane, session: str | None) -> bool:
@@ -257,7 +257,7 @@ class Turns:
 
     def hidden(self, policy_state: PolicyState, session: str | None) -> bool:
         """Whether the text of a session belongs to a turn of the component's own, in that session
-        or in one whose sub-agent it is."""
+        or in an ancestor of it."""
         if policy_state.turns:
             for id_ in self._exchange.sessions.line(session):
                 if id_ in policy_state.others:

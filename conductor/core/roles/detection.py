@@ -1,8 +1,8 @@
 """Which dialect a proxy speaks, as its behaviour tells; and the second connection of dialect `scp`.
 
 An `scp` proxy launches its successor itself, as a shim that connects back to us. A component of
-unknown dialect that takes the role without an envelope in sight may be such a proxy: it is asked to
-launch, and if it does not know `_scp/proxy` it is `sacp` or `pacp`.
+unknown dialect that takes the role without an envelope in sight may be such a proxy: it gets
+`_scp/proxy`, and if it does not know that it is `sacp` or `pacp`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Detection:
         self._initializer = initializer
 
     def envelope_seen(self, peer: Peer, form: Dialect, method: str, out: Effects) -> None:
-        """A peer whose dialect is not certain has sent `method` in an envelope of `form`, which
-        tells apart dialects that answer a role request in the same words."""
+        """A peer of uncertain dialect has sent `method` in an envelope of `form`, which
+        distinguishes dialects with the same answer to a role request."""
         if peer.dialect_state is not DialectState.UNKNOWN:
             peer.dialect_state = DialectState.KNOWN
             if form is PACP:
@@ -40,10 +40,10 @@ class Detection:
             return
         handshake = peer.handshake
         if handshake is None:
-            return  # it speaks before it was asked anything
+            return  # it sends before it has received anything
         if method in ROLE_METHODS:
             # A proxy of another generation forwards the role request it does not know: its envelope
-            # shows what to ask in next, not yet that it takes the role.
+            # shows which dialect to try next, not yet that it takes the role.
             handshake.prefer(form)
             return
         peer.settle_dialect(form, out)
@@ -73,7 +73,7 @@ class Detection:
             return
         _move(peer.s, successor.p)
         pending = self._exchange.own_request(LAUNCH)
-        pending.answer_to, pending.subject = AnswerTo.LAUNCH, handshake
+        pending.answer_to, pending.purpose = AnswerTo.LAUNCH, handshake
         self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending, out)
 
     def launch_answered(
@@ -89,7 +89,7 @@ class Detection:
         peer = pending.target.peer
         self._exchange.reply(pending, member, body, out)
         if handshake.role_answer is None:
-            return  # its envelopes told meanwhile that it is no `scp` proxy
+            return  # its envelopes have shown meanwhile that it is no `scp` proxy
         if member == b"result":
             peer.settle_dialect(SCP, out)
             self._initializer.take_role_answer(handshake, out)
@@ -102,8 +102,8 @@ class Detection:
             self._initializer.not_a_proxy(handshake, f"`{LAUNCH}` failed: {error.message}", out)
 
     def not_launching(self, peer: Peer, out: Effects) -> None:
-        """The proxy was asked to launch its successor a while ago. One of unknown dialect that has
-        neither begun to nor refused ignores requests that it does not know."""
+        """The proxy has not answered `_scp/proxy` in time. One of unknown dialect that has neither
+        begun to launch nor refused ignores requests that it does not know."""
         handshake = peer.handshake
         if (
             handshake is None

@@ -1,8 +1,8 @@
 """How a chain is initialized: roles and versions are agreed on, peer by peer.
 
-`initialize` is the one message whose form differs by its receiver: the role request of a proxy's
-dialect, or plain `initialize` for the agent. Each proxy forwards it to its successor before it
-answers, so it walks the whole chain and the capabilities come back by the same peers.
+`initialize` is the only message with a form that depends on its receiver: the role request of a
+proxy's dialect, or plain `initialize` for the agent. Each proxy forwards it to its successor before
+it answers, so it walks the whole chain and the capabilities come back by the same peers.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Initializer:
             raise Malformed(INVALID_REQUEST, "`initialize` goes to the successor only")
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"expected `{INITIALIZE}` request")
-        # From now on its successor knows of it, so that it cannot be asked afresh.
+        # From now on its successor knows of it, so that it cannot get its role anew.
         (peer.launched_by or peer).forwarded = True
         return remove_offer(params, (peer.launched_by or peer).offer_shape)
 
@@ -135,10 +135,10 @@ class Initializer:
         elif peer.closure is not None:
             self._exchange.fail(pending, peer.closure, out)
         elif peer.role is not Role.PROXY:
-            pending.answer_to, pending.subject = AnswerTo.LAST, params
+            pending.answer_to, pending.purpose = AnswerTo.LAST, params
             self._exchange.send(lane, INITIALIZE, params, pending, out)
         elif peer.handshake is not None and not peer.ready:
-            # Asked a second time while it is still being asked: the answer may settle its dialect.
+            # A second `initialize` while one is open: the first answer may settle the dialect.
             peer.backlog.append(lambda out: self.deliver(lane, params, pending, out))
         else:
             peer.initialize = params
@@ -149,12 +149,12 @@ class Initializer:
             self.attempt(peer, handshake, out)
 
     def attempt(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
-        """Asks a peer in the next dialect that it may speak."""
+        """Sends a peer its role request in the next dialect that it may speak."""
         dialect, params = handshake.next_dialect(), handshake.params
         if dialect.offer:
             peer.offer_shape = offer_shape(params)
             params = add_offer(params, "client")
-        handshake.pending.answer_to, handshake.pending.subject = AnswerTo.ROLE, handshake
+        handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake
         self._exchange.send(peer.p, dialect.role, params, handshake.pending, out)
 
     def initialize_alone(
@@ -200,7 +200,7 @@ class Initializer:
             self._exchange.fail(pending, reason, out)
             return
         handshake.pending = self._replace(peer, pending)
-        handshake.pending.answer_to, handshake.pending.subject = AnswerTo.ROLE, handshake
+        handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake
         params = handshake.params
         peer.shadow = self._enforcer.observers.follow(
             pending, Message(INITIALIZE, params, _HEADING)
@@ -232,7 +232,7 @@ class Initializer:
         copy = unread(INITIALIZE)
         copy.target, copy.target_id = pending.target, pending.target_id
         peer.p.requests.sent[copy.target_id] = copy
-        pending.answer_to, pending.subject = AnswerTo.ASKER, None
+        pending.answer_to, pending.purpose = AnswerTo.ASKER, None
         return copy
 
     # -- answers -------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ class Initializer:
         return dialect.offer and peer.dialect_state is DialectState.UNKNOWN
 
     def take_role_answer(self, handshake: Handshake, out: Effects) -> None:
-        """A proxy that was asked to launch its successor has, or need not: its answer goes back."""
+        """A proxy has launched its successor, or need not: its answer goes back."""
         body, handshake.role_answer = handshake.role_answer, None
         assert body is not None
         self._judge(handshake, b"result", body, out)
@@ -393,7 +393,7 @@ class Initializer:
     def _not_an_agent(
         self, peer: Peer, pending: PendingRequest, message: str, out: Effects
     ) -> None:
-        """Ends the chain over a last component that does not know what an agent is asked first."""
+        """Ends the chain over a last component that does not know an agent's first request."""
         what = peer.label.removeprefix("agent ")
         reason = Closure(
             f"the last component, {what}, is not an agent (it answered `{INITIALIZE}`: {message})",

@@ -37,18 +37,18 @@ def select_version(params: Params) -> Raw:
             `info`.
     """
     members = read_members(params)
-    asked = version_of(members) if members is not None else None
-    if members is None or asked is None or not 0 <= asked <= 65535:
+    offered = version_of(members) if members is not None else None
+    if members is None or offered is None or not 0 <= offered <= 65535:
         raise Malformed(
             INVALID_PARAMS, "initialize.protocolVersion must be a valid ACP protocol version"
         )
-    chosen = min(max(asked, 1), NEWEST_VERSION)
+    chosen = min(max(offered, 1), NEWEST_VERSION)
     has_info = _has_info(members)
-    if asked == NEWEST_VERSION and not has_info:
+    if offered == NEWEST_VERSION and not has_info:
         raise Malformed(
             INVALID_PARAMS, "initialize.info with `name` and `version` is required in ACP v2"
         )
-    if asked == chosen:
+    if offered == chosen:
         assert isinstance(params, Raw)
         return params
     members["protocolVersion"] = Raw(b"%d" % chosen)
@@ -199,7 +199,7 @@ def _is_true(holder: dict[str, Raw]) -> bool:
 
 
 def _holders(body: dict[str, Raw] | None) -> list[tuple[str, dict[str, Raw]]]:
-    """The objects of `body` whose `_meta` may carry the flag, with their paths."""
+    """The objects of `body` that may carry the flag in their `_meta`, with their paths."""
     if body is None:
         return []
     holders = [("", body)]

@@ -139,8 +139,8 @@ class Auditor(report_checks.Auditing):
         changed, before, after = report_checks.change(params, guests)
         self.changed(_translated(changed, host, chain), before, after)
 
-    def noted(self, event: str, component: str, text: str) -> None:
-        """Records what became of a component: `failure`, `restart`, `bypass` or `swap`."""
+    def component_event(self, event: str, component: str, text: str) -> None:
+        """Records an event of a component: `failure`, `restart`, `bypass` or `swap`."""
         self._record(event, component=component, text=_text(text))
 
     def loaded(self, component: str, digest: str) -> None:

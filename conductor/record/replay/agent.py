@@ -23,7 +23,7 @@ from conductor.record.replay.recording import MOST_LINE, content_of, unreadable,
 from conductor.spec import untrusted_files
 
 AGENT: Final = "agent"
-_HINT: Final = "ask what was asked when the trace was made, or record it anew"
+_HINT: Final = "send the requests of the trace, or record it anew"
 
 
 class Event(msgspec.Struct, rename={"source": "from", "target": "to"}):
@@ -173,7 +173,7 @@ class Agent:
     def _unknown(self, message: Message) -> list[bytes]:
         if not isinstance(message.method, str) or not isinstance(message.id, msgspec.Raw):
             return []
-        self.warnings.append(f"`{message.method}` was not asked in the trace, or not as often")
+        self.warnings.append(f"`{message.method}` is not in the trace, or not as often")
         text = f"the trace has no answer to this `{message.method}`\nhint: {_HINT}"
         body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, text)
         return [jsonrpc.answer(bytes(message.id), b"error", body)]

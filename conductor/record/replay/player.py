@@ -1,9 +1,9 @@
-"""Runs one component again on what a trace recorded of it, and compares what it sends.
+"""Runs a component again on the lines that a trace recorded of it, and compares what it sends.
 
-It gets what it got then, in that order. Its requests, to its neighbours or to the conductor's
-services, are answered as they were then: they are paired with those recorded by side, method and
-content, in order, and answers carry the ids that it uses now. Nothing is performed: no clock is
-read, no file, no host is asked. What it logs is not compared.
+It gets the recorded lines, in their order. Its requests, to its neighbours or to the conductor's
+services, get the recorded answers: they are paired with the recorded requests by side, method and
+content, in order, and answers carry the ids that the component uses now. Nothing is performed: the
+player reads no clock and no file, and connects to no host. It does not compare what is logged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Subject(Protocol):
     """Whether its lines have side bytes."""
 
     def send(self, lines: bytes) -> None:
-        """Delivers lines. Raises `ComponentError` if it fails of them."""
+        """Delivers lines. Raises `ComponentError` if they make it fail."""
 
     def next(self) -> bytes | None:
         """The next line it has sent; None if nothing comes, or it has ended."""
@@ -88,7 +88,7 @@ class Divergence(Exception):  # noqa: N818 - it is no error
 
 
 class Outcome(NamedTuple):
-    """What running one instance again showed."""
+    """The result of running an instance again."""
 
     delivered: int
     """Messages it got."""
@@ -100,11 +100,11 @@ class Outcome(NamedTuple):
 
 
 def replay(recording: Recording, name: str, subject: Subject, steps: Sequence[Step]) -> Outcome:
-    """Runs one instance again. Raises `UsageError` for a recording that cannot be replayed."""
+    """Runs an instance again. Raises `UsageError` for a recording that cannot be replayed."""
     if subject.sided != recording.sided:
         then, now = ("over the channel", "over one connection")[:: 1 if recording.sided else -1]
         raise UsageError(
-            f"`{name}` was recorded {then}, and this one speaks {now}",
+            f"`{name}` was recorded {then}, and now speaks {now}",
             "replay a guest as a guest and a program as a program; `dialect=channel` behind it "
             "says that a program speaks `channel`",
         )
@@ -129,14 +129,14 @@ class _Expectations:
         self._services: list[ExpectedMessage] = []
 
     def add(self, expected: ExpectedMessage) -> None:
-        """Appends one, in order."""
+        """Appends a message, in order."""
         if expected.message.side == "c":
             self._services.append(expected)
         else:
             self._streams[expected.message.stream].append(expected)
 
     def take(self, message: SidedMessage, content: bytes) -> ExpectedMessage:
-        """The expected message that this one is; it has come now. Raises `Divergence`."""
+        """The expected message that has come now as `message`. Raises `Divergence`."""
         if message.side == "c":
             expected = self._take_service(message, content)
         else:
@@ -151,7 +151,7 @@ class _Expectations:
         for at, expected in enumerate(self._services):
             if _same(expected.message, message, content):
                 return self._services.pop(at)
-        similar = (one for one in self._services if one.message.method == message.method)
+        similar = (other for other in self._services if other.message.method == message.method)
         raise Divergence(next(similar, None), message, content)
 
 
@@ -165,7 +165,7 @@ def _same(expected: SidedMessage, message: SidedMessage, content: bytes) -> bool
 
 
 class _Player:
-    """Plays the steps of one instance."""
+    """Plays the steps of an instance."""
 
     def __init__(self, content: str, name: str, subject: Subject, steps: Sequence[Step]) -> None:
         self._subject = subject
@@ -177,12 +177,12 @@ class _Player:
         self._plan: list[tuple[Step, list[SidedMessage], list[ExpectedMessage]]] = []
         self._expected = _Expectations()
         self._due: list[ExpectedMessage] = []
-        """Messages that it had sent by now, then, and that have not come."""
+        """Messages that it had sent by this step when it was recorded, and has not sent now."""
         self._ids: dict[tuple[str, str], str] = {}
-        """Ids of its requests now, by their key then …"""
+        """Present ids of its requests, by their recorded keys …"""
         self._ids_then: dict[tuple[str, str], str] = {}
-        """… and ids then, by their key now."""
-        self._early: dict[tuple[str, str], Line] = {}
+        """… and recorded ids, by their present keys."""
+        self._premature: dict[tuple[str, str], Line] = {}
         """Answers to requests that it has not made yet."""
         self._read(steps)
 
@@ -190,10 +190,10 @@ class _Player:
         reader = MessageReader()
         for step in steps:
             given = [reader.read(line, sent=False) for line in step.given]
-            sent = [reader.read(line, sent=True) for line in step.said]
+            sent = [reader.read(line, sent=True) for line in step.sent]
             expected = [ExpectedMessage(message) for message in sent if not _is_log(message)]
-            for one in expected:
-                self._expected.add(one)
+            for each in expected:
+                self._expected.add(each)
             self._plan.append((step, given, expected))
         if reader.launches:
             raise UsageError(
@@ -213,23 +213,23 @@ class _Player:
         self._subject.finish()
         while (line := self._subject.next()) is not None:
             self._compare(line)
-        every = (one for _, _, expected in self._plan for one in expected)
-        missing = next((one for one in every if not one.came), None)
+        messages = (message for _, _, expected in self._plan for message in expected)
+        missing = next((message for message in messages if not message.came), None)
         if missing is not None:
             raise Divergence(missing, None, text=self._subject.silence)
 
     def outcome(self, divergence: Divergence | None) -> Outcome:
-        """What it showed."""
+        """The result."""
         expected = sum(len(expected) for _, _, expected in self._plan)
         return Outcome(self._delivered, expected, self.same, divergence)
 
-    # -- what it gets --------------------------------------------------------------------------
+    # -- to the component --------------------------------------------------------------------------
 
     def _send(self, lines: list[Line], step: Step) -> bool:
-        """Delivers lines; whether it ended of that as it did then."""
+        """Delivers lines; whether they ended the component, as when it was recorded."""
         for line in lines:
-            # Both keep books of requests, so they must see answers before what follows them.
-            self._cleaner.line(line.whole.decode("utf-8", "backslashreplace"), said=False)
+            # Both track pending requests, so they must see answers before the lines that follow.
+            self._cleaner.line(line.whole.decode("utf-8", "backslashreplace"), sent=False)
             self._reader.read(line, sent=False)
         try:
             self._subject.send(b"".join(line.whole + b"\n" for line in lines))
@@ -248,9 +248,9 @@ class _Player:
         elif message.key in self._ids:
             yield _with_id(message.line, self._ids[message.key])
         else:
-            self._early[message.key] = message.line
+            self._premature[message.key] = message.line
 
-    # -- what it sends -------------------------------------------------------------------------
+    # -- from the component ------------------------------------------------------------------------
 
     def _receive(self) -> None:
         """Compares what it sends: all there is, or of a process until all that is due has come."""
@@ -266,7 +266,7 @@ class _Player:
             self._compare(line)
 
     def _compare(self, line: bytes) -> None:
-        """Compares one line with what was sent then. Raises `Divergence`."""
+        """Compares a line with the recorded lines. Raises `Divergence`."""
         message = self._reader.read(self._cleaned(line), sent=True)
         if _is_log(message):
             if message.id is not None:
@@ -280,7 +280,7 @@ class _Player:
             then = expected.message.key
             self._ids[then] = message.id
             self._ids_then[message.key] = then[1]
-            answer = self._early.pop(then, None)
+            answer = self._premature.pop(then, None)
             if answer is not None:
                 self._answer(answer, message.id)
 
@@ -290,7 +290,7 @@ class _Player:
     def _cleaned(self, line: bytes) -> Line:
         """A line as the trace would hold it."""
         text = line.decode("utf-8", "backslashreplace")
-        written = self._cleaner.line(text, said=True)
+        written = self._cleaner.line(text, sent=True)
         if written is None:  # a trace would leave it out
             return Line("", text.encode(), is_message=False)
         return Line.read(msgspec.json.decode(written, type=list[msgspec.Raw]))

@@ -1,4 +1,4 @@
-"""Reads the lines that a trace recorded of one component, in order."""
+"""Reads the lines that a trace recorded of a component, in order."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MOST_LINE: Final = 256 * 1024 * 1024
 MOST_HELD: Final = 512 * 1024 * 1024
 """Bytes of a trace that are taken into memory."""
 
-_RECORD_HINT: Final = "record one: `conductor agent --trace FILE …`"
+_RECORD_HINT: Final = "record a trace: `conductor agent --trace FILE …`"
 
 
 class Line(NamedTuple):
-    """A line of one component: its side byte or nothing, and the text behind it."""
+    """A line of a component: its side byte or nothing, and the text behind it."""
 
     side: str
     text: bytes
@@ -44,17 +44,17 @@ class Line(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Lines that were delivered at once, and lines that were sent: by a guest, in return."""
+    """Lines delivered at once, and lines sent: a guest sends them in return."""
 
     delivery: int | None
     given: list[Line]
-    said: list[Line]
+    sent: list[Line]
     failed: str
-    """Why the component ended of the delivery."""
+    """Why the delivery ended the component."""
 
 
 class Recording(NamedTuple):
-    """What a trace holds of one component."""
+    """What a trace holds of a component."""
 
     content: str
     """`all`, or `redacted`: secrets were taken out."""
@@ -65,7 +65,7 @@ class Recording(NamedTuple):
     def sided(self) -> bool:
         """Whether its lines have side bytes: it spoke over the channel."""
         return all(
-            line.side for steps in self.runs for step in steps for line in step.given + step.said
+            line.side for steps in self.runs for step in steps for line in step.given + step.sent
         )
 
 
@@ -113,7 +113,7 @@ def load(path: str, name: str) -> Recording:
         known = [component for component in header.components if component in recorded]
         raise UsageError(
             f"the trace `{path}` has no component `{name}`",
-            f"--as NAME says which one it was: {', '.join(known)}"
+            f"--as NAME names a component of it: {', '.join(known)}"
             if known
             else f"it has nothing of any proxy; {_RECORD_HINT}",
         )
@@ -129,7 +129,8 @@ def content_of(path: str) -> str:
 
 def _no_trace(path: str) -> UsageError:
     return UsageError(
-        f"`{path}` is no trace, or one by an older conductor that cannot be replayed", _RECORD_HINT
+        f"`{path}` is no trace, or a trace of an older conductor, which cannot be replayed",
+        _RECORD_HINT,
     )
 
 
@@ -194,8 +195,8 @@ def _checked(path: str, header: _Line) -> _Line:
 def _add(steps: list[Step], record: _Record, *, hidden: bool) -> None:
     """Appends the step of a record, or extends the last: a large delivery has several records."""
     given = [Line.read(parts, hidden=hidden) for parts in record.given]
-    said = [Line.read(parts, hidden=hidden) for parts in record.said]
+    sent = [Line.read(parts, hidden=hidden) for parts in record.said]
     if record.delivery is not None and steps and steps[-1].delivery == record.delivery:
         last = steps.pop()
-        given, said = last.given + given, last.said + said
-    steps.append(Step(record.delivery, given, said, record.failed))
+        given, sent = last.given + given, last.sent + sent
+    steps.append(Step(record.delivery, given, sent, record.failed))

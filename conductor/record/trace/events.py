@@ -33,7 +33,7 @@ _Key = int | tuple[str, str | None]
 
 
 class _PendingRequest(msgspec.Struct, gc=False):
-    """A request whose answer has not passed yet."""
+    """A request without an answer so far."""
 
     number: int
     """Its `id` in the file."""
@@ -47,9 +47,9 @@ class _PendingRequest(msgspec.Struct, gc=False):
     wrapped: bool
     """Whether the answer holds MCP's own result or error as a member."""
     outside: float = 0.0
-    """Seconds for which the components that it was passed on to have had it …"""
+    """Seconds that the components further down had it …"""
     since: float | None = None
-    """… and since when they have it now."""
+    """… and since when they have it now; None: they do not have it."""
 
 
 class _McpMessage(msgspec.Struct):
@@ -92,10 +92,10 @@ class EventWriter:
         """Writes a hop to `target`, by its name in the trace.
 
         Args:
-            trace: the message as it was seen last.
-            departure: the message as it was seen before.
-            size: bytes of the payload, if `trace` has it no more.
-            host: the host that has reported it, if one has.
+            trace: the message when it was last seen.
+            departure: the message when it was seen before.
+            size: bytes of the payload; needed if `trace` no longer has it.
+            host: the host that reported the hop; None if the router saw it.
 
         Raises `ValueError` if the host reports a response that does not concern its guests.
         """
@@ -107,8 +107,7 @@ class EventWriter:
         digest = b""
         if payload is not None and too_many_values(payload, MOST_VALUES):
             # To look for secrets in it would hold up the chain.
-            digest = b',"sha256":"%b"' % hashlib.sha256(payload).hexdigest().encode()
-            payload = None
+            digest, payload = _digest(payload), None
         trace = msgspec.structs.replace(trace, payload=payload)
         if trace.kind == "response":
             request = self._answered(trace, host)
@@ -166,7 +165,7 @@ class EventWriter:
         request = self._pending.get(key)
         # A child is not trusted: it might claim answers to requests that never went to it.
         if host is not None and (request is None or host not in request.departure.hosts):
-            raise ValueError("it answers nothing that its guests were asked, or have asked")
+            raise ValueError("it answers no request to or from its guests")
         return self._pending.pop(key, None)
 
     def _response(
@@ -249,6 +248,11 @@ def _numbers(**numbers: int) -> bytes:
 
 
 # -- payloads --------------------------------------------------------------------------------------
+
+
+def _digest(payload: bytes) -> bytes:
+    """The member `sha256`, in place of a payload."""
+    return b',"sha256":"%b"' % hashlib.sha256(payload).hexdigest().encode()
 
 
 def _session_of(payload: bytes | None) -> bytes | None:

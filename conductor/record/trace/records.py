@@ -3,8 +3,8 @@
 A record is JSON: the `component`, which instance of it (`run`), which delivery (`delivery`, of
 guests), when (`ts`), and the lines, each as `[SIDE, MESSAGE]`. SIDE is the side byte, or empty on
 a connection without any. A line that is no message is `[SIDE, null, TEXT]`. `left_out` counts lines
-that were too long for a report or have too many values, `failed` says why the component ended of a
-delivery.
+that were too long for a report or have too many values, `failed` says why the delivery ended the
+component.
 
 Requests to the conductor's own services, and its answers, are handed on to be written as events:
 they pass no router's hop.
@@ -75,32 +75,32 @@ class Conversation:
         """A host of guests reports a delivery, or a part of one."""
         self.write(ts, report.given, report.said, report.number, report.left_out, report.failed)
 
-    def delivered(self, ts: float, given: bytes, said: bytes, failed: str) -> None:
+    def delivered(self, ts: float, given: bytes, sent: bytes, failed: str) -> None:
         """A delivery to a guest in this process."""
         if given:  # else its lines at the start, which answer no delivery
             self._delivery += 1
-        self.write(ts, text_lines(given), text_lines(said), self._delivery, 0, failed)
+        self.write(ts, text_lines(given), text_lines(sent), self._delivery, 0, failed)
 
     def write(
         self,
         ts: float,
         given: Iterable[str],
-        said: Iterable[str],
+        sent: Iterable[str],
         delivery: int | None = None,
         left_out: int = 0,
         failed: str = "",
     ) -> None:
-        """Writes down lines that the component got (`given`) and sent (`said`)."""
+        """Writes down lines that the component got (`given`) and sent (`sent`)."""
         # Also where no records are wanted: requests for services become events.
-        got = [self.line(line, said=False) for line in given]
-        sent = [self.line(line, said=True) for line in said]
-        left_out += got.count(None) + sent.count(None)
-        if self._gather is None or not (got or sent or left_out or failed):
+        got = [self.line(line, sent=False) for line in given]
+        returned = [self.line(line, sent=True) for line in sent]
+        left_out += got.count(None) + returned.count(None)
+        if self._gather is None or not (got or returned or left_out or failed):
             return
         record = b'{"component":%b,"run":%d,"ts":%.6f' % (_encode(self.name), self.run, ts)
         if delivery is not None:
             record += b',"delivery":%d' % delivery
-        for name, lines in ((b"given", got), (b"said", sent)):
+        for name, lines in ((b"given", got), (b"said", returned)):
             if kept := [line for line in lines if line is not None]:
                 record += b',"%b":[%b]' % (name, b",".join(kept))
         if left_out:
@@ -111,15 +111,15 @@ class Conversation:
 
     # -- one line ------------------------------------------------------------------------------
 
-    def line(self, line: str, *, said: bool) -> bytes | None:
+    def line(self, line: str, *, sent: bool) -> bytes | None:
         """One line as it is written down; None if that costs too much: it takes more memory than
         there is, or has more than `MOST_VALUES` values."""
         try:
-            return self._line(line, said=said)
+            return self._line(line, sent=sent)
         except MemoryError:
             return None
 
-    def _line(self, line: str, *, said: bool) -> bytes | None:
+    def _line(self, line: str, *, sent: bool) -> bytes | None:
         side = line[:1] if line[:1] in _SIDES else ""
         text = line[len(side) :].encode("utf-8", "backslashreplace")
         if too_many_values(text, MOST_VALUES):
@@ -129,15 +129,15 @@ class Conversation:
         except Malformed:
             return b'["%b",null,%b]' % (side.encode(), _encode(text.decode()))
         if isinstance(message, Message):
-            text = self._message(side, message, text, said=said)
+            text = self._message(side, message, text, sent=sent)
         elif self._redact:
             text = redacted(text)
         # A line end outside of strings is only space, and inside of them there is none.
         return b'["%b",%b]' % (side.encode(), text.translate(_ONE_LINE))
 
-    def _message(self, side: str, message: Message, text: bytes, *, said: bool) -> bytes:
+    def _message(self, side: str, message: Message, text: bytes, *, sent: bool) -> bytes:
         """A message as it is written down; one to or from the conductor is an event as well."""
-        call = self._service_call(side, message, said=said)
+        call = self._service_call(side, message, sent=sent)
         kept = {
             name: bytes(value)
             for name in ("params", "result", "error")
@@ -145,23 +145,23 @@ class Conversation:
         }
         cleaned = {name: self._cleaned(message, value, call) for name, value in kept.items()}
         if call is not None:
-            self._write_event(message, call, kept, cleaned, said=said)
+            self._write_event(message, call, kept, cleaned, sent=sent)
         if cleaned == kept:
             return text
         held = read_members(text) or {}
         return bytes(write_members({**held, **{k: msgspec.Raw(v) for k, v in cleaned.items()}}))
 
-    def _service_call(self, side: str, message: Message, *, said: bool) -> _ServiceCall | None:
+    def _service_call(self, side: str, message: Message, *, sent: bool) -> _ServiceCall | None:
         """The service call that a message makes or answers; None for all other messages."""
         if isinstance(message.method, str):
             name = message.method if side == "c" else sides.called_service(message.method)
             if name is None or side in ("p", "s"):
                 return None
             call = _ServiceCall(name, _is_secret_value(name, message))
-            if said and isinstance(message.id, msgspec.Raw) and len(self._calls) < _MOST_OPEN:
+            if sent and isinstance(message.id, msgspec.Raw) and len(self._calls) < _MOST_OPEN:
                 self._calls[bytes(message.id).decode()] = call
             return call
-        if said or not isinstance(message.id, msgspec.Raw) or side not in ("c", ""):
+        if sent or not isinstance(message.id, msgspec.Raw) or side not in ("c", ""):
             return None
         return self._calls.pop(bytes(message.id).decode(), None)
 
@@ -182,7 +182,7 @@ class Conversation:
         kept: dict[str, bytes],
         cleaned: dict[str, bytes],
         *,
-        said: bool,
+        sent: bool,
     ) -> None:
         has_id = isinstance(message.id, msgspec.Raw)
         if isinstance(message.method, str):
@@ -190,7 +190,7 @@ class Conversation:
         else:
             kind, member = "response", "error" if "error" in kept else "result"
         ends, shown = (self.name, CONDUCTOR), (self._shown, CONDUCTOR)
-        if not said:
+        if not sent:
             ends, shown = ends[::-1], shown[::-1]
         trace = Trace(
             kind=kind,

@@ -68,7 +68,7 @@ class Tracer:
                 passes between them, the numbers of their messages.
         """
         self._names.begin(chain)
-        components = [one for name, guests, _ in chain for one in guests or (name,)]
+        components = [name for peer, guests, _ in chain for name in guests or (peer,)]
         self._file.begin(header(self._content, components))
 
     def watched(self, planned: Planned) -> Planned:
@@ -218,7 +218,7 @@ def _read_hop(params: bytes) -> tuple[Hop, bytes | None]:
 
 
 class _LineRecorder:
-    """Takes the lines of one component that is no host; those of the agent are not recorded."""
+    """Takes the lines of a component that is no host; those of the agent are not recorded."""
 
     def __init__(self, tracer: Tracer, name: str) -> None:
         self._tracer = tracer
@@ -233,18 +233,18 @@ class _LineRecorder:
 
     @best_effort
     def given(self, data: bytes) -> None:
-        """Lines were written to it."""
+        """Lines were written to the component."""
         if not self._tracer.is_agent(self._name):
             self._conversation().write(self._tracer.now(), text_lines(data), ())
 
     @best_effort
-    def said(self, frames: list[bytes]) -> None:
-        """Lines came from it."""
+    def sent(self, frames: list[bytes]) -> None:
+        """Lines came from the component."""
         if not self._tracer.is_agent(self._name):
             lines = [frame.decode("utf-8", "backslashreplace") for frame in frames]
             self._conversation().write(self._tracer.now(), (), lines)
 
     @best_effort
-    def delivered(self, given: bytes, said: bytes, failed: str) -> None:
-        """Lines were delivered to it, and others returned."""
-        self._conversation().delivered(self._tracer.now(), given, said, failed)
+    def delivered(self, given: bytes, sent: bytes, failed: str) -> None:
+        """Lines were delivered to it, and it returned others."""
+        self._conversation().delivered(self._tracer.now(), given, sent, failed)

@@ -124,7 +124,7 @@ def title(entry: Entry) -> str:
 
 def _key(entry: Entry) -> tuple[str, str, str, str]:
     """The identity of a component. Where a module or script lies is no part of it: the digest
-    is, which is compared apart."""
+    is, which `compare` compares by itself."""
     source = "" if entry.kind in ("module", "script") else entry.source
     return entry.name, entry.role, entry.kind, source
 

@@ -79,6 +79,12 @@ def test_blocks_may_be_put_behind_a_command(command: str) -> None:
         assert rewritten([said, HELLO], [said, HELLO, *more])
 
 
+def test_a_block_keeps_the_meta_that_it_had() -> None:
+    obeyed: dict[str, Any] = {"_meta": {"claudeCode": {}}}
+    assert rewritten([{**HELLO, **obeyed}], [{**text("good bye"), **obeyed}])
+    assert not rewritten([HELLO], [{**text("good bye"), **obeyed}])
+
+
 def test_a_path_at_the_beginning_is_no_command() -> None:
     said = text("/etc/hosts is odd")
     assert rewritten([said], [HELLO, said])

@@ -325,9 +325,9 @@ def test_violations_and_failures_are_recorded_at_once(tmp_path: Path) -> None:
         "direction": "up",
         "method": "fs/write_text_file",
     }
-    auditor.noted("restart", "p", "x" * 5000 + "\ud800")
+    auditor.component_event("restart", "p", "x" * 5000 + "\ud800")
     assert records(path)[-1]["text"] == "x" * 1999 + "…"
-    auditor.noted("failure", "p", "half an emoji \ud83d")
+    auditor.component_event("failure", "p", "half an emoji \ud83d")
     assert records(path)[-1]["text"] == "half an emoji \\ud83d"
     auditor.loaded("p", "0" * 64)
     assert records(path)[-1]["sha256"] == "0" * 64

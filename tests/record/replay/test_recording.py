@@ -47,7 +47,7 @@ def test_a_component_is_read_run_by_run_and_delivery_by_delivery(tmp_path: Path)
     found = load(path, "a")
     assert (found.content, found.sided, content_of(path)) == ("redacted", True, "redacted")
     first, second = found.runs
-    assert [(one.delivery, one.given, one.said, one.failed) for one in first] == [
+    assert [(one.delivery, one.given, one.sent, one.failed) for one in first] == [
         (1, [Line("p", b'{"x":1.10}', True)], [Line("s", b'{"\\ud800":1}', True)], ""),
         (2, [], [], "why"),
     ]

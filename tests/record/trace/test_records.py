@@ -31,9 +31,9 @@ class Written:
         self.events.append((trace.kind, source, target, trace.method))
         self.sizes.append(size)
 
-    def line(self, text: str, *, said: bool) -> Any:
+    def line(self, text: str, *, sent: bool) -> Any:
         """The message that is written of a line."""
-        return json.loads(self.it.line(text, said=said) or b"")[1]
+        return json.loads(self.it.line(text, sent=sent) or b"")[1]
 
 
 def message(**members: object) -> str:
@@ -61,11 +61,11 @@ def test_a_record_and_its_events() -> None:
 
 def test_a_program_asks_by_methods_of_their_own() -> None:
     written = Written()
-    written.it.line(message(id="a", method="_conductor/kv/get", params={"key": "x"}), said=True)
-    written.it.line(message(method="_proxy/log", params={"message": "m"}), said=True)
-    written.it.line(message(id="a", result={"found": False}), said=False)
-    written.it.line(message(id="b", method="session/new", params={}), said=True)
-    written.it.line(message(id="b", result={}), said=False)
+    written.it.line(message(id="a", method="_conductor/kv/get", params={"key": "x"}), sent=True)
+    written.it.line(message(method="_proxy/log", params={"message": "m"}), sent=True)
+    written.it.line(message(id="a", result={"found": False}), sent=False)
+    written.it.line(message(id="b", method="session/new", params={}), sent=True)
+    written.it.line(message(id="b", result={}), sent=False)
     assert [(one[0], one[3]) for one in written.events] == [
         ("request", "kv/get"), ("notification", "log"), ("response", "kv/get"),
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def test_without_content_there_are_events_only() -> None:
     ],
 )
 def test_what_is_no_message_stands_as_text(text: str, shown: list[Any]) -> None:
-    assert json.loads(Written().it.line(text, said=True) or b"") == shown
+    assert json.loads(Written().it.line(text, sent=True) or b"") == shown
 
 
 KEPT: Final = "kept"
@@ -129,20 +129,20 @@ SECRETS: Final[dict[str, list[tuple[bool, str]]]] = {
 @pytest.mark.parametrize("name", SECRETS)
 def test_secrets_are_left_out(name: str) -> None:
     written = Written()
-    shown = [json.dumps(written.line(text, said=said)) for said, text in SECRETS[name]]
+    shown = [json.dumps(written.line(text, sent=sent)) for sent, text in SECRETS[name]]
     assert SECRET not in "".join(shown)
     assert KEPT in shown[-1]
     whole = Written("all")
-    for said, text in SECRETS[name]:
-        assert whole.line(text, said=said) == json.loads(text.lstrip("psc"))
+    for sent, text in SECRETS[name]:
+        assert whole.line(text, sent=sent) == json.loads(text.lstrip("psc"))
 
 
 def test_harmless_headers_are_kept_for_the_replay() -> None:
     written = Written()
-    written.line("c" + message(id=1, method="fetch", params={"url": "https://h"}), said=True)
+    written.line("c" + message(id=1, method="fetch", params={"url": "https://h"}), sent=True)
     headers = {"content-type": "text/plain", "etag": '"1"'}
     answer = message(id=1, result={"status": 200, "headers": headers, "text": "x"})
-    assert written.line("c" + answer, said=False) == json.loads(answer)
+    assert written.line("c" + answer, sent=False) == json.loads(answer)
 
 
 def reports(reporter_limit: int, *, given: bytes, said: bytes) -> list[Delivered]:
