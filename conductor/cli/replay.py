@@ -148,7 +148,7 @@ def _write_transcript(path: str, name: str, recording: Recording) -> None:
         if not step.given:
             continue
         text += [b"> " + line.whole for line in step.given]
-        text += [b"< " + line.whole for line in step.said]
+        text += [b"< " + line.whole for line in step.sent]
         text.append(b"")
     try:
         with open(path, "xb") as file:

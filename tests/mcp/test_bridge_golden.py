@@ -15,7 +15,7 @@ import pytest
 from tests.harness.bridge.rig import DECLARED, BridgeRig
 from tests.places import GOLDEN
 
-CONVERSATIONS: Final = GOLDEN / "mcp"
+FOLDER: Final = GOLDEN / "mcp"
 
 
 def transcript(generation: str) -> str:
@@ -37,7 +37,7 @@ def transcript(generation: str) -> str:
 
 @pytest.mark.parametrize("generation", DECLARED)
 def test_transcript(generation: str) -> None:
-    path = CONVERSATIONS / f"{generation}.txt"
+    path = FOLDER / f"{generation}.txt"
     said = transcript(generation)
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(said)
