@@ -110,7 +110,7 @@ class Way(ABC):
         """Ends it."""
 
 
-class _Collected(segment.Output):
+class _Collected(segment.ParentOutput):
     """Keeps what a segment sends, instead of writing it to a descriptor."""
 
     def __init__(self) -> None:

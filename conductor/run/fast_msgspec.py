@@ -1,8 +1,8 @@
 """Imports msgspec without modules it only looks up, in half the time.
 
 Its C part imports `uuid` (and that `platform`), `decimal` and `typing_extensions`, only to
-recognise their types. Nothing here ever passes it one, so stand-ins take their places during the
-import. Later imports of those modules get the real ones.
+recognise their types. conductor never passes it a value of those types, so stand-ins take their
+places during the import. Later imports of those modules get the real ones.
 
 Imports nothing that a fresh interpreter has not imported already.
 """
@@ -37,7 +37,9 @@ def load() -> None:
     put: dict[str, ModuleType | None] = {}
     for name, types in _STAND_INS.items():
         if name not in sys.modules:
-            put[name] = _stand_in(name, types)
+            put[name] = module = type(sys)(name) if types else None
+            for name_of_type in types:
+                setattr(module, name_of_type, type(name_of_type, (_Unknown,), {}))
     sys.modules.update(put)  # type: ignore[arg-type]  # None: it cannot be imported
     try:
         import msgspec  # noqa: F401
@@ -48,12 +50,3 @@ def load() -> None:
         for name, module in put.items():
             if name in sys.modules and sys.modules[name] is module:
                 del sys.modules[name]
-
-
-def _stand_in(name: str, types: tuple[str, ...]) -> ModuleType | None:
-    if not types:
-        return None
-    module = type(sys)(name)
-    for name_of_type in types:
-        setattr(module, name_of_type, type(name_of_type, (_Unknown,), {}))
-    return module

@@ -5,6 +5,7 @@ Loaded before the event loop's modules, so that processes start while those are 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -54,12 +55,14 @@ def plan(
             planned.append(_in_process(spec, role, options))
     for each in planned:
         if isinstance(each.transport, ProcessTransport):
-            _start_early(each.transport)
+            # All at once, while the event loop is still being imported: that hides their start-up.
+            with contextlib.suppress(ComponentError):  # `open` tries again, and reports it
+                each.transport.spawn()
     return planned, guardian
 
 
 def _groups(specs: Sequence[Spec], isolation: str) -> Iterator[list[Spec]]:
-    """The components by process: neighbouring guests share one, all others are alone."""
+    """The components by process: neighbouring guests share a process, all others are alone."""
 
     def process(place: int) -> int:
         policy = specs[place].policy.policy()
@@ -72,13 +75,6 @@ def _groups(specs: Sequence[Spec], isolation: str) -> Iterator[list[Spec]]:
         yield [specs[place] for place in places]
 
 
-def _start_early(transport: ProcessTransport) -> None:
-    try:
-        transport.spawn()
-    except ComponentError:
-        return  # `open` tries again, and reports it
-
-
 # -- what cannot be run ----------------------------------------------------------------------------
 
 
@@ -88,13 +84,13 @@ def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> Non
         raise ComponentError(
             f"the last component, `{last.source}`, would be run as a sandboxed proxy; "
             "a chain ends with an agent",
-            f"put an agent behind it, such as `demo`; if it is one, it runs as a program: "
+            f"put an agent behind it, such as `demo`; if it is an agent, run it as a program: "
             f'"python {last.source}"',
         )
     if agent_last and last.sandboxed:
         raise ComponentError(
             f"the last component, `{last.name}`, is a sandboxed proxy; a chain ends with an agent",
-            f"add one, e.g. `conductor agent … {last.name} demo`, "
+            f"add an agent, e.g. `conductor agent … {last.name} demo`, "
             "or use `conductor proxy` for a chain without an agent",
         )
     if options.require_hardening and options.isolation == "inline":
@@ -175,7 +171,7 @@ def _in_process(spec: Spec, role: str, options: Options) -> Planned:
 def _component(spec: Spec, role: str) -> Component:
     """The projection of an unsandboxed component for the router."""
     has_schema = any(s.required or s.default is not None for s in spec.schema.values())
-    # A program that knows no `configure` refuses it, so only one with settings receives it.
+    # A program that knows no `configure` refuses it, so only a program with settings receives it.
     configured = role == "proxy" and (spec.config or spec.config_file is not None or has_schema)
     return Component(
         spec.name,
@@ -183,8 +179,8 @@ def _component(spec: Spec, role: str) -> Component:
         DIALECTS[spec.dialect] if spec.dialect else None,
         granted_names(spec.grants) if spec.grants is not None else None,
         msgspec.json.encode(configuration(spec)) if configured else None,
-        # Whether the last one is an agent is known when the first message is in: then the router
-        # drops its policy. In a conductor that turns out to be a proxy it is a proxy like others.
+        # Only the first message shows whether the last component is an agent: then the router drops
+        # its policy. In a conductor that turns out to be a proxy, it is a proxy like the others.
         spec.policy.policy(),
         known_as=frozenset(spec.aliases),
         allowance=limits.allowance(spec.limits),

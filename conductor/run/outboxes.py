@@ -19,7 +19,7 @@ _OWN: Final = b"c"
 
 
 class QueuedFrames:
-    """Frames in a row with one cause."""
+    """Consecutive frames with the same cause."""
 
     __slots__ = ("answer", "cause", "frames")
 

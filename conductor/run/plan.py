@@ -1,4 +1,7 @@
-"""How a chain runs, and the plan for each of its components: plain values."""
+"""How a chain runs, and the plan for each of its components: plain values.
+
+`launch` makes them, and the runtime uses them without knowing what kinds of processes there are.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
 
 ISOLATIONS: Final = ("process", "inline", "separate")
-_MOST_OWN: Final = 65_536
 TRACE_CONTENTS: Final = ("redacted", "all", "none")
 
 
@@ -107,8 +109,9 @@ class Belongings:
         """Records addresses that a guest has declared as its own."""
         own = self.own.setdefault(guest, set())
         own.update(addresses)
-        if len(own) > _MOST_OWN:
-            # A chain forgets its oldest addresses, too: those are of no use any more.
+        if len(own) > 65_536:
+            # A guest may declare addresses for ever. The chain forgets the oldest, and nobody can
+            # use those any more, so neither need they be kept here.
             own.intersection_update(self.known)
 
     def by_owner(self) -> dict[str, list[str]]:
@@ -174,7 +177,7 @@ def grantee(spec: Spec) -> Grantee:
     return Grantee(
         spec.name,
         # Values that a component keeps belong to its name and to what is run: a component that the
-        # user calls by the name of another must not read that one's values.
+        # user calls by the name of another must not read the values of that component.
         f"{spec.name}\0{spec.bundled or spec.what}",
         spec.grants,
         {**DEFAULT_LIMITS, **spec.limits},

@@ -90,6 +90,14 @@ class Auditing:
         """The chain has ended; nothing more will come."""
 
 
+def traced(planned: Sequence[Planned], tracer: Tracing | None) -> Sequence[Planned]:
+    """The same components, with transports that the trace sees; begins the trace."""
+    if tracer is None:
+        return planned
+    tracer.begin([(p.component.name, p.guests, p.component.numbers) for p in planned])
+    return [tracer.watched(component) for component in planned]
+
+
 class Reports:
     """Takes the reports of the hosts of one chain to the trace and the audit."""
 

@@ -95,7 +95,7 @@ class Rounds:
     def next(self, now: float, *, own: bool = True) -> tuple[str | None, float | None]:
         """The peer whose turn it is; if it is no peer's, the seconds until it is.
 
-        Frames from outside come first, and of several guests the one that has run least. What
+        Frames from outside come first, and of several guests the guest that has run least. What
         guests send of their own waits until the accounts of sender and receiver allow it; without
         `own` it is not considered.
         """

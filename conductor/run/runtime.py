@@ -3,7 +3,8 @@
     runtime = Runtime(planned, "agent", StdioTransport(), options)
     exit_code = await runtime.run()
 
-Nothing is awaited between reading a chunk and having queued everything it leads to.
+Nothing is awaited between reading a chunk and queueing everything it leads to: so messages keep
+their order without locks, and each destination is written once a chunk.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
 from conductor.run.outboxes import Outboxes
 from conductor.run.plan import Options, Planned
-from conductor.run.report_checks import Auditing, Reports, Tracing
+from conductor.run.report_checks import Auditing, Reports, Tracing, traced
 from conductor.run.segment_spec import Recovered
 from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
@@ -66,7 +67,19 @@ Log = Callable[[str, str, str], None]
 
 
 class Runtime:
-    """One chain, from its first message to the last process gone."""
+    """One chain, from its first message to the last process gone.
+
+    Args:
+        planned: The components, from the client's side to the agent's.
+        mode: `agent`, `proxy`, or `auto`: the first request decides.
+        upstream: The connection to the client or the outer conductor.
+        options: How the chain is run.
+        log: Writes a line: level, component name, text.
+        outer_dialect: The dialect of the outer conductor, where that is known.
+        tracer: Writes down every message; None: no trace.
+        auditor: Records violations and changes; None: no audit.
+        on_failure: Called once, as soon as the chain fails.
+    """
 
     def __init__(
         self,
@@ -81,18 +94,6 @@ class Runtime:
         auditor: Auditing | None = None,
         on_failure: Callable[[Closure], None] | None = None,
     ) -> None:
-        """
-        Args:
-            planned: The components, from the client's side to the agent's.
-            mode: `agent`, `proxy`, or `auto`: the first request decides.
-            upstream: The connection to the client or the outer conductor.
-            options: How the chain is run.
-            log: Writes a line: level, component name, text.
-            outer_dialect: The dialect of the outer conductor, where that is known.
-            tracer: Writes down every message; None: no trace.
-            auditor: Records violations and changes; None: no audit.
-            on_failure: Called once, as soon as the chain fails.
-        """
         self._options = options
         self._log = log
         self._tracer = tracer
@@ -100,27 +101,12 @@ class Runtime:
         self._on_failure = on_failure
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
-        if tracer is not None:
-            tracer.begin([(p.component.name, p.guests, p.component.numbers) for p in planned])
-            planned = [tracer.watched(component) for component in planned]
+        planned = traced(planned, tracer)
         self._planned = {p.component.name: p for p in planned}
         self._audit.begun({name: p.guests for name, p in self._planned.items() if p.guests})
-        self.router = Router(
-            [p.component for p in planned],
-            mode,
-            upstream=outer_dialect,
-            tracing=tracer is not None,
-            reserved=options.reserved,
-            # A host of several guests reports itself what they change.
-            audited=[]
-            if auditor is None
-            else [n for n, p in self._planned.items() if len(p.guests) < 2],
-        )
+        self.router = self._new_router(mode, outer_dialect, audited=auditor is not None)
         transports = {UPSTREAM: upstream, **{n: p.transport for n, p in self._planned.items()}}
-        for component in planned:
-            if component.belongings is not None:
-                component.belongings.known = self.router.addresses
-        self._transports: dict[str, Transport] = transports
+        self._transports = transports
         self._connections = Connections(self, transports, options.grace)
         held = self._connections.held
         self._outboxes = Outboxes(self.router, self._perform, held, options.high_water // 2)
@@ -128,12 +114,24 @@ class Runtime:
         self._tail = planned[-1].component.name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
         self._bridged: BridgedTransport | None = None
-        terminals = [UPSTREAM] + ([self._tail] if self._tail else [])
+        terminals = (UPSTREAM, self._tail) if self._tail else (UPSTREAM,)
         self.flow = Flow(transports, terminals, options, self._stalled)
         self._teardown = Teardown(self.router)
         self._tasks = Tasks(self._fail)
         self._supervisor = Supervisor(self, self._planned, self._tasks.start)
         self._reports = Reports(self._planned, self.router, tracer, self._audit)
+
+    def _new_router(self, mode: str, outer_dialect: Dialect | None, *, audited: bool) -> Router:
+        # A host of several guests reports what they change: between them, we see no message.
+        names = [n for n, p in self._planned.items() if audited and len(p.guests) < 2]
+        return Router(
+            [p.component for p in self._planned.values()],
+            mode,
+            upstream=outer_dialect,
+            tracing=self._tracer is not None,
+            reserved=self._options.reserved,
+            audited=names,
+        )
 
     @property
     def failure(self) -> Closure | None:
@@ -149,13 +147,14 @@ class Runtime:
         try:
             for name, planned in self._planned.items():
                 await self.connect(name, planned.transport)
+            # Last, so that the first request meets a chain that is complete.
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             private.clear()  # nothing is to be done before the components have started
             self._tasks.start(self._supervisor.time_out())
             if self._options.watch:
                 self._tasks.start(self._supervisor.watch())
             await self._teardown.begun()
-            await self._drain()
+            await self._drain()  # before anything is closed: late answers still leave
         finally:
             try:
                 await self._shut_down()
@@ -262,7 +261,7 @@ class Runtime:
             self._supervisor.failed(name, reason, final=final)
 
     def undeliverable(self, name: str, frame: bytes, why: str) -> None:
-        """A line was refused on its way to `name`; a request in it is answered."""
+        """The transport of `name` refused a line; the router answers a request in it."""
         self.apply(self.router.undeliverable(name, frame, why))
 
     def _closure(self, name: str, how: Ended) -> Closure:
@@ -383,16 +382,12 @@ class Runtime:
         match reported:
             case Violated():
                 self._violated(reported)
-            case Recovered():
-                self._recovered(reported)
+            case Recovered(guest, action, text):  # the host starts it again, or bypasses it
+                self.router.faltered(guest, goes_on=True)
+                self._services.forget(guest)
+                self.record(action, guest, text)
             case Closure():
                 self.router.faltered(host, goes_on=False)
-
-    def _recovered(self, done: Recovered) -> None:
-        """A host has started a guest again, or goes on without it."""
-        self.router.faltered(done.component, goes_on=True)
-        self._services.forget(done.component)
-        self.record(done.action, done.component, done.text)
 
     def _violated(self, violation: Violated) -> None:
         """A component broke a rule; what it did has been undone already."""
@@ -454,7 +449,7 @@ class Runtime:
         """Closes the chain from head to tail, then the connection to the client."""
         self._teardown.close()
         if self._bridged is not None:
-            await self._bridged.shut_down()
+            await self._bridged.shut_down()  # it tells components, which are still connected
         self.apply(self.router.abandon(self.failure or Closure("the conductor was stopped")))
         await self._tasks.cancel()
         for name in self._planned:

@@ -90,7 +90,7 @@ def _own_id(line: bytes) -> bytes:
 _NOTHING: Final = memoryview(b"")
 
 
-class Output:
+class ParentOutput:
     """Lines for the parent on descriptor 1, which must not block once `flush` is used."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Segment:
     """A router over guests in this process, with the parent as its predecessor and successor."""
 
     def __init__(
-        self, spec: SegmentSpec, modules: dict[str, wasm_host.Module], output: Output
+        self, spec: SegmentSpec, modules: dict[str, wasm_host.Module], output: ParentOutput
     ) -> None:
         """Instantiates every guest. Raises `wasm_host.GuestError`."""
         self._output = output
@@ -199,7 +199,7 @@ class Segment:
         """
         until = time.monotonic() + _AT_ONCE
         wait: float | None = None
-        # What waits for the parent is bounded: while it takes nothing, neither do the guests.
+        # While the parent takes nothing, neither do the guests: so what waits for it is bounded.
         while not self.failed and self._output.unsent <= _HIGH_WATER:
             now = time.monotonic()
             # What a guest does of its own does not queue up before what somebody outside waits for.
@@ -300,7 +300,7 @@ class Segment:
             return
         answer: tuple[bytes | None, bytes | None]
         if self._guests.accounts[effect.peer].full:
-            text = f"{effect.service}: too much that it has asked for waits for it"
+            text = f"{effect.service}: too many bytes of its answers wait for it"
             answer = None, error_object(INTERNAL_ERROR, text, {"limit": "waiting_bytes"})
         else:
             answer = self._services.serve(effect.peer, effect.service, effect.params)
@@ -331,7 +331,7 @@ class _Input:
         return self._splitter.feed(data)
 
 
-def serve(segment: Segment, output: Output, line_limit: int) -> int:
+def serve(segment: Segment, output: ParentOutput, line_limit: int) -> int:
     """Serves until the input ends; the exit code.
 
     The loop blocks: there is nothing else to do than to read, route, deliver and write. It polls

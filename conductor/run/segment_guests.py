@@ -1,6 +1,6 @@
-"""The guests of one segment: started, delivered to, ended, and started again.
+"""The guests of one segment: start, delivery, failure, restart.
 
-`conductor.run.rounds` decides in which order they are delivered to.
+`conductor.run.rounds` decides in which order they get their turns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from conductor.core.services import RECOVERED
 from conductor.run.outboxes import Outboxes
 from conductor.run.report_lines import DeliveryReporter, failed_line, report
 from conductor.run.rounds import Round, Rounds
-from conductor.run.segment_spec import FIRED, Fired, GuestSpec, Recovered, Relayed
+from conductor.run.segment_spec import FIRED, FiredTimer, GuestSpec, Recovered, Relayed
 from conductor.transports.buffers import CHUNK
 from conductor.transports.guest import deliver, explain
 
@@ -209,21 +209,17 @@ class SegmentGuests:
     def tell(self, relayed: Relayed) -> None:
         """Queues a notification of the parent's for a guest."""
         name = relayed.component
-        if not self._instances[name].dead and self._may_hear(relayed):
-            effects = self._router.tell(name, relayed.method, bytes(relayed.params))
-            self._outboxes.apply(effects, self.accounts[name].caused[0])
-
-    def _may_hear(self, relayed: Relayed) -> bool:
-        """Whether a guest is told that a timer fired: not before it was delivered the last time, or
-        timers would fill the queue of a guest that is out of processor time."""
-        if relayed.method != FIRED:
-            return True
-        timer = msgspec.json.decode(relayed.params, type=Fired).timer
-        unheard = self._unheard_timers[relayed.component]
-        if timer in unheard:
-            return False
-        unheard.add(timer)
-        return True
+        if self._instances[name].dead:
+            return
+        if relayed.method == FIRED:
+            timer = msgspec.json.decode(relayed.params, type=FiredTimer).timer
+            if timer in self._unheard_timers[name]:
+                # The guest has not taken the timer's last firing yet. Otherwise timers would fill
+                # the queue of a guest that is out of processor time.
+                return
+            self._unheard_timers[name].add(timer)
+        effects = self._router.tell(name, relayed.method, bytes(relayed.params))
+        self._outboxes.apply(effects, self.accounts[name].caused[0])
 
     # -- failures ------------------------------------------------------------------------------
 
@@ -295,7 +291,7 @@ def _flooded(name: str, waiting: int) -> wasm_host.GuestError:
 
 
 def _last_words(stderr: str) -> str:
-    """A failed guest's standard error; of a long one both ends, where runtimes name the cause."""
+    """A failed guest's standard error; if long, only both ends: there runtimes name the cause."""
     lines = stderr.strip().splitlines()
     if len(lines) > 2 * _LAST_WORDS:
         lines[_LAST_WORDS:-_LAST_WORDS] = ["…"]
@@ -306,7 +302,7 @@ def _lines(data: bytes) -> list[bytes]:
     if not data:
         return []
     if data.find(b"\n") == len(data) - 1:
-        return [data]  # one line, perhaps a large one: not copied
+        return [data]  # a single line, which may be megabytes: not copied
     lines = data.split(b"\n")
     lines.pop()
     return lines

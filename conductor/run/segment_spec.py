@@ -89,7 +89,7 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     those of all others in the chain."""
 
 
-class Fired(msgspec.Struct):
+class FiredTimer(msgspec.Struct):
     """The params of `timer/fired` that a host reads."""
 
     timer: str = ""

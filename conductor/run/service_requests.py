@@ -5,19 +5,18 @@ The executor and all it needs are loaded when a proxy first makes a call that on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from conductor.core import Effect, Router, Serve
-from conductor.core.component import KeptMembers
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.service_table import CALLS, LOCAL
 from conductor.core.services import KEEP, RELAYED, too_large
 from conductor.run.plan import Options, Planned
 from conductor.run.segment_spec import RECONFIGURE, TELL, Relayed
-from conductor.services.calls import Grantee
 from conductor.services.local import LocalServices
 from conductor.services.roots import Roots
 from conductor.spec import paths
@@ -31,7 +30,7 @@ class ServiceRequests:
 
     def __init__(
         self,
-        planned: Iterable[Planned],
+        planned: Sequence[Planned],
         router: Router,
         options: Options,
         log: Callable[[str, str, str], None],
@@ -54,22 +53,22 @@ class ServiceRequests:
         self._router = router
         self._options = options
         self._apply = apply
-        self._grantees: dict[str, Grantee] = {}
-        self._hosts: dict[str, str] = {}
+        self._grantees = {g.name: g for component in planned for g in component.grantees}
+        self._hosts = {g: p.component.name for p in planned for g in p.guests}
         """The peer that hosts a guest, by guest."""
-        self._kept: dict[str, KeptMembers] = {}
-        """By guest: what it keeps for its next instance, which its host must be given then."""
+        # What a guest keeps for its next instance: its host must be given that then.
+        self._belongings = {g: p.belongings for p in planned for g in p.guests}
         for component in planned:
-            for grantee in component.grantees:
-                self._grantees[grantee.name] = grantee
-                if grantee.name in component.guests:
-                    self._hosts[grantee.name] = component.component.name
-                    if component.belongings is not None:
-                        self._kept[grantee.name] = component.belongings.kept[grantee.name]
+            if component.belongings is not None:
+                component.belongings.known = router.addresses
         self._executor: ServiceExecutor | None = None
         self._roots = Roots()
         # Parsing what the client sends has a price, which only chains that read files pay.
-        self._learns_roots = any(map(_reads_files, self._grantees.values()))
+        granted = (g.grants for g in self._grantees.values())
+        self._learns_roots = any(
+            grants is None or any(grant.startswith("files:") for grant in grants)
+            for grants in granted
+        )
 
     def serve(self, effect: Serve) -> list[Effect]:
         """Performs a `Serve` effect; returns what follows at once."""
@@ -89,7 +88,9 @@ class ServiceRequests:
                 return self._router.served(token, None, wrong)
             name, call, params = relayed.component, relayed.method, bytes(relayed.params)
             if call == KEEP:
-                self._kept[name].update(params)
+                belongings = self._belongings[name]
+                assert belongings is not None
+                belongings.kept[name].update(params)
                 return []
 
         def done(result: bytes | None, error: bytes | None) -> None:
@@ -148,15 +149,18 @@ class ServiceRequests:
     def _open(self) -> ServiceExecutor:
         if self._executor is None:
             from conductor.services.executor import ServiceExecutor
+            from conductor.services.files import Files
+            from conductor.services.kv import Store
+            from conductor.services.metrics import Metrics
 
             self._executor = ServiceExecutor(
                 self._grantees,
-                self._roots,
+                Files(self._roots),
                 self._tell,
                 self._log,
                 held=lambda name: self._held(self._hosts.get(name, name)),
-                store=self._options.values or paths.values(),
-                metrics=self._options.metrics,
+                store=Store(self._options.values or paths.values(), os.getcwd()),
+                metrics=Metrics(self._options.metrics, self._log),
             )
         return self._executor
 
@@ -169,8 +173,3 @@ class ServiceRequests:
 
     def _relay(self, host: str, how: str, relayed: Relayed) -> None:
         self._apply(self._router.tell(host, how, msgspec.json.encode(relayed)))
-
-
-def _reads_files(grantee: Grantee) -> bool:
-    grants = grantee.grants
-    return grants is None or any(grant.startswith("files:") for grant in grants)

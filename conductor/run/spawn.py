@@ -1,8 +1,8 @@
 """Starts the host of sandboxed proxies before anything else is imported.
 
 The child needs about as long to load WebAssembly's engine as this process needs to load the rest of
-the program, so the two happen at the same time. What it shall run it is told later, on its input.
-Imports nothing that a fresh interpreter has not imported already.
+the program, so the two happen at the same time. The child reads later, from its input, what to run.
+This module imports nothing that a fresh interpreter has not imported already.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class EarlyProcess:
             os.kill(self.pid, 9)
 
     def discard(self) -> None:
-        """Ends a process nobody wants: its input ends before it has been told anything."""
+        """Ends an unused process: its input ends before its first line, so it exits by itself."""
         for fd in (self.stdin, self.stdout, self.stderr):
             os.close(fd)
         self.wait()
@@ -74,9 +74,9 @@ def child_command(main: str = "conductor.run.segment_start") -> list[str]:
 
 def start(arguments: list[str]) -> None:
     """Starts the host if the command line looks as if it needed one."""
-    global _started  # noqa: PLW0603 - one per process: whoever plans the chain takes it
+    global _started  # noqa: PLW0603 - one per process, until `launch` takes it
     if "inline" in arguments or "--isolation=inline" in arguments:
-        return
+        return  # guests will run in this process
     package = os.path.dirname(conductor.__file__)
     components = os.path.join(package, "_components")
     if not os.path.isdir(components):  # a checkout
@@ -107,7 +107,7 @@ def _sandboxed(folder: str) -> bool:
 
 
 def take() -> EarlyProcess | None:
-    """The host that was started, for the first who asks."""
+    """The host that was started; None if there is none or a chain has taken it."""
     global _started
     process, _started = _started, None
     return process
@@ -146,15 +146,15 @@ def _spawn() -> EarlyProcess | None:
 
 def _inheritable() -> list[int]:
     """Descriptors beyond the standard three that a child would get from us."""
-    found = []
+    inheritable = []
     for folder in ("/proc/self/fd", "/dev/fd"):
         if os.path.isdir(folder):
             for entry in os.listdir(folder):
                 fd = int(entry)
                 try:
                     if fd > 2 and os.get_inheritable(fd):
-                        found.append(fd)
+                        inheritable.append(fd)
                 except OSError:
                     continue  # the descriptor of the listing itself
             break
-    return found
+    return inheritable

@@ -1,6 +1,7 @@
 """Keeps a chain going: starts failed components again, swaps in new builds, ends long waits.
 
-The runtime reports failures to it, and routes what follows from its decisions .
+The runtime reports failures to it and routes the effects of its decisions. The decision whether a
+component may start again is `conductor.core.restart_state`, the same for the guests of a child.
 """
 
 from __future__ import annotations
@@ -163,9 +164,7 @@ class Supervisor:
         except ComponentError as error:
             runtime.log("error", name, f"the new build is not used: {error.text}")
             return
-        if (
-            planned.guests
-        ):  # a host reports when its guests are loaded; others send nothing of their own
+        if planned.guests:  # a host reports when its guests are loaded; other components do not
             await events.heard.wait()
             refused = events.refused()
             if refused is not None:
@@ -198,7 +197,7 @@ class Supervisor:
             await asyncio.sleep(_IDLE)
 
     async def watch(self) -> None:
-        """Swaps a component whenever one of its files has changed, for as long as it runs."""
+        """Swaps each component whose files change, and sends changed settings."""
         seen = {
             name: _stamp(planned.files) for name, planned in self._planned.items() if planned.files
         }

@@ -1,6 +1,6 @@
-"""Tasks that run beside the messages of a chain, and errors that are this program's own.
+"""Tasks that run beside the messages of a chain; an unexpected error in them fails the chain.
 
-Such an error fails the chain: it may have lost a message, whose sender would wait for ever.
+The error may have lost a message, and the sender of that would wait for ever.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Tasks:
     def _uncaught(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
         error = context.get("exception")
+        # Libraries have callbacks on the loop too; their errors need not lose a message.
         if error is not None and "handle" in context and _is_ours(error):
             self._fail(error)
 

@@ -32,7 +32,7 @@ class Phase(enum.Enum):
     DRAINING = "draining"
     """The client closed its end; its open requests may still be answered."""
     FAILED = "failed"
-    """The chain cannot go on; its client is told why."""
+    """The chain cannot go on; its client gets the reason."""
     STOPPED = "stopped"
     """A signal came: nothing is waited for any more."""
     CLOSING = "closing"
@@ -96,7 +96,7 @@ class Teardown:
         await self._begun.wait()
 
     def passed(self, name: str, frames: Iterable[bytes], *, host: bool) -> None:
-        """Takes note of a peer's lines; `host`: of one that hosts guests.
+        """Counts a peer's lines as progress; `host`: whether the peer hosts guests.
 
         Once the client is gone only requests and notifications of programs count as progress: else
         guests, or a program that only answers them, could prolong the end without working at it.
@@ -153,7 +153,7 @@ def _is_call(frame: bytes) -> bool:
 
 
 def closure(name: str, label: str, how: Ended, *, host: bool) -> Closure:
-    """Why the connection of a component ended, in words; `host`: of one that hosts guests."""
+    """Why the connection of a component ended, in words; `host`: whether it hosts guests."""
     text = f"{label} {how.text}"
     last_words = how.data.get("stderr") or []
     if last_words:

@@ -1,15 +1,16 @@
 """Performs the services that reach outside: `kv`, `timer`, `fetch`, `files` and `metric`.
 
-It stands in the conductor's own process. Guests' hosts, which may touch nothing, relay the calls of
-their guests to it; the router brings the calls of all other proxies. The router has checked grants
-by name; by file and address the functions check them.
+It runs in the conductor's own process: the hosts of guests may open no file and no connection, so
+they relay the calls of their guests to it. The router brings the calls of all other proxies.
+
+A grant is checked in two places: its name here and in the router, its files and addresses in the
+function that performs the call, which alone knows what the path or the URL leads to.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,15 +26,11 @@ from conductor.services.calls import Grantee, ServiceError
 from conductor.services.files import Files
 from conductor.services.kv import Store
 from conductor.services.metrics import Metrics
-from conductor.services.roots import Roots
 from conductor.services.timers import Timers
 
 _AT_ONCE: Final = {"fetch": 4}
 """Calls of one component that are performed at a time, by service; else 1, which keeps values in
 the order in which they were set, and leaves threads to others."""
-
-_METRICS_EVERY: Final = 1.0
-"""Seconds between two writings of the metrics file."""
 
 Done = Callable[[bytes | None, bytes | None], None]
 """Called once with the raw result, or None and the raw error object."""
@@ -44,55 +41,52 @@ raises `ServiceError`."""
 
 
 class ServiceExecutor:
-    """The services of one chain. Used on one event loop; `tell` sends a notification."""
+    """The services of one chain. Used on one event loop.
+
+    Args:
+        grantees: The proxies of the chain, by name.
+        files: The folders of the client's sessions.
+        tell: Sends a notification to a component: name, method, params.
+        log: Writes a line: level, component name, text.
+        held: Bytes that a component has not taken yet.
+        store: The stored values.
+        metrics: What components count.
+    """
 
     def __init__(
         self,
         grantees: Mapping[str, Grantee],
-        roots: Roots,
+        files: Files,
         tell: Callable[[str, str, bytes], None],
         log: Callable[[str, str, str], None],
         *,
-        held: Callable[[str], int] = lambda name: 0,
-        store: str,
-        project: str | None = None,
-        metrics: str | None = None,
+        held: Callable[[str], int],
+        store: Store,
+        metrics: Metrics,
     ) -> None:
-        """
-        Args:
-            grantees: The proxies of the chain, by name.
-            roots: The folders of the client's sessions.
-            tell: Sends a notification to a component: name, method, params.
-            log: Writes a line: level, component name, text.
-            held: Bytes that a component has not taken yet.
-            store: The file of stored values.
-            project: The folder whose values these are; None: the current one.
-            metrics: The file for metrics; None: none is written.
-        """
         self._grantees = grantees
         self._log = log
-        files = Files(roots)
         self._timers = Timers(lambda name, params: tell(name, "timer/fired", params), held)
-        self._store = Store(store, project or os.getcwd())
-        self._metrics = Metrics()
+        self._store = store
+        self._metrics = metrics
         self.functions: dict[str, Function] = {
-            "metric": self._count,
+            "metric": metrics.add,
             "timer/start": self._timers.start,
             "timer/stop": self._timers.stop,
-            "kv/get": self._store.get,
-            "kv/set": self._store.set,
-            "kv/delete": self._store.delete,
-            "kv/list": self._store.list,
+            "kv/get": store.get,
+            "kv/set": store.set,
+            "kv/delete": store.delete,
+            "kv/list": store.list,
             "files/roots": files.roots,
             "files/read": files.read,
             "files/list": files.list,
             "fetch": _fetch,
         }
         """By the name of the call in `conductor.core.service_table.TABLE`."""
-        self._metrics_file = metrics
-        self._writing: asyncio.TimerHandle | None = None
         self._slots: dict[tuple[str, str], asyncio.Semaphore] = {}
+        """By component and service: how many more calls may be performed now."""
         self._storing = asyncio.Lock()
+        """Held by the call to `kv` that has a thread."""
         self._time: dict[str, Bucket] = {}
         """The processor's time that each component may use in threads here."""
         self._in_flight: Counter[str] = Counter()
@@ -126,16 +120,13 @@ class ServiceExecutor:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._writing is not None:
-            self._writing.cancel()
-        if self._metrics_file is not None:
-            self._write_metrics()
+        self._metrics.close()
         self._store.close()
 
     @staticmethod
     def _check_grant(grantee: Grantee, call: str) -> None:
-        """Raises `ServiceError` for a call that is not granted; one that a host relays has passed
-        no router of ours."""
+        """Raises `ServiceError` for a call that is not granted."""
+        # The router checks that too, but a call that a host relays has passed no router of ours.
         service = CALLS[call].service if call in CALLS else None
         if service is None or not (
             grantee.grants is None
@@ -150,7 +141,7 @@ class ServiceExecutor:
         if self._in_flight[grantee.name] >= most:
             raise ServiceError(
                 "too-many",
-                f"{most} requests are under way already (limit `calls`)\n"
+                f"{most} requests are in flight already (limit `calls`)\n"
                 "hint: wait for answers, or raise it with `,limit.calls=NUMBER` behind it",
             )
         self._in_flight[grantee.name] += 1
@@ -160,7 +151,10 @@ class ServiceExecutor:
 
     async def _run(self, grantee: Grantee, call: str, params: bytes | None, done: Done) -> None:
         try:
-            async with self._slot(grantee, CALLS[call].service):
+            service = CALLS[call].service
+            slot = asyncio.Semaphore(_AT_ONCE.get(service, 1))
+            async with self._slots.setdefault((grantee.name, service), slot):
+                # A component that has used up its processor's time waits here, and holds no thread.
                 await asyncio.sleep(self._bucket(grantee).due(time.monotonic()))
                 result = msgspec.json.encode(await self._perform(grantee, call, params))
         except ServiceError as error:
@@ -175,11 +169,6 @@ class ServiceExecutor:
             done(result, None)
         finally:
             self._in_flight[grantee.name] -= 1
-
-    def _slot(self, grantee: Grantee, service: str) -> asyncio.Semaphore:
-        """Limits how many calls of one component a service performs at a time."""
-        key = (grantee.name, service)
-        return self._slots.setdefault(key, asyncio.Semaphore(_AT_ONCE.get(service, 1)))
 
     def _bucket(self, grantee: Grantee) -> Bucket:
         share = grantee.limits["own_share"] / 100
@@ -202,24 +191,6 @@ class ServiceExecutor:
             return function(grantee, params)
         finally:
             self._bucket(grantee).spend(time.thread_time() - began, time.monotonic())
-
-    # -- metrics -------------------------------------------------------------------------------
-
-    def _count(self, grantee: Grantee, params: bytes | None) -> None:
-        self._metrics.add(grantee, params)
-        if self._metrics_file is not None and self._writing is None:
-            loop = asyncio.get_running_loop()
-            self._writing = loop.call_later(_METRICS_EVERY, self._write_metrics)
-
-    def _write_metrics(self) -> None:
-        self._writing = None
-        assert self._metrics_file is not None
-        try:
-            self._metrics.write(self._metrics_file)
-        except OSError as error:
-            text = f"metrics are not written to {self._metrics_file}: {error.strerror}"
-            self._log("warning", "conductor", text)
-            self._metrics_file = None
 
 
 async def _fetch(grantee: Grantee, params: bytes | None) -> object:

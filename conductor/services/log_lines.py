@@ -45,7 +45,7 @@ class LogLines:
         self._clock = clock
         self._buckets = {name: Bucket(limit) for name, limit in limits.items()}
         self._left_out: Counter[str] = Counter()
-        """Lines of each component that were left out since a line last said so."""
+        """Lines of each component that were left out since a line last reported that."""
 
     def say(self, level: str, name: str, text: str) -> None:
         """Puts a line of a component into the log, or leaves it out."""

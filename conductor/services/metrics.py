@@ -1,16 +1,18 @@
-"""`metric`: numbers that components count, kept by name and readable in a file.
+"""`metric`: numbers that components count, kept by name and written to a file.
 
-The file is in the text format that Prometheus' textfile collector reads. It is replaced as a
-whole, so a reader never sees half of it.
+The file is in the text format that Prometheus' textfile collector reads: so conductor needs no
+server that a collector could connect to.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
 import operator
 import os
 import re
+from collections.abc import Callable
 from typing import Final, Literal
 
 import msgspec
@@ -24,6 +26,9 @@ _LABELS: Final = 10
 _LABELS_TEXT: Final = 500
 """Characters of all labels of a series: the file with all series is written again and again."""
 
+_INTERVAL: Final = 1.0
+"""Seconds between two writings of the file."""
+
 Kind = Literal["counter", "gauge"]
 Series = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -36,9 +41,19 @@ class _Metric(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Metrics:
-    """The metrics of the components of one chain."""
+    """The metrics of the components of one chain; used on the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, path: str | None = None, log: Callable[[str, str, str], None] = lambda *_: None
+    ) -> None:
+        """
+        Args:
+            path: The file to write; None: no file is written.
+            log: Writes a line: level, component name, text.
+        """
+        self._path = path
+        self._log = log
+        self._writing: asyncio.TimerHandle | None = None
         self._values: dict[str, dict[Series, float]] = {}
         """By component and series: a name with a set of labels."""
         self._kinds: dict[tuple[str, str], Kind] = {}
@@ -64,6 +79,8 @@ class Metrics:
         before = values.get(series, 0.0) if metric.kind == "counter" else 0.0
         values[series] = before + metric.value
         self._kinds[component, name] = kind
+        if self._path is not None and self._writing is None:
+            self._writing = asyncio.get_running_loop().call_later(_INTERVAL, self._write)
 
     def text(self) -> str:
         """All of it, in the exposition format, sorted."""
@@ -87,12 +104,26 @@ class Metrics:
                 lines.append(f"{shown}{{{inside}}} {_number(value)}")
         return "".join(f"{line}\n" for line in lines)
 
-    def write(self, path: str) -> None:
-        """Replaces the file. Raises `OSError`."""
-        beside = f"{path}.{os.getpid()}.new"
-        with open(beside, "w", encoding="utf-8", errors="replace") as file:
-            file.write(self.text())
-        os.replace(beside, path)
+    def close(self) -> None:
+        """Writes the file for the last time. Raises nothing."""
+        if self._writing is not None:
+            self._writing.cancel()
+        self._write()
+
+    def _write(self) -> None:
+        self._writing = None
+        if self._path is None:
+            return
+        # Replaced as a whole, so that a collector never reads half of it.
+        beside = f"{self._path}.{os.getpid()}.new"
+        try:
+            with open(beside, "w", encoding="utf-8", errors="replace") as file:
+                file.write(self.text())
+            os.replace(beside, self._path)
+        except OSError as error:
+            text = f"metrics are not written to {self._path}: {error.strerror}"
+            self._log("warning", "conductor", text)
+            self._path = None  # a second attempt would fail likewise, every second
 
 
 def _check(metric: _Metric) -> None:

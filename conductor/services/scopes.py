@@ -196,14 +196,11 @@ def _groups(parts: list[str]) -> Iterator[list[str]]:
 def _name(part: str) -> str:
     """A pattern for one name."""
     unhidden = r"(?!\.)" if part[0] in "*?" else ""
-    first, *others = ("".join(map(_character, piece)) for piece in part.split("*"))
+    first, *others = (re.escape(piece).replace(r"\?", "[^/]") for piece in part.split("*"))
+    # Atomic groups: a name with many `*` must not make the match try every split of it.
     middle = "".join(f"(?>[^/]*?{piece})" for piece in others[:-1])
     last = f"[^/]*{others[-1]}" if others else ""
     return f"{unhidden}{first}{middle}{last}"
-
-
-def _character(char: str) -> str:
-    return "[^/]" if char == "?" else re.escape(char)
 
 
 def matches(globs: tuple[str, ...], path: str) -> bool:

@@ -77,7 +77,7 @@ TABLE: Final = (
     Limit("service_bytes", "size", 64 * _KIB, "services",
           "one request to a service other than `kv/set` and `fetch`", "refused"),
     Limit("calls", "count", 32, "services",
-          "requests to `files`, `fetch` and `kv` under way", "refused"),
+          "requests to `files`, `fetch` and `kv` in flight", "refused"),
     Limit("timers", "count", 64, "services", "timers that run", "refused"),
     Limit("series", "count", 1000, "services", "series of `metric`", "refused"),
     Limit("log_lines", "count", 100, "services",

@@ -35,7 +35,7 @@ _BURST: Final = 5
 """… and the seconds for which they may be saved up."""
 
 
-class _State(enum.Enum):
+class _Stage(enum.Enum):
     """Where a process stands; it moves downwards only."""
 
     NEW = 0
@@ -43,7 +43,7 @@ class _State(enum.Enum):
     OPEN = 1
     """Carrying lines."""
     ENDED = 2
-    """Its end has been reported, or nobody wants to hear of it."""
+    """Its end has been reported, or `close` was called: then its owner expects it."""
     CLOSED = 3
     """Nothing of it is left."""
 
@@ -114,7 +114,6 @@ class ProcessTransport(Piped):
         command: Sequence[str],
         *,
         env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
         guardian: Guardian | None = None,
         on_stderr: Callable[[str], None] | None = None,
         line_limit: int = LINE_LIMIT,
@@ -126,7 +125,6 @@ class ProcessTransport(Piped):
         Args:
             command: The program and its arguments.
             env: The whole environment; None: this process's.
-            cwd: The working folder; None: this process's.
             guardian: Ends the process's group should this process be killed.
             on_stderr: Called with each line of standard error that is shown.
             line_limit: Bytes of a line, at most.
@@ -139,11 +137,10 @@ class ProcessTransport(Piped):
         self._adopt = adopt
         self.command = list(command)
         self._env = env
-        self._cwd = cwd
         self._guardian = guardian
         self._limit = line_limit
         self._first_line = first_line
-        self._state = _State.NEW
+        self._state = _Stage.NEW
         self._process: subprocess.Popen[bytes] | StartedProcess | None = None
         self.stderr = Stderr(on_stderr)
         self._stderr_reader: FdReader | None = None
@@ -168,7 +165,6 @@ class ProcessTransport(Piped):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=self._env,
-                cwd=self._cwd,
                 start_new_session=True,
                 bufsize=0,
             )
@@ -204,9 +200,13 @@ class ProcessTransport(Piped):
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        self._events, self._state = events, _State.OPEN
+        self._events, self._state = events, _Stage.OPEN
         self._exit = asyncio.get_running_loop().create_future()
-        writer = FdWriter(_take(process.stdin), events.drained, self._input_closed)
+        writer = FdWriter(
+            _take(process.stdin),
+            events.drained,
+            lambda _: self._half_closed("closed its standard input"),
+        )
         self._stderr_reader = FdReader(
             _take(process.stderr), 64 * 1024, self.stderr.take, _ignore, _ignore, unhurried=True
         )
@@ -215,7 +215,7 @@ class ProcessTransport(Piped):
             self._limit,
             events.received,
             events.oversized,
-            self._output_closed,
+            lambda _: self._half_closed("closed its standard output"),
         )
         self._watch()
         self._carry(reader, writer)
@@ -250,12 +250,6 @@ class ProcessTransport(Piped):
         if self._stderr_reader is not None:
             self._stderr_reader.read()
 
-    def _output_closed(self, _: OSError | None) -> None:
-        self._half_closed("closed its standard output")
-
-    def _input_closed(self, _: OSError) -> None:
-        self._half_closed("closed its standard input")
-
     def _half_closed(self, text: str) -> None:
         """One of its pipes is closed: normally because the process is about to end."""
         import asyncio
@@ -272,15 +266,16 @@ class ProcessTransport(Piped):
         if self._exit is not None and not self._exit.done():
             self._exit.set_result(None)
         if self._reader is not None:
+            # What it wrote before its end is still in the pipe, even if backpressure has paused us.
             self._reader.resume()
             self._reader.drain()
         self._report("")
 
     def _report(self, text: str) -> None:
-        if self._state is not _State.OPEN:
+        if self._state is not _Stage.OPEN:
             return
         assert self._events is not None
-        self._state = _State.ENDED
+        self._state = _Stage.ENDED
         if self._stderr_reader is not None:
             self._stderr_reader.drain()
         code = self._exit_code() if self._exit is not None and self._exit.done() else None
@@ -313,13 +308,15 @@ class ProcessTransport(Piped):
         from conductor.transports import process_groups
 
         process = self._process
-        if process is None or self._state is _State.CLOSED:
+        if process is None or self._state is _Stage.CLOSED:
             return
-        self._state = _State.ENDED
+        self._state = _Stage.ENDED
         if self._exit is None:  # never opened
             process.kill()
             process.wait()
         else:
+            # Gentle steps first: a program may have files to write, and a shell wrapper passes
+            # neither its end of file nor a signal on, hence the whole group for each signal.
             self.finish()
             for signal_number in (None, signal.SIGTERM, signal.SIGKILL):
                 if signal_number is not None:
@@ -329,6 +326,7 @@ class ProcessTransport(Piped):
                     break
                 except TimeoutError:
                     continue
+            # Before `wait`: once the process is reaped, its group's number may be somebody else's.
             await process_groups.end(process.pid, grace)
             process.wait()
         for end in (self._reader, self._stderr_reader, self._writer):
@@ -336,7 +334,7 @@ class ProcessTransport(Piped):
                 end.close()
         if self._guardian is not None:
             self._guardian.remove(process.pid)
-        self._state = _State.CLOSED
+        self._state = _Stage.CLOSED
 
 
 def _take(pipe: object) -> int:

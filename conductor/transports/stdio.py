@@ -81,15 +81,11 @@ def _own(fd: int, flags: int) -> int:
     return os.dup(fd)
 
 
-def _is_null(facts: os.stat_result) -> bool:
-    null = os.stat(os.devnull)
-    return stat.S_ISCHR(facts.st_mode) and facts.st_rdev == null.st_rdev
-
-
 def _pollable(fd: int) -> int:
     """`fd`, or for what no poller takes, files and `/dev/null`, a pipe that is fed from it."""
     facts = os.fstat(fd)
-    if not stat.S_ISREG(facts.st_mode) and not _is_null(facts):
+    null = stat.S_ISCHR(facts.st_mode) and facts.st_rdev == os.stat(os.devnull).st_rdev
+    if not stat.S_ISREG(facts.st_mode) and not null:
         return fd
     import threading
 

@@ -12,15 +12,15 @@ from typing import Final
 
 import pytest
 
-from tests.harness.bridge.rig import DECLARED, Rig
+from tests.harness.bridge.rig import DECLARED, BridgeRig
 from tests.places import GOLDEN
 
-GOLDEN: Final = GOLDEN / "mcp"
+FOLDER: Final = GOLDEN / "mcp"
 
 
 def transcript(generation: str) -> str:
     """All that passes between the bridge and a component: one call, sampling, a cancellation."""
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     declared = json.dumps(DECLARED[generation])
     rig.set_up()
     client = rig.client()
@@ -37,7 +37,7 @@ def transcript(generation: str) -> str:
 
 @pytest.mark.parametrize("generation", DECLARED)
 def test_transcript(generation: str) -> None:
-    path = GOLDEN / f"{generation}.txt"
+    path = FOLDER / f"{generation}.txt"
     said = transcript(generation)
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(said)

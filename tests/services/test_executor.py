@@ -1,4 +1,4 @@
-"""The executor: who may ask, timers, metrics, and what is under way when it closes."""
+"""The executor: who may ask, timers, metrics, and what is in flight when it closes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 
 from conductor.services.calls import ServiceError
 from conductor.services.executor import ServiceExecutor
+from conductor.services.files import Files
+from conductor.services.kv import Store
 from conductor.services.metrics import Metrics
 from conductor.services.roots import Roots
 from conductor.services.timers import DATA_BYTES
@@ -41,14 +43,16 @@ class Office:
         self.heard = asyncio.Event()
         self.executor = ServiceExecutor(
             grantees,
-            Roots(),
+            Files(Roots()),
             self._tell,
-            lambda *line: self.logged.append(" ".join(line)),
+            self._log,
             held=lambda name: self.held,
-            store=str(folder / "kv.sqlite"),
-            project="/",
-            metrics=str(folder / "metrics.txt"),
+            store=Store(str(folder / "kv.sqlite"), "/"),
+            metrics=Metrics(str(folder / "metrics.txt"), self._log),
         )
+
+    def _log(self, *line: str) -> None:
+        self.logged.append(" ".join(line))
 
     def _tell(self, name: str, method: str, params: bytes) -> None:
         self.told.append((name, method, msgspec.json.decode(params)))
@@ -298,7 +302,7 @@ def test_metrics_are_written_for_a_collector(tmp_path: Path) -> None:
     run(play)
 
 
-def test_metrics_that_cannot_be_written_are_told_once(tmp_path: Path) -> None:
+def test_metrics_that_cannot_be_written_are_logged_once(tmp_path: Path) -> None:
     async def play() -> None:
         (tmp_path / "metrics.txt").mkdir()
         office = Office(tmp_path, p=None)

@@ -1,7 +1,7 @@
 """The bridge: between the chain and the agent, and beside it the agent's MCP clients.
 
     bridge = Bridge(support, nonce="…")
-    effects = bridge.to_agent(frame)                    # a line on its way to the agent
+    effects = bridge.to_agent(frame)                    # a line for the agent
     effects = bridge.from_agent(frame)                  # a line of the agent, if `watches_agent`
     effects = bridge.from_client(connection, frame)     # a line of an MCP client
 
@@ -24,9 +24,9 @@ from conductor.core.jsonrpc import (
     canonical_id,
     error_object,
 )
-from conductor.mcp.bridge.calls import Call, Notification, Request
+from conductor.mcp.bridge.calls import Notification, PendingCall, Request
 from conductor.mcp.bridge.capabilities import Support
-from conductor.mcp.bridge.clients import Client, Clients
+from conductor.mcp.bridge.clients import Clients, McpClient
 from conductor.mcp.bridge.declarations import ENDS, SETUPS, Declaration
 from conductor.mcp.bridge.effects import CloseClient, Effect, Log, ToAgent, ToChain, ToClient
 from conductor.mcp.bridge.endpoints import AcpEndpoint, DoorConnection, outcome_of
@@ -50,7 +50,7 @@ class Bridge:
         self._clients = Clients(self._chain)
         self._native = NativeClients(self._clients, self._agent)
         self._setups = Setups(support, kind, self._clients, self._native, self._emit)
-        self._connections: dict[str, tuple[Client, DoorConnection]] = {}
+        self._connections: dict[str, tuple[McpClient, DoorConnection]] = {}
         """Clients that came in through a door."""
         self._held: deque[bytes] = deque()
 
@@ -81,7 +81,7 @@ class Bridge:
     # -- from the chain ------------------------------------------------------------------------
 
     def to_agent(self, frame: bytes) -> list[Effect]:
-        """One line on its way to the agent."""
+        """Takes a line for the agent."""
         if self._setups.waits:
             self._held.append(frame)
         else:
@@ -94,7 +94,7 @@ class Bridge:
             self._emit(ToAgent(frame))
 
     def _takes_from_chain(self, message: Message) -> bool:
-        """Takes a message on its way to the agent; False if it is for the agent as it is."""
+        """Handles a message for the agent; False if the agent gets it unchanged."""
         method, params = message.method, bytes_of(message.params)
         if isinstance(method, UnsetType):
             return self._chain.received_response(message)
@@ -110,7 +110,7 @@ class Bridge:
             return False
         return method in METHODS and self._server_requests(id_, method, unwrap(params))
 
-    def _addressee(self, message: McpMessage) -> tuple[ServerConnection | None, Call | None]:
+    def _addressee(self, message: McpMessage) -> tuple[ServerConnection | None, PendingCall | None]:
         """The connection that a component's message is for, and the call it belongs to."""
         if message.server is not None or message.connection is not None:
             for server in self.servers.values():
@@ -176,14 +176,14 @@ class Bridge:
     # -- from the agent ------------------------------------------------------------------------
 
     def from_agent(self, frame: bytes) -> list[Effect]:
-        """One line of the agent."""
+        """Takes a line of the agent."""
         message = _parse(frame)
         if message is None or not self._takes_from_agent(message, frame):
             self._emit(ToChain(frame))
         return self._effects()
 
     def _takes_from_agent(self, message: Message, frame: bytes) -> bool:
-        """Takes a message of the agent; False if it is for the chain as it is."""
+        """Handles a message of the agent; False if the chain gets it unchanged."""
         method, id_, params = message.method, bytes_of(message.id), bytes_of(message.params)
         if isinstance(method, UnsetType):
             return self._agent.received_response(message) or self._ends_setup(message, frame)
@@ -255,7 +255,7 @@ class Bridge:
         return self._effects()
 
 
-def _received(client: Client, door: DoorConnection, message: Message) -> None:
+def _received(client: McpClient, door: DoorConnection, message: Message) -> None:
     method, id_, params = message.method, bytes_of(message.id), bytes_of(message.params)
     if params == NULL:
         params = None

@@ -40,7 +40,7 @@ class Cancellation(msgspec.Struct, frozen=True):
 ClientMessage = Request | Notification | Cancellation
 
 
-class Call(msgspec.Struct, eq=False):
+class PendingCall(msgspec.Struct, eq=False):
     """One request to a component, from its creation to its response."""
 
     method: str
@@ -74,7 +74,7 @@ class ServerRequest(msgspec.Struct, eq=False):
     method: str
     params: bytes | None
     reply: OnResponse
-    call: Call | None = None
+    call: PendingCall | None = None
     """The call it belongs to, if the component names it."""
 
 
@@ -83,11 +83,13 @@ class ServerHandler:
 
     def server_request(self, request: ServerRequest) -> None:
         """Takes a request; `reply` must be called once."""
-        reason = f"`{request.method}`: the MCP client has not said anything yet"
+        reason = f"`{request.method}`: the MCP client has not sent anything yet"
         request.reply(b"error", error_object(METHOD_NOT_FOUND, reason))
 
     def server_cancel(self, request: ServerRequest) -> None:
         """The component cancels its request."""
 
-    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
+    def server_notification(
+        self, method: str, params: bytes | None, call: PendingCall | None
+    ) -> None:
         """Takes a notification. `call`: the call it belongs to, if the component names it."""

@@ -1,4 +1,8 @@
-"""MCP clients of the agent: for each one, the translation that its first request calls for."""
+"""The agent's MCP clients, each with the translation that its first request calls for.
+
+A client does not declare which kind of MCP it speaks, so its messages wait for its first request,
+and often for a probe of the component, before anything can be passed on.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from enum import Enum, auto
 
 from conductor.mcp import limits
 from conductor.mcp.bridge import protocol
-from conductor.mcp.bridge.calls import Call, ClientMessage, Notification, Request
+from conductor.mcp.bridge.calls import ClientMessage, Notification, PendingCall, Request
 from conductor.mcp.bridge.downgrade import Downgrade, SharedSession
 from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse
 from conductor.mcp.bridge.generations import Generation
@@ -16,7 +20,7 @@ from conductor.mcp.bridge.translations import Relay, Translation
 from conductor.mcp.bridge.upgrade import Upgrade
 
 
-class _State(Enum):
+class _ClientState(Enum):
     """NEW → PROBING → ESTABLISHED → CLOSED.
 
     A failed probe leads back to NEW, and so does a client that falls back to `initialize`.
@@ -29,8 +33,8 @@ class _State(Enum):
     CLOSED = auto()
 
 
-class Client:
-    """One client of one server. Messages wait, in order, until the translation is chosen."""
+class McpClient:
+    """A client of a server. Messages wait, in order, until the translation is chosen."""
 
     def __init__(
         self,
@@ -44,7 +48,7 @@ class Client:
         self._clients = clients
         self._client = connection
         self._generation = generation
-        self._state = _State.NEW
+        self._state = _ClientState.NEW
         self._translation: Translation | None = None
         self._modern = False
         self._first = ""
@@ -64,11 +68,11 @@ class Client:
             self._begin_anew()
         if self._translation is not None:
             self._translation.client_message(message)
-        elif isinstance(message, Notification) and self._state is _State.NEW:
+        elif isinstance(message, Notification) and self._state is _ClientState.NEW:
             pass  # it does not show which kind of MCP the client speaks; only requests do
         elif len(self._waiting) < limits.UNANSWERED:
             self._waiting.append(message)
-            if isinstance(message, Request) and self._state is _State.NEW:
+            if isinstance(message, Request) and self._state is _ClientState.NEW:
                 self._negotiate(message)
         elif isinstance(message, Request):
             error = self.server.refusal(f"{limits.UNANSWERED} messages wait for it")
@@ -79,13 +83,13 @@ class Client:
         if self._translation is not None:
             self._translation.client_closed()
             self._translation = None
-            self._state = _State.NEW
+            self._state = _ClientState.NEW
             self._connection = ServerConnection(self.server, self._clients.chain, self.close)
 
     def closed(self) -> None:
         """The client has left."""
-        if self._state is not _State.CLOSED:
-            self._state = _State.CLOSED
+        if self._state is not _ClientState.CLOSED:
+            self._state = _ClientState.CLOSED
             self._clients.remove(self)
             if self._translation is not None:
                 self._translation.client_closed()
@@ -111,8 +115,8 @@ class Client:
         if known or self._speaks(generation):
             self._establish()
             return
-        self._state = _State.PROBING
-        probe = Call(
+        self._state = _ClientState.PROBING
+        probe = PendingCall(
             protocol.DISCOVER,
             protocol.PROBE,
             lambda member, body: self._probed(first, member, body),
@@ -129,7 +133,7 @@ class Client:
     def _probed(self, first: Request, member: bytes, body: bytes) -> None:
         server = self.server
         if not server.ladder.current.stateless:
-            self._establish()  # it rejected the probe, and the connection found its generation
+            self._establish()  # it rejected the probe, which showed its generation
         elif member == b"result":
             server.discovered = body
             if first.method == protocol.DISCOVER:
@@ -141,7 +145,7 @@ class Client:
             self._establish()
         else:
             # The component cannot be reached. The next request tries again.
-            self._state = _State.NEW
+            self._state = _ClientState.NEW
             self._waiting.remove(first)
             self._client.respond(first.id, b"error", body)
             self._resume()
@@ -160,7 +164,7 @@ class Client:
             connection.close()  # the probe may have opened it; all such clients share one session
             session = self._clients.shared_session(server)
             self._translation = Downgrade(client, connection, session)
-        self._state = _State.ESTABLISHED
+        self._state = _ClientState.ESTABLISHED
         self._resume()
 
     def _given_back(self, request: Request) -> None:
@@ -181,16 +185,16 @@ class Clients:
 
     def __init__(self, chain: AcpEndpoint) -> None:
         self.chain = chain
-        self._clients: dict[str, list[Client]] = {}
+        self._clients: dict[str, list[McpClient]] = {}
         """By the server's listener; in the order in which they connected."""
         self._shared: dict[str, SharedSession] = {}
         """By the server's listener."""
 
     def open(
         self, server: Server, connection: ClientConnection, generation: Generation | None = None
-    ) -> Client:
+    ) -> McpClient:
         """A client has connected. `generation`: that of an agent which takes ACP transport."""
-        client = Client(self, server, connection, generation)
+        client = McpClient(self, server, connection, generation)
         self._clients.setdefault(server.listener, []).append(client)
         return client
 
@@ -198,7 +202,7 @@ class Clients:
         """How many clients the server has."""
         return len(self._clients.get(server.listener, ()))
 
-    def remove(self, client: Client) -> None:
+    def remove(self, client: McpClient) -> None:
         """A client has left."""
         clients = self._clients[client.server.listener]
         clients.remove(client)

@@ -15,7 +15,7 @@ from msgspec import Raw
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, canonical_id, error_object
 from conductor.mcp import limits
 from conductor.mcp.bridge import protocol
-from conductor.mcp.bridge.calls import Call, Request, ServerHandler, ServerRequest
+from conductor.mcp.bridge.calls import PendingCall, Request, ServerHandler, ServerRequest
 from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, ignore
 from conductor.mcp.bridge.json import EMPTY, decoded, meta, objects, read, text, with_meta, write
 from conductor.mcp.bridge.servers import Server, ServerConnection
@@ -26,7 +26,7 @@ from conductor.mcp.bridge.translations import Translation, cancelled_id
 _LOG_MESSAGE: Final = "notifications/message"
 
 
-class _State(Enum):
+class _SessionState(Enum):
     """NEW → INITIALIZING → OPEN. An error, or the component's end of the session, leads to NEW."""
 
     NEW = auto()
@@ -41,7 +41,7 @@ class SharedSession(ServerHandler):
         self._server = server
         self._chain = chain
         self._connection = self._connect()
-        self._state = _State.NEW
+        self._state = _SessionState.NEW
         self._waiting: list[tuple[ClientConnection, Request]] = []
         """Requests that came before the session was open."""
         self._requests: dict[str, SuspendableRequest] = {}
@@ -68,12 +68,12 @@ class SharedSession(ServerHandler):
 
     def request(self, client: ClientConnection, request: Request) -> None:
         """A request of a client; the first one begins the session."""
-        if self._state is _State.OPEN:
+        if self._state is _SessionState.OPEN:
             self._serve(client, request)
             return
         self._waiting.append((client, request))
-        if self._state is _State.NEW:
-            self._state = _State.INITIALIZING
+        if self._state is _SessionState.NEW:
+            self._state = _SessionState.INITIALIZING
             about = meta(read(request.params))
             params: dict[str, object] = {
                 "protocolVersion": protocol.LATEST_SESSION,
@@ -82,11 +82,11 @@ class SharedSession(ServerHandler):
                 "capabilities": {name: {} for name in protocol.NEEDS.values()},
                 "clientInfo": about.get(protocol.CLIENT) or {"name": "conductor", "version": "0"},
             }
-            self._connection.request(Call("initialize", write(params), self._on_initialized))
+            self._connection.request(PendingCall("initialize", write(params), self._on_initialized))
 
     def _on_initialized(self, member: bytes, body: bytes) -> None:
         opened = member == b"result"
-        self._state = _State.OPEN if opened else _State.NEW
+        self._state = _SessionState.OPEN if opened else _SessionState.NEW
         if opened:
             self._initialized = read(body)
             self._capabilities = objects(self._initialized.get("capabilities"))
@@ -143,7 +143,7 @@ class SharedSession(ServerHandler):
             started.deliver()
 
         self._requests[token] = started
-        started.call = Call(request.method, params, responded, client_id=request.id)
+        started.call = PendingCall(request.method, params, responded, client_id=request.id)
         self._connection.request(started.call)
 
     def _set_log_level(self, level: Raw | None) -> None:
@@ -151,7 +151,7 @@ class SharedSession(ServerHandler):
         if level is None or bytes(level) == self._log_level or "logging" not in self._capabilities:
             return
         self._log_level = bytes(level)
-        self._connection.request(Call("logging/setLevel", write({"level": level}), ignore))
+        self._connection.request(PendingCall("logging/setLevel", write({"level": level}), ignore))
 
     def _resume(self, client: ClientConnection, id_: bytes, fields: dict[str, Raw]) -> None:
         """A client brings input."""
@@ -204,14 +204,14 @@ class SharedSession(ServerHandler):
         able = [call for call in candidates if capability in call.capabilities]
         if not able:
             if capability is not None and len(candidates) == 1:
-                # With several requests in flight, nobody knows which one lacks the capability.
+                # With several requests in flight, nobody knows which request lacks the capability.
                 candidates[0].missing[capability] = method
             reason = f"`{method}`: no open request is of an MCP client that offers it"
             reply(b"error", error_object(METHOD_NOT_FOUND, reason))
             return
         latest = able[-1]
         if latest.rounds >= limits.INPUT_ROUNDS or len(latest.unsent) >= limits.INPUTS:
-            reason = f"`{method}`: the request has asked for too much input already"
+            reason = f"`{method}`: the request exceeded its limit of inputs"
             reply(b"error", error_object(METHOD_NOT_FOUND, reason))
             return
         latest.want(f"input-{self._server.next_number()}", request)
@@ -231,7 +231,9 @@ class SharedSession(ServerHandler):
         for suspendable in self._requests.values():
             suspendable.withdraw(request)
 
-    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
+    def server_notification(
+        self, method: str, params: bytes | None, call: PendingCall | None
+    ) -> None:
         if method == protocol.PROGRESS:
             fields = read(params)
             request = self._requests.get(text(fields.get("progressToken")) or "")
@@ -252,10 +254,10 @@ class SharedSession(ServerHandler):
         self._log_level = None
         self._connection.close()
         self._connection = self._connect()
-        self._state = _State.NEW
+        self._state = _SessionState.NEW
 
     def _subscribe(self, method: str, uri: str) -> None:
-        self._connection.request(Call(method, write({"uri": uri}), ignore))
+        self._connection.request(PendingCall(method, write({"uri": uri}), ignore))
 
 
 class Downgrade(Translation):

@@ -24,7 +24,7 @@ class AcpEndpoint:
     """Sends the bridge's own messages to one neighbour, the chain or the agent.
 
     Each request's id begins with `prefix`, which no other peer uses, so that responses to the
-    bridge can be told from responses that pass through.
+    bridge can be distinguished from responses that pass through.
     """
 
     def __init__(self, emit: Callable[[bytes], None], prefix: str) -> None:

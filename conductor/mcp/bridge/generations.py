@@ -145,7 +145,7 @@ class Ladder:
         """Tries `generation`, which the agent speaks, first, if the declaration allows it.
 
         A ladder that begins with the stateless generation stays as it is: components of the
-        stateless generation reject the others' messages, but not the other way round.
+        stateless generation reject the others' messages, but not the reverse.
         """
         if generation in self.rungs and not self.confirmed and not self.rungs[0].stateless:
             others = (other for other in self.rungs if other is not generation)

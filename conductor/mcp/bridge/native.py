@@ -10,7 +10,7 @@ from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, canonical_i
 from conductor.mcp import limits
 from conductor.mcp.bridge import generations, protocol
 from conductor.mcp.bridge.calls import Cancellation, Notification, Request
-from conductor.mcp.bridge.clients import Client, Clients
+from conductor.mcp.bridge.clients import Clients, McpClient
 from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse, ignore
 from conductor.mcp.bridge.generations import (
     CONNECTS,
@@ -134,7 +134,7 @@ class NativeConnection(ClientConnection):
 
 
 class _Native(NamedTuple):
-    client: Client
+    client: McpClient
     connection: NativeConnection
 
 

@@ -2,7 +2,7 @@
 
 A `Server` is one declaration in one session. Each client, or all clients that share a session, has
 a `ServerConnection`: it finds the component's generation of MCP over ACP, opens the connection in
-that generation, and carries `Call`s and notifications.
+that generation, and carries `PendingCall`s and notifications.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.mcp import limits
 from conductor.mcp.bridge import generations, protocol
-from conductor.mcp.bridge.calls import Call, Notification, ServerHandler, ServerRequest
+from conductor.mcp.bridge.calls import Notification, PendingCall, ServerHandler, ServerRequest
 from conductor.mcp.bridge.declarations import Declared
 from conductor.mcp.bridge.endpoints import AcpEndpoint, OnResponse, ignore
 from conductor.mcp.bridge.generations import Generation, Ladder, McpMessage
@@ -72,7 +72,7 @@ class Server:
         self.discovered: bytes | None = None
         """The result of `server/discover`, if the component speaks stateless MCP."""
         self.connections: list[ServerConnection] = []
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, PendingCall] = {}
         """Pending calls by `requestId`, or by progress token in generations without connections."""
         self.unanswered = 0
         """Requests to the component without a response, also those whose client has left."""
@@ -93,11 +93,11 @@ class Server:
         self._last_number += 1
         return self._last_number
 
-    def connection_of(self, call: Call) -> ServerConnection | None:
+    def connection_of(self, call: PendingCall) -> ServerConnection | None:
         """The connection that waits for a call's response; None if the client has cancelled it."""
         return next((connection for connection in self.connections if connection.has(call)), None)
 
-    def addressee(self, message: McpMessage) -> tuple[ServerConnection | None, Call | None]:
+    def addressee(self, message: McpMessage) -> tuple[ServerConnection | None, PendingCall | None]:
         """The connection that a component's message is for, and the call it belongs to."""
         if message.request_id is not None:
             call = self.calls.get(message.request_id)
@@ -111,7 +111,7 @@ class Server:
         return latest, None
 
 
-class _State(Enum):
+class _ConnectionState(Enum):
     """NEW → CONNECTING → OPEN → CLOSED.
 
     A failed attempt leads back to NEW, so that the next message tries again; a change of generation
@@ -140,13 +140,13 @@ class ServerConnection:
         """The number of its last request."""
         self._chain = chain
         self._on_closed = on_closed
-        self._state = _State.NEW
+        self._state = _ConnectionState.NEW
         self._client_generation: Generation | None = None
         """The generation to connect in first, if not the server's likeliest."""
         self._on_open: OnResponse | None = None
-        self._queue: list[Call | Notification] = []
+        self._queue: list[PendingCall | Notification] = []
         """Waits, in order, until the connection is open."""
-        self._calls: dict[Call, None] = {}
+        self._calls: dict[PendingCall, None] = {}
         self._server_requests: dict[bytes, ServerRequest] = {}
         """Pending requests of the component, by canonical id."""
         server.connections.append(self)
@@ -162,12 +162,12 @@ class ServerConnection:
         self._begin()
 
     def _begin(self) -> None:
-        self._state = _State.CONNECTING
+        self._state = _ConnectionState.CONNECTING
         self.generation = self._client_generation or self.server.ladder.current
         self._connect()
 
     def _connect(self) -> None:
-        if self._state is _State.CLOSED:
+        if self._state is _ConnectionState.CLOSED:
             return
         generation, server = self.generation, self.server
         if generation.connect is None:
@@ -187,7 +187,7 @@ class ServerConnection:
             self._not_connected(body)
             return
         self.id = generations.unwrap(body).connection
-        if self._state is _State.CLOSED:  # closed while the component was connecting
+        if self._state is _ConnectionState.CLOSED:  # closed while the component was connecting
             self._disconnect()
         elif self.id is None:
             self._failed(_error(f"{self.server.label} was connected without an id"))
@@ -201,7 +201,7 @@ class ServerConnection:
         unknown = error_code(error) in _UNKNOWN_GENERATION
         other = self._next_connect() if unknown else None
         self._client_generation = None
-        if self._state is _State.CLOSED:
+        if self._state is _ConnectionState.CLOSED:
             return
         if other is None:
             self._failed(error)
@@ -219,7 +219,7 @@ class ServerConnection:
         return other
 
     def _opened(self) -> None:
-        self._state = _State.OPEN
+        self._state = _ConnectionState.OPEN
         self._report_open(b"result", self.id or NULL)
         queue, self._queue = self._queue, []
         for message in queue:
@@ -227,7 +227,7 @@ class ServerConnection:
 
     def _failed(self, error: bytes) -> None:
         """The connection cannot be opened: fails all calls; a later call tries again."""
-        self._state = _State.NEW
+        self._state = _ConnectionState.NEW
         self._queue.clear()
         self._report_open(b"error", error)
         for call in list(self._calls):
@@ -253,7 +253,7 @@ class ServerConnection:
 
     # -- to the component ----------------------------------------------------------------------
 
-    def request(self, call: Call) -> None:
+    def request(self, call: PendingCall) -> None:
         """Sends a call, now or once the connection is open."""
         if len(self._queue) >= limits.UNANSWERED:
             call.on_response(b"error", self._full())
@@ -262,7 +262,7 @@ class ServerConnection:
         self.latest = self.server.next_number()
         self._enqueue(call)
 
-    def has(self, call: Call) -> bool:
+    def has(self, call: PendingCall) -> bool:
         """Whether the call waits for its response here."""
         return call in self._calls
 
@@ -272,25 +272,27 @@ class ServerConnection:
         if len(self._queue) < limits.UNANSWERED:
             self._enqueue(Notification(method, params))
 
-    def _enqueue(self, message: Call | Notification) -> None:
-        if self._state is _State.OPEN:
+    def _enqueue(self, message: PendingCall | Notification) -> None:
+        if self._state is _ConnectionState.OPEN:
             self._write(message)
             return
         self._queue.append(message)
-        if self._state is _State.NEW:
+        if self._state is _ConnectionState.NEW:
             self._begin()
 
-    def _write(self, message: Call | Notification) -> None:
-        if isinstance(message, Call):
+    def _write(self, message: PendingCall | Notification) -> None:
+        if isinstance(message, PendingCall):
             self._send(message)
-        elif self.generation.notification is not None and self._state is not _State.CLOSED:
+        elif (
+            self.generation.notification is not None and self._state is not _ConnectionState.CLOSED
+        ):
             params = self._wrap(message.method, message.params)
             self._chain.notify(self.generation.notification, params)
 
     def _wrap(self, method: str, params: bytes | None, id_: str | int | None = None) -> bytes:
         return generations.wrap(self.generation, self._address(), method, params, id_)
 
-    def _send(self, call: Call) -> None:
+    def _send(self, call: PendingCall) -> None:
         # A call may have been cancelled or returned while it waited in the queue.
         if call not in self._calls or self._return_calls(call):
             return
@@ -315,7 +317,7 @@ class ServerConnection:
             generation.request, whole, lambda member, body: self._responded(call, member, body)
         )
 
-    def _return_calls(self, call: Call) -> bool:
+    def _return_calls(self, call: PendingCall) -> bool:
         """Returns `call`, and all calls like it, if the component is of another generation than the
         client passed them on in."""
         if call.on_other_generation is None or self.server.ladder.current.stateless:
@@ -332,7 +334,7 @@ class ServerConnection:
             give_back()
         return True
 
-    def _with_own_token(self, call: Call, number: int) -> bytes | None:
+    def _with_own_token(self, call: PendingCall, number: int) -> bytes | None:
         """The params with a progress token of this server. Progress names no connection in such
         generations, and two clients may use one token."""
         fields = read(call.params)
@@ -344,7 +346,7 @@ class ServerConnection:
         self.server.calls[call.key] = call
         return with_meta(fields, {**about, "progressToken": call.key})
 
-    def _responded(self, call: Call, member: bytes, body: bytes) -> None:
+    def _responded(self, call: PendingCall, member: bytes, body: bytes) -> None:
         call.id = None
         server = self.server
         # Counted here, not when a client leaves: the component has worked on the call until now.
@@ -378,29 +380,29 @@ class ServerConnection:
             return True
         return other.connect == self.generation.connect and error_code(error) == METHOD_NOT_FOUND
 
-    def _retry(self, call: Call, other: Generation) -> None:
+    def _retry(self, call: PendingCall, other: Generation) -> None:
         """Sends a call again, in another generation."""
         reconnect = other.connect != self.generation.connect
         self.generation = other
         if reconnect:
-            self._state = _State.CONNECTING
+            self._state = _ConnectionState.CONNECTING
             self._queue.append(call)
             self._connect()
         else:
             self._send(call)
 
-    def _finish(self, call: Call, member: bytes, body: bytes) -> None:
+    def _finish(self, call: PendingCall, member: bytes, body: bytes) -> None:
         self._calls.pop(call, None)
         call.on_response(member, body)
 
-    def notify_cancelled(self, call: Call, params: bytes | None) -> None:
+    def notify_cancelled(self, call: PendingCall, params: bytes | None) -> None:
         """Passes on a client's `notifications/cancelled`, with the id that the component knows."""
         if self.generation.nested:
             params = write({**read(params), "requestId": call.inner_id})
         if call.id is not None:
             self.notify(protocol.CANCELLED, params)
 
-    def cancel(self, call: Call, *, forget: bool = False) -> None:
+    def cancel(self, call: PendingCall, *, forget: bool = False) -> None:
         """Cancels a call. `forget`: its client wants no response."""
         call.cancelled = True
         if call.id is not None:
@@ -410,7 +412,7 @@ class ServerConnection:
 
     # -- from the component --------------------------------------------------------------------
 
-    def received_request(self, id_: bytes, message: McpMessage, call: Call | None) -> None:
+    def received_request(self, id_: bytes, message: McpMessage, call: PendingCall | None) -> None:
         """A request of the component to its client."""
         key = canonical_id(id_) or id_
         # The response takes the form of the request: the component may send it before it has
@@ -433,7 +435,7 @@ class ServerConnection:
             self.handler.server_cancel(request)
         return request is not None
 
-    def received_notification(self, message: McpMessage, call: Call | None) -> None:
+    def received_notification(self, message: McpMessage, call: PendingCall | None) -> None:
         """A notification of the component to its client."""
         handler, method, params = self.handler, message.method or "", message.params
         if method == protocol.PROGRESS and self.generation.nested:
@@ -448,7 +450,7 @@ class ServerConnection:
     def received_disconnect(self) -> None:
         """The component closes the connection."""
         self.id = None
-        self._state = _State.CLOSED
+        self._state = _ConnectionState.CLOSED
         for call in list(self._calls):
             self._finish(call, b"error", _error(f"{self.server.label} closed the connection"))
         self._on_closed()
@@ -463,7 +465,7 @@ class ServerConnection:
             self.cancel(call, forget=True)
         for request in list(self._server_requests.values()):
             request.reply(b"error", _error(f"the agent has disconnected from {self.server.label}"))
-        was_open, self._state = self._state is _State.OPEN, _State.CLOSED
+        was_open, self._state = self._state is _ConnectionState.OPEN, _ConnectionState.CLOSED
         self._queue.clear()
         self._report_open(b"error", _error(f"{self.server.label} is not offered any more"))
         if was_open:

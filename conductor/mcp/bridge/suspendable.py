@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, error_object
 from conductor.mcp.bridge import protocol
-from conductor.mcp.bridge.calls import Call, ServerRequest
+from conductor.mcp.bridge.calls import PendingCall, ServerRequest
 from conductor.mcp.bridge.endpoints import ClientConnection
 from conductor.mcp.bridge.json import EMPTY, read, write
 
@@ -59,7 +59,7 @@ class SuspendableRequest:
         self.capabilities = read(about.get(protocol.CAPABILITIES))
         self.progress_token = about.get("progressToken")
         self.wants_logs = protocol.LOG_LEVEL in about
-        self.call: Call | None = None
+        self.call: PendingCall | None = None
         self.rounds = 0
         self.inputs: dict[str, _Input] = {}
         self.missing: dict[str, str] = {}
@@ -144,8 +144,8 @@ def _complete(body: bytes, *, cacheable: bool) -> bytes:
 
 
 def _missing_capability(missing: dict[str, str]) -> bytes:
-    """The error of a request that failed after its client was found to lack a capability."""
+    """The error of a request that needs capabilities which its client lacks."""
     methods = ", ".join(f"`{method}`" for method in missing.values())
-    reason = f"the MCP server asked for {methods}, which this client does not offer"
+    reason = f"the MCP server needs {methods}, which this client does not offer"
     required: dict[str, dict[str, object]] = {name: {} for name in missing}
     return error_object(protocol.MISSING_CAPABILITY, reason, {"requiredCapabilities": required})

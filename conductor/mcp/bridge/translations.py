@@ -1,4 +1,4 @@
-"""How a client's messages become messages for a component, and the other way round.
+"""Translates a client's messages into messages for a component, and the component's for the client.
 
 A client and a component that speak one kind of MCP need a `Relay`; otherwise `upgrade.Upgrade` or
 `downgrade.SharedSession` translates.
@@ -13,10 +13,10 @@ from msgspec import Raw
 from conductor.core.jsonrpc import canonical_id
 from conductor.mcp.bridge import protocol
 from conductor.mcp.bridge.calls import (
-    Call,
     Cancellation,
     ClientMessage,
     Notification,
+    PendingCall,
     Request,
     ServerHandler,
     ServerRequest,
@@ -33,7 +33,7 @@ class Translation(ServerHandler):
         self._client = client
         self._server = server
         server.handler = self
-        self._calls: dict[bytes, Call] = {}
+        self._calls: dict[bytes, PendingCall] = {}
         """Pending calls by the canonical id of the client's request."""
 
     def client_message(self, message: ClientMessage) -> None:
@@ -102,7 +102,7 @@ class Relay(Translation):
             self._calls.pop(key, None)
             self._on_other_generation(request)
 
-        call = self._calls[key] = Call(
+        call = self._calls[key] = PendingCall(
             request.method,
             request.params,
             respond,
@@ -132,7 +132,9 @@ class Relay(Translation):
             params = b'{"requestId":%b}' % id_
             self._client.notify(protocol.CANCELLED, params, self._only_request())
 
-    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
+    def server_notification(
+        self, method: str, params: bytes | None, call: PendingCall | None
+    ) -> None:
         related = call.client_id if call is not None else self._only_request()
         if call is not None and call.client_id and call.request_id is None and params is not None:
             params = _with_subscription(params, call.client_id)

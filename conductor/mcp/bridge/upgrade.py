@@ -15,7 +15,7 @@ from msgspec import Raw
 from conductor.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, canonical_id, error_object
 from conductor.mcp import limits
 from conductor.mcp.bridge import protocol
-from conductor.mcp.bridge.calls import Call, Request, ServerRequest
+from conductor.mcp.bridge.calls import PendingCall, Request, ServerRequest
 from conductor.mcp.bridge.endpoints import ClientConnection, OnResponse
 from conductor.mcp.bridge.json import EMPTY, meta, objects, read, text, with_meta, write
 from conductor.mcp.bridge.servers import ServerConnection
@@ -47,7 +47,7 @@ class Upgrade(Translation):
         """The component's."""
         self._uris: dict[str, None] = {}
         """Resources that the client has subscribed to, in order."""
-        self._listening: Call | None = None
+        self._listening: PendingCall | None = None
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class Upgrade(Translation):
             if self._listening is call:
                 self._listening = None
 
-        call = Call(
+        call = PendingCall(
             protocol.LISTEN, self._with_session(read(write({"notifications": wanted}))), ended
         )
         self._listening = call if wanted else None
@@ -162,7 +162,7 @@ class Upgrade(Translation):
             self._respond(request, member, body)
 
         params = self._with_session(request.fields)
-        call = Call(request.method, params, responded, client_id=request.id)
+        call = PendingCall(request.method, params, responded, client_id=request.id)
         self._calls[request.key] = call
         self._server.request(call)
 
@@ -228,7 +228,9 @@ class Upgrade(Translation):
         reason = f"`{method}`: a server of this revision asks with an `input_required` result"
         request.reply(b"error", error_object(METHOD_NOT_FOUND, reason))
 
-    def server_notification(self, method: str, params: bytes | None, call: Call | None) -> None:
+    def server_notification(
+        self, method: str, params: bytes | None, call: PendingCall | None
+    ) -> None:
         if method == protocol.ACKNOWLEDGED:
             return
         if params is not None and protocol.SUBSCRIPTION.encode() in params:

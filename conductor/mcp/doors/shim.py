@@ -55,7 +55,10 @@ class Shim:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             self._lost(f"cannot reach the conductor at `{self.address}`: {reason}")
-            if _readable(_IDLE):
+            import select
+
+            # Standard input has data, or its end: a request in it gets an error that says why.
+            if select.select([0], [], [], _IDLE)[0]:
                 self._read_input(None)
             return 1
         self._ended.acquire()
@@ -200,13 +203,6 @@ def report(what: str) -> None:
         os.write(2, f"error: {what}\n\nhint: {HINT}\n".encode())
     except OSError:
         return  # nobody reads standard error, so there is no place for a report
-
-
-def _readable(seconds: float) -> bool:
-    """Whether standard input has data, or its end, within this time."""
-    import select
-
-    return bool(select.select([0], [], [], seconds)[0])
 
 
 def main(arguments: list[str]) -> int:

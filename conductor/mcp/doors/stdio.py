@@ -47,13 +47,14 @@ def shim_command() -> list[str]:
     """
     beside = os.path.join(os.path.dirname(sys.executable), "conductor")
     for program in (os.path.abspath(sys.argv[0]), beside, shutil.which("conductor")):
-        if program and os.path.basename(program) == "conductor" and _is_program(program):
+        if (
+            program
+            and os.path.basename(program) == "conductor"
+            and os.path.isfile(program)
+            and os.access(program, os.X_OK)
+        ):
             return [program, "mcp"]
     return [sys.executable, "-I", os.path.join(os.path.dirname(__file__), "shim.py")]
-
-
-def _is_program(path: str) -> bool:
-    return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 class _Listener(msgspec.Struct):

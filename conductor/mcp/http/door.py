@@ -13,7 +13,7 @@ from conductor.mcp.http.listeners import Listeners
 from conductor.transports.private import listening_socket
 
 if TYPE_CHECKING:
-    from conductor.mcp.http.server import Server
+    from conductor.mcp.http.server import HttpServer
 
 
 class HttpDoor(Listeners):
@@ -22,7 +22,7 @@ class HttpDoor(Listeners):
     def __init__(self, events: DoorEvents, *, log: Log, line_limit: int) -> None:
         super().__init__(events, log)
         self._app = App(self, line_limit)
-        self._server: Server | None = None
+        self._server: HttpServer | None = None
 
     async def listen(self, listener: str) -> HttpDeclaration:
         """Opens a listener; its URL, and the header with its secret."""
@@ -40,7 +40,7 @@ class HttpDoor(Listeners):
         if server is not None:
             await server.aclose()
 
-    def _start(self) -> Server:
+    def _start(self) -> HttpServer:
         try:
             listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
         except OSError as error:
@@ -48,7 +48,7 @@ class HttpDoor(Listeners):
                 f"no loopback port for the MCP servers of this chain: {error.strerror or error}",
                 "let the agent use stdio: --mcp-bridge stdio",
             ) from None
-        from conductor.mcp.http.server import Server
+        from conductor.mcp.http.server import HttpServer
 
         complain = lambda text: self._log("warning", NAME, text)  # noqa: E731
-        return Server(self._app.serve, listening, complain)
+        return HttpServer(self._app.serve, listening, complain)

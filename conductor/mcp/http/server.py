@@ -33,7 +33,7 @@ _DEADLINES: Final[dict[Any, Callable[[], float]]] = {
 App = Callable[..., Awaitable[None]]
 
 
-class Server:
+class HttpServer:
     """Serves an ASGI application on a listening socket, which it owns."""
 
     def __init__(self, app: App, listening: socket.socket, complain: Callable[[str], None]) -> None:
@@ -123,7 +123,7 @@ class Server:
 class Connection(asyncio.BufferedProtocol):
     """One HTTP connection: stands between its socket and uvicorn's protocol, and sets deadlines."""
 
-    def __init__(self, server: Server, protocol: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(self, server: HttpServer, protocol: Callable[[dict[str, Any]], Any]) -> None:
         """`protocol` makes uvicorn's protocol from the state that each request's scope carries."""
         self._server = server
         self._protocol = protocol({"connection": self})

@@ -20,7 +20,7 @@ CONDUCTOR: Final = "conductor"
 """What a trace calls the conductor itself."""
 
 _ENDS: Final = frozenset({"client", "agent", CONDUCTOR})
-"""Names in a trace that no proxy may have there."""
+"""ChainNames in a trace that no proxy may have there."""
 
 _MOST: Final = 10_000
 """Messages of one host that wait, and …"""
@@ -33,7 +33,7 @@ def shown_name(proxy: str) -> str:
     return f"{proxy} (proxy)" if proxy in _ENDS else proxy
 
 
-class Names:
+class ChainNames:
     """The names of one chain in its trace."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Names:
         """The last peer, which may be the agent."""
 
     def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
-        """Names the chain's peers in order; see `Tracer.begin`."""
+        """ChainNames the chain's peers in order; see `Tracer.begin`."""
         for name, guests, _ in chain:
             # A proxy that launches its successor has a second peer, which is no other component.
             self._names[name] = self._names[successor_name(name)] = shown_name(name)

@@ -1,4 +1,7 @@
-"""What has changed since a chain was locked, and whether that is allowed: less is, more is not."""
+"""The differences between a chain and its lock, and whether each is allowed.
+
+A chain may have fewer rights than its lock: nobody agreed to more, but less harms nobody.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,7 @@ def title(entry: Entry) -> str:
 
 def _key(entry: Entry) -> tuple[str, str, str, str]:
     """The identity of a component. Where a module or script lies is no part of it: the digest
-    is, which is compared apart."""
+    is, which `compare` compares by itself."""
     source = "" if entry.kind in ("module", "script") else entry.source
     return entry.name, entry.role, entry.kind, source
 

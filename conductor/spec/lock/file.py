@@ -1,4 +1,4 @@
-"""A lock file: what it holds, how it is read, strictly, and how it is written.
+"""A lock file: its contents, its strict reader, and its writer.
 
 `Lock` is its one declaration (`conductor.spec.toml_files`). Files of version 1 speak of verbs and
 guards; they are read as what those mean today.
@@ -7,7 +7,7 @@ guards; they are read as what those mean today.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
@@ -272,7 +272,8 @@ def _table(entry: Entry) -> tomlkit.items.Table:
         if not _is_left_out(entry, name, value):
             table.add(name, _item(name, value))
         if name == "sha256":
-            for remark in _remarks(entry):
+            remark = _NOT_PINNED.get(entry.kind, "") if entry.pinned else _FREE
+            if remark:
                 table.add(tomlkit.comment(remark))
     return table
 
@@ -285,13 +286,6 @@ def _is_left_out(entry: Entry, name: str, value: Any) -> bool:
         or (name in _OF_POLICED and entry.profile == TRUSTED)
         or (name in _LEFT_OUT_IF_EMPTY and not value)
     )
-
-
-def _remarks(entry: Entry) -> Iterator[str]:
-    if not entry.pinned:
-        yield _FREE
-    elif entry.kind in _NOT_PINNED:
-        yield _NOT_PINNED[entry.kind]
 
 
 def _item(name: str, value: Any) -> Any:

@@ -1,4 +1,8 @@
-"""The effect of a manifest: a bundled component gets what it requests, any other is narrowed."""
+"""The effect of a manifest: a bundled component gets what it requests, any other is narrowed.
+
+A stranger writes the manifest of a stranger's component, so it must never add a right: only the
+user's command line and the lock do.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +41,13 @@ def narrowed(spec: Spec, manifest: Manifest) -> Spec:
     """Any other component: it has what it would have without a manifest, without what the manifest
     does not request. Raises `UsageError` for a file that is not the one its manifest records."""
     _verify(spec, manifest)
+    limits = dict(spec.limits)
+    if manifest.sandboxed:
+        most = {**DEFAULT_LIMITS, **limits}
+        limits |= {key: min(value, most.get(key, value)) for key, value in manifest.limits.items()}
     return msgspec.structs.replace(
         spec,
-        limits=_stricter(spec.limits, manifest.limits) if manifest.sandboxed else spec.limits,
+        limits=limits,
         policy=_less(spec.policy, manifest.wants),
         manifest=manifest,
         older=tuple(_older(manifest.wants)),
@@ -77,11 +85,6 @@ def _older(wants: Wants) -> list[OlderWords]:
         today = ", ".join([*rules, *grants])
         older.append(OlderWords(f"[wants.{table}] {written}", today, meaning.lost))
     return older
-
-
-def _stricter(limits: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
-    most = {**DEFAULT_LIMITS, **limits}
-    return dict(limits) | {key: min(value, most.get(key, value)) for key, value in wanted.items()}
 
 
 def _verify(spec: Spec, manifest: Manifest) -> None:

@@ -202,7 +202,7 @@ class _Unknown(Exception):  # noqa: N818 - an answer, not an error
 
 
 def _settings(sources: Iterable[str], name: str) -> dict[str, Setting]:
-    """The settings in the class of this name; none if it cannot be found."""
+    """The settings in the class of this name; none if there is no such class."""
     for _, tree in _parsed(sources):
         for node in tree.body if tree is not None else ():
             if isinstance(node, ast.ClassDef) and node.name == name:

@@ -97,10 +97,13 @@ def _main_of(folder: str) -> str | None:
 
 
 def _folder(path: str, main: str) -> Script:
+    def searched(name: str) -> bool:
+        return name not in _SKIPPED and not name.startswith(".")
+
     files: dict[str, str] = {}
     size = 0
     try:
-        for name in untrusted_files.below(path, _is_searched):
+        for name in untrusted_files.below(path, searched):
             if not name.endswith(".py"):
                 continue
             whole = os.path.join(path, name)
@@ -112,10 +115,6 @@ def _folder(path: str, main: str) -> Script:
             raise _too_large(path) from None
         raise ComponentError(f"`{path}`: {error.strerror}", _OWN_FOLDER) from None
     return Script(files, main, folder=True)
-
-
-def _is_searched(folder: str) -> bool:
-    return folder not in _SKIPPED and not folder.startswith(".")
 
 
 def _own(path: str, folder: str, most: int) -> bytes:

@@ -138,7 +138,8 @@ class DemoProcess(Client):
     def start_prompt(self, session: str, prompt: str | list[Json]) -> int:
         """Send a prompt; the id of its request."""
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else prompt
-        return self.start("session/prompt", {"sessionId": session, "prompt": blocks})
+        number: int = self.start("session/prompt", {"sessionId": session, "prompt": blocks})
+        return number
 
     def prompt(self, session: str, prompt: str | list[Json]) -> Outcome:
         """Send a prompt and see the turn through, serving the agent's requests."""
