@@ -125,7 +125,7 @@ def explained(outcome: CheckOutcome) -> Iterator[str]:
     for at, line in enumerate(outcome.traffic):
         yield from _field("" if at else "before", line)
     for at, line in enumerate(dict.fromkeys(outcome.stderr)):
-        yield from _field("" if at else "said", line)
+        yield from _field("" if at else "stderr", line)
     yield ""
 
 

@@ -20,10 +20,10 @@ CONDUCTOR: Final = "conductor"
 """What a trace calls the conductor itself."""
 
 _ENDS: Final = frozenset({"client", "agent", CONDUCTOR})
-"""ChainNames in a trace that no proxy may have there."""
+"""Names in a trace that no proxy may have there."""
 
 _MOST: Final = 10_000
-"""Messages of one host that wait, and …"""
+"""Messages of a host that wait, and …"""
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """… bytes of them. Beyond that the oldest are forgotten: the host has swallowed them."""
 
@@ -47,7 +47,7 @@ class ChainNames:
         """The last peer, which may be the agent."""
 
     def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
-        """ChainNames the chain's peers in order; see `Tracer.begin`."""
+        """Names the chain's peers in order; see `Tracer.begin`."""
         for name, guests, _ in chain:
             # A proxy that launches its successor has a second peer, which is no other component.
             self._names[name] = self._names[successor_name(name)] = shown_name(name)
@@ -83,7 +83,7 @@ class Departure(msgspec.Struct, gc=False):
 
 
 class _Border:
-    """What is crossing the border of one host."""
+    """The messages that are crossing the border of a host."""
 
     def __init__(self) -> None:
         self.waiting: dict[tuple[bool, int], Departure] = {}
