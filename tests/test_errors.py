@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.author.check.suite import Outcome
+from conductor.author.check.suite import CheckOutcome
 from conductor.cli import check_, inspect_, report
 from conductor.core import DIALECTS, Closure, Component, Router
 from conductor.core.effects import Send
@@ -211,7 +211,7 @@ def test_a_hint_in_an_agents_error_is_its_own(tmp_path: Path) -> None:
 
 
 def test_check_shows_what_came_within_its_own_lines() -> None:
-    one = Outcome(
+    one = CheckOutcome(
         name="alive",
         rule="rule",
         see="see",

@@ -33,7 +33,7 @@ _ENDING: Final = 2.0
 """Seconds a program may take to end after its input has ended."""
 
 
-class Subject(player.Subject, Protocol):
+class Subject(player.ReplaySubject, Protocol):
     """A running component: `replay` uses it line by line, `test` and `check` by deliveries."""
 
     def exchange(self, lines: bytes) -> bytes:

@@ -3,12 +3,12 @@
     options        the table of options of `agent`, `proxy` and `exec`
     fast           parses `agent` and `proxy` without typer: an editor waits for these
     typer_options  gives typer commands their options from the table
-    app            every command, its help and its errors, with typer; chains: those that run one
+    app            every command, its help and its errors, with typer; chains: agent, proxy, exec
     usage          explains what is wrong with a command line
     run            starts a chain, and runs it on this process's standard input and output
-    exec_          one prompt from the terminal: client, client_handlers, client_output
+    exec_          sends a prompt from the terminal: client, client_handlers, client_output
     inspect_       what a component is and may do: inspect_policy, inspect_text
-    first_use      what a component asks for that is new here
+    first_use      reports what a component asks for when it first runs here
     report         prints errors, log lines and results for people
 
 Each other module is the command of its name. Standard error gets errors as `error: …`, a blank
@@ -23,8 +23,8 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
     if sys.platform == "win32":
-        # Before all else, and not by `report`, which needs `select.poll`. A chain reads pipes in an
-        # event loop, and those of Windows watch sockets only.
+        # Before all imports, and not through `report`, which needs `select.poll`. A chain reads
+        # pipes in an event loop, and the event loops of Windows watch sockets only.
         sys.stderr.write(
             "error: conductor does not run on Windows: it needs the pipes and processes of POSIX\n"
             "\nhint: install it inside WSL 2 (Windows Subsystem for Linux), and run it there\n"

@@ -258,7 +258,7 @@ def main(arguments: list[str]) -> int:
     except ConductorError as error:
         return _failed(error, arguments)
     except BrokenPipeError:
-        # Whoever read our output has enough; nothing is left to say it to.
+        # The reader of our output has closed it. Python would fail again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     except typer.Abort:

@@ -48,7 +48,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records are wanted: each filter that has values must have one that fits."""
+    """The wanted records: each filter with values must have a value that fits."""
 
     components: Sequence[str] = ()
     methods: Sequence[str] = ()
@@ -99,7 +99,7 @@ def show(path: str, wanted: Filter, *, as_json: bool) -> int:
     if broken is None:
         return 0
     report.error(
-        f"`{path}`: {broken}; what is shown is only what stands before that",
+        f"`{path}`: {broken}; only the lines before that are shown",
         "keep the file as it is: the lines before that one are as they were written",
     )
     return EXIT_BROKEN

@@ -15,7 +15,7 @@ from conductor.errors import UsageError, visible
 from conductor.spec import catalog
 
 if TYPE_CHECKING:
-    from conductor.author.check.suite import Outcome
+    from conductor.author.check.suite import CheckOutcome
     from conductor.spec.model import Spec
 
 EXIT_BROKEN: Final = 1
@@ -65,7 +65,7 @@ def check(
     chosen = _known(only or ())
     spec = _proxy(component)
     first_use.announce_program(spec)
-    outcomes: list[Outcome] = []
+    outcomes: list[CheckOutcome] = []
     for outcome in suite.outcomes(spec, chosen, timeout or suite.TIMEOUT, cache):
         outcomes.append(outcome)
         if not json_:
@@ -108,7 +108,7 @@ def _proxy(component: str) -> Spec:
     return spec
 
 
-def explained(outcome: Outcome) -> Iterator[str]:
+def explained(outcome: CheckOutcome) -> Iterator[str]:
     """The outcome of a check, as a person reads it."""
     head = f"{_WORDS[outcome.status]}  {outcome.name:<18}  "
     if outcome.status == "pass":
@@ -125,7 +125,7 @@ def explained(outcome: Outcome) -> Iterator[str]:
     for at, line in enumerate(outcome.traffic):
         yield from _field("" if at else "before", line)
     for at, line in enumerate(dict.fromkeys(outcome.stderr)):
-        yield from _field("" if at else "said", line)
+        yield from _field("" if at else "stderr", line)
     yield ""
 
 
@@ -143,13 +143,13 @@ def _wrapped(head: str, text: str) -> Iterator[str]:
     ) or [head.rstrip()]
 
 
-def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
+def _counts(outcomes: Sequence[CheckOutcome]) -> dict[str, int]:
     words = {"pass": "passed", "fail": "failed", "note": "notes", "skip": "skipped"}
     statuses = Counter(outcome.status for outcome in outcomes)
     return {word: statuses[status] for status, word in words.items()}
 
 
-def summary(name: str, outcomes: Sequence[Outcome]) -> str:
+def summary(name: str, outcomes: Sequence[CheckOutcome]) -> str:
     """`23 passed, 1 failed, 2 skipped`."""
     counts = [f"{number} {word}" for word, number in _counts(outcomes).items() if number]
     return f"{name}: {', '.join(counts)}"

@@ -33,7 +33,7 @@ _SLOW_CALLS: Final = (
 _SLOW_LOOP: Final = "`pip install uvloop`; until then conductor uses asyncio's own loop"
 
 
-class Check(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """The result of one check."""
 
     name: str
@@ -55,7 +55,7 @@ def show(cache: str | None, *, as_json: bool) -> int:
     return 1 if failed(results) else 0
 
 
-def checks(cache: str | None = None) -> list[Check]:
+def checks(cache: str | None = None) -> list[CheckResult]:
     """The results of all checks, in the order that people see.
 
     Args:
@@ -75,12 +75,12 @@ def checks(cache: str | None = None) -> list[Check]:
     ]
 
 
-def failed(results: Sequence[Check]) -> list[Check]:
+def failed(results: Sequence[CheckResult]) -> list[CheckResult]:
     """The checks of what is needed and missing."""
     return [check for check in results if check.needed and not check.ok]
 
 
-def lines(results: Sequence[Check]) -> list[str]:
+def lines(results: Sequence[CheckResult]) -> list[str]:
     """The results for people, each hint below its check."""
     width = max(len(check.name) for check in results)
     page = []
@@ -94,8 +94,8 @@ def lines(results: Sequence[Check]) -> list[str]:
     return [*page, "", verdict]
 
 
-def _python() -> Check:
-    return Check(
+def _python() -> CheckResult:
+    return CheckResult(
         "python",
         sys.version_info >= OLDEST_PYTHON,
         f"{platform.python_version()} ({platform.python_implementation()}, {platform.machine()})",
@@ -103,12 +103,12 @@ def _python() -> Check:
     )
 
 
-def _works(name: str, examine: Callable[[], str], hint: str, *, needed: bool = True) -> Check:
+def _works(name: str, examine: Callable[[], str], hint: str, *, needed: bool = True) -> CheckResult:
     """Checks what may fail to load. `examine`: returns the detail, or raises."""
     try:
-        return Check(name, True, examine(), hint, needed)
+        return CheckResult(name, True, examine(), hint, needed)
     except (ImportError, OSError, RuntimeError) as error:
-        return Check(name, False, f"does not work: {error}", hint, needed)
+        return CheckResult(name, False, f"does not work: {error}", hint, needed)
 
 
 def _wasmtime() -> str:
@@ -135,7 +135,7 @@ def _uvloop() -> str:
     return importlib.metadata.version("uvloop")
 
 
-def _cache(folder: str | None) -> Check:
+def _cache(folder: str | None) -> CheckResult:
     """Examines the folder of compiled modules, or the nearest folder above it that exists."""
     path = Path(folder or paths.compiled_modules())
     name = "compile cache"
@@ -145,16 +145,20 @@ def _cache(folder: str | None) -> Check:
         above = next(parent for parent in path.absolute().parents if parent.exists())
         writable = os.access(above, os.W_OK | os.X_OK)
         detail = f"{path}: made when first used" if writable else f"{path}: cannot be made"
-        return Check(name, writable, detail, f"make {above} writable, or choose another: --cache")
+        return CheckResult(
+            name, writable, detail, f"make {above} writable, or choose another: --cache"
+        )
     except OSError as error:
-        return Check(name, False, f"{path}: {error.strerror}", "choose another folder: --cache")
+        return CheckResult(
+            name, False, f"{path}: {error.strerror}", "choose another folder: --cache"
+        )
     problem = _unfit(status)
     if problem:
         hint = f"chmod 700 {path}, or choose another folder: --cache; modules are compiled anew"
-        return Check(name, False, f"{path} {problem}", hint)
+        return CheckResult(name, False, f"{path} {problem}", hint)
     sizes = [entry.size for entry in store.entries(path)]
     modules = f"{len(sizes)} module{'' if len(sizes) == 1 else 's'}"
-    return Check(name, True, f"{path}: {modules}, {sum(sizes) / 1e6:.1f} MB")
+    return CheckResult(name, True, f"{path}: {modules}, {sum(sizes) / 1e6:.1f} MB")
 
 
 def _unfit(status: os.stat_result) -> str:
@@ -168,10 +172,10 @@ def _unfit(status: os.stat_result) -> str:
     return "" if mode == 0o700 or os.name == "nt" else f"has mode {mode:04o} instead of 0700"
 
 
-def _guardian() -> Check:
+def _guardian() -> CheckResult:
     shell = "/bin/sh"
     ok = os.access(shell, os.X_OK)
-    return Check(
+    return CheckResult(
         "guardian shell",
         ok,
         shell if ok else f"{shell} cannot be run",
@@ -179,29 +183,31 @@ def _guardian() -> Check:
     )
 
 
-def _node() -> Check:
+def _node() -> CheckResult:
     path = shutil.which("node")
     hint = "install Node.js for agents that come from npm, e.g. claude-code-acp"
-    return Check("node", path is not None, path or "not on PATH", hint, needed=False)
+    return CheckResult("node", path is not None, path or "not on PATH", hint, needed=False)
 
 
-def _python_guest(cache: str | None) -> Check:
+def _python_guest(cache: str | None) -> CheckResult:
     """Whether the Python guest is there, whole and compiled, and whether it can be built."""
     name = "python guest"
     built = scripts.built_guest()
     toolchain = _toolchain()
     if built is None:
         if toolchain:
-            return Check(name, True, f"built when first used, by {toolchain}; takes some 10 s")
+            return CheckResult(
+                name, True, f"built when first used, by {toolchain}; takes some 10 s"
+            )
         hint = f"sandboxed `.py` proxies do not work: `{scripts.INSTALL}`, or install the wheel"
-        return Check(name, False, "not there, nor is componentize-py, which builds it", hint)
+        return CheckResult(name, False, "not there, nor is componentize-py, which builds it", hint)
     path, digest = built
     actual, problem = _sha256(Path(path))
     if problem:
-        return Check(name, False, problem, "remove it; conductor builds it again")
+        return CheckResult(name, False, problem, "remove it; conductor builds it again")
     if actual != digest:
         hint = f"remove {path}; conductor builds it again" if toolchain else _REINSTALL
-        return Check(name, False, f"{path}: sha256 {actual}, expected {digest}", hint)
+        return CheckResult(name, False, f"{path}: sha256 {actual}, expected {digest}", hint)
     here = os.path.dirname(path) == paths.python_guests()
     parts = [
         f"built here: {path}" if here else f"installed: {os.path.basename(path)}",
@@ -209,7 +215,7 @@ def _python_guest(cache: str | None) -> Check:
         "compiled" if _compiled(cache, digest) else "compiled when first used, takes some seconds",
         f"can be rebuilt by {toolchain}" if toolchain else "cannot be rebuilt: no componentize-py",
     ]
-    return Check(name, True, ", ".join(parts))
+    return CheckResult(name, True, ", ".join(parts))
 
 
 def _toolchain() -> str:
@@ -241,7 +247,7 @@ def _sha256(path: Path) -> tuple[str, str]:
         return "", f"{error.strerror}: {path}"
 
 
-def _modules() -> Iterator[Check]:
+def _modules() -> Iterator[CheckResult]:
     """Compares the bundled modules with the digests in their manifests."""
     hint = f"{_REINSTALL}: this is not the module it was released with"
     for name in catalog.bundled():
@@ -253,7 +259,7 @@ def _modules() -> Iterator[Check]:
         detail = problem or (
             f"sha256 {digest[:16]}…" if ok else f"sha256 {digest}, expected {manifest.sha256}"
         )
-        yield Check(f"module {name}", ok, detail, hint)
+        yield CheckResult(f"module {name}", ok, detail, hint)
 
 
 _CURES: Final[dict[str, str]] = {
@@ -266,11 +272,11 @@ _CURES: Final[dict[str, str]] = {
 }
 
 
-def _cage(layers: Sequence[Layer]) -> Iterator[Check]:
+def _cage(layers: Sequence[Layer]) -> Iterator[CheckResult]:
     """What keeps the host of sandboxed proxies in, as a throwaway process has tried it out."""
     general = "guests run without this fence; --require-hardening refuses to start"
     for layer in layers:
         # Elsewhere most layers do not exist, and nobody can install them.
         needed = layer.name in ESSENTIAL and sys.platform == "linux"
         hint = _CURES.get(layer.name, general)
-        yield Check(f"cage: {layer.name}", layer.in_force, layer.detail, hint, needed)
+        yield CheckResult(f"cage: {layer.name}", layer.in_force, layer.detail, hint, needed)

@@ -44,7 +44,7 @@ class Service(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class Wants(msgspec.Struct, frozen=True, kw_only=True):
+class ShownWants(msgspec.Struct, frozen=True, kw_only=True):
     """What a component asks for, by name, with its author's reasons."""
 
     source: str = "manifest"
@@ -100,7 +100,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps the process of sandboxed components in, as tried out on this machine."""
     policy: PolicyFacts | None = None
     """What it may do to the conversation as a proxy; None for an agent."""
-    wants: Wants = Wants()
+    wants: ShownWants = ShownWants()
     on_failure: str = "fail"
     timeout: float | None = None
     notes: list[str] = []
@@ -298,9 +298,9 @@ def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
     )
 
 
-def _wants(spec: Spec, manifest: Manifest) -> Wants:
+def _wants(spec: Spec, manifest: Manifest) -> ShownWants:
     wants, words = manifest.wants, spec.policy
-    return Wants(
+    return ShownWants(
         source="source" if spec.script and not (spec.manifest_path or spec.bundled) else "manifest",
         profile=wants.profile,
         reason=wants.reason,

@@ -63,7 +63,7 @@ GRANTS: Final = {
 _TURNS: Final = {"within": "during a turn of the user", "unprompted": "at any time"}
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldKeys(msgspec.Struct, frozen=True):
     """Rights on keys that go one direction: `down` to the agent, `up` to the client."""
 
     direction: str
@@ -88,7 +88,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     says: str
     """The profile in a sentence."""
     enforced: bool
-    rights: list[Held] = []
+    rights: list[HeldKeys] = []
     grants: list[str] = []
     """The named grants, those of its profile included: `turns=within`."""
     serves: bool = True
@@ -151,7 +151,7 @@ def widener(lifted_by: str) -> str:
     return name if name in GRANT_NAMES else ""
 
 
-def _held(policy: Policy) -> list[Held]:
+def _held(policy: Policy) -> list[HeldKeys]:
     """The rights on each key; keys with the same rights together."""
     groups: dict[tuple[Direction, Right], list[str]] = {}
     keys = [(row.direction, key) for row in ROWS for key in row.keys]
@@ -160,7 +160,7 @@ def _held(policy: Policy) -> list[Held]:
         if rights := Right(policy.rights(direction, key)):
             groups.setdefault((direction, rights), []).append(key)
     ordered = sorted(groups.items(), key=lambda group: group[0][0] is _UP)
-    return [Held(direction.value, rights.words, keys) for (direction, rights), keys in ordered]
+    return [HeldKeys(direction.value, rights.words, keys) for (direction, rights), keys in ordered]
 
 
 def _may(whole: Policy) -> list[tuple[str, str]]:

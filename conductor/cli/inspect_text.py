@@ -13,7 +13,7 @@ from conductor.errors import CONTINUED, one_line
 from conductor.spec.limits import DEFAULT_LIMITS, LIMITS
 
 if TYPE_CHECKING:
-    from conductor.cli.inspect_ import Facts, Wants
+    from conductor.cli.inspect_ import Facts, ShownWants
 
 Entry: TypeAlias = tuple[str, str, str]
 """How its first line begins, a text to wrap, how its further lines begin."""
@@ -249,7 +249,7 @@ def _guards(guards: Iterable[GuardFact]) -> Iterator[tuple[str, str]]:
         yield condition, ", ".join(groups[condition])
 
 
-def _wants(wants: Wants, policy: PolicyFacts) -> Iterator[Entry]:
+def _wants(wants: ShownWants, policy: PolicyFacts) -> Iterator[Entry]:
     if not (wants.profile or wants.services or wants.rights or wants.grants):
         return
     missing = [f"service {name}, {wants.services[name]}" for name in wants.not_granted]

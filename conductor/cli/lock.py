@@ -71,7 +71,7 @@ def _upgrade(options: LockOptions) -> int:
     """Rewrites a file of an older version in today's words: what is locked stays the same."""
     if options.components or options.check or options.proxy or options.pin_agent is not None:
         raise UsageError(
-            "`--upgrade` rewrites what the file says, and takes no components",
+            "`--upgrade` rewrites the file, and takes no components",
             "`conductor lock --upgrade`, with --output FILE for another file",
         )
     text = file.text_of(options.path)
@@ -91,7 +91,7 @@ def _upgrade(options: LockOptions) -> int:
 
 
 def _existing(path: str) -> Lock | None:
-    """The lock file there is; None if there is none. A file that is no lock is not overwritten."""
+    """The present lock file; None if there is none. Raises rather than overwrite another file."""
     if not os.path.lexists(path):
         return None
     try:

@@ -13,7 +13,7 @@ from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError
 
 if TYPE_CHECKING:
-    from conductor.record.replay.player import Outcome
+    from conductor.record.replay.player import ReplayOutcome
     from conductor.record.replay.recording import Recording
 
 EXIT_DIFFERENT: Final = 1
@@ -99,7 +99,7 @@ def _replay(
     recorded = recording.load(trace, shown)
     if to is not None:
         _write_transcript(to, shown, recorded)
-    outcomes: list[Outcome] = []
+    outcomes: list[ReplayOutcome] = []
     with subjects(spec, patience=limit) as make:
         for steps in recorded.runs:
             with closing(make()) as subject:

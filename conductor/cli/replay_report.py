@@ -10,7 +10,7 @@ from conductor.cli import report
 from conductor.errors import visible
 from conductor.record import diff
 from conductor.record.replay.messages import SIDES, SidedMessage
-from conductor.record.replay.player import Divergence, Outcome
+from conductor.record.replay.player import Divergence, ReplayOutcome
 
 _SHOWN: Final = 8
 """Differences within one message that are shown."""
@@ -19,7 +19,7 @@ _LONG: Final = 240
 """Characters of a value that are shown."""
 
 
-def tell(name: str, outcomes: list[Outcome], runs: int) -> None:
+def tell(name: str, outcomes: list[ReplayOutcome], runs: int) -> None:
     """Prints the result of a replay. `runs`: instances that were recorded."""
     last = outcomes[-1]
     divergence = last.divergence
@@ -97,7 +97,7 @@ def _cut(text: bytes) -> str:
 # -- for programs ----------------------------------------------------------------------------------
 
 
-def tell_json(name: str, outcomes: list[Outcome], runs: int) -> None:
+def tell_json(name: str, outcomes: list[ReplayOutcome], runs: int) -> None:
     """Prints the result of a replay as one JSON object."""
     divergence = outcomes[-1].divergence
     members: dict[str, Any] = {

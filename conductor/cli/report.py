@@ -71,7 +71,7 @@ def write(text: str, *, word: str = "", dim: bool = False) -> None:
 
 
 _lost = 0
-"""Lines dropped since the last one that somebody has read."""
+"""Lines dropped since the last line that was read."""
 
 
 def _is_pipe() -> bool:
@@ -86,7 +86,7 @@ def _to_pipe(fd: int, line: bytes) -> None:
     """Writes a line if the pipe has room for it.
 
     The chain must not wait for an editor that never reads standard error: any component could fill
-    the pipe and so stop everybody.
+    the pipe and so stop the chain.
     """
     global _lost  # noqa: PLW0603 - there is one standard error
     room = select.poll()
@@ -111,7 +111,7 @@ def error(text: str, hint: str = "") -> None:
 
 
 def say(*lines: str) -> None:
-    """Writes lines to standard output for people; marks the further lines of one with newlines."""
+    """Writes texts for people to standard output, with further lines marked."""
     sys.stdout.write("".join(f"{marked(line)}\n" for line in lines))
     sys.stdout.flush()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -63,28 +63,22 @@ def transcripts(
     update: bool = False,
 ) -> int:
     """Plays transcripts."""
-    plan = _plan(paths or ["."], component)
-    loose = (match or plan.match) == "json"
-    failed = _play(component or plan.folder, plan.files, loose=loose, update=update)
+    folder, files, how = _transcripts(paths or ["."], component)
+    loose = (match or how) == "json"
+    failed = _play(component or folder, files, loose=loose, update=update)
     if not failed:
         return 0
     hint = "if the new lines are right, `conductor test --update` writes them into the transcripts"
-    report.error(f"{failed} of {len(plan.files)} transcripts differ", hint)
+    report.error(f"{failed} of {len(files)} transcripts differ", hint)
     return EXIT_DIFFERENT
 
 
 # -- which transcripts -----------------------------------------------------------------------------
 
 
-class _Plan(NamedTuple):
-    folder: str
-    """The component's; empty for transcripts outside of any."""
-    files: list[str]
-    match: str
-
-
-def _plan(paths: Sequence[str], component: str | None) -> _Plan:
-    """Finds the component and its transcripts. Raises `UsageError`."""
+def _transcripts(paths: Sequence[str], component: str | None) -> tuple[str, list[str], str]:
+    """The component's folder (empty for transcripts outside any), its transcripts, and how to
+    compare lines. Raises `UsageError`."""
     missing = [path for path in paths if not os.path.exists(path)]
     if missing:
         raise UsageError(f"no such file or folder: `{missing[0]}`", "check the path")
@@ -102,7 +96,7 @@ def _plan(paths: Sequence[str], component: str | None) -> _Plan:
                 f"there is no {MANIFEST} in `{folder or os.path.dirname(paths[0]) or '.'}`",
                 "`conductor new NAME` makes a component, --component names another",
             )
-        return _Plan("", files, Manifest(name="component").test.match)
+        return "", files, Manifest(name="component").test.match
     manifest = load(path)
     patterns = manifest.test.transcripts
     files = list(paths)
@@ -114,7 +108,7 @@ def _plan(paths: Sequence[str], component: str | None) -> _Plan:
             "docs/authoring.md shows how to write them",
         )
     # The separator says that it is a path: a bare name would be that of a bundled component.
-    return _Plan(os.path.join(folder, ""), files, manifest.test.match)
+    return os.path.join(folder, ""), files, manifest.test.match
 
 
 def _folder_of(path: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 import wasm_host
 from conductor.cli import doctor
-from conductor.cli.doctor import Check
+from conductor.cli.doctor import CheckResult
 from conductor.spec import paths
 from conductor.spec.python_guest import scripts
 from wasm_host.cache.store import Cache
@@ -21,7 +21,7 @@ from wasm_host.engine import engine_identity
 from wasm_host.harden import ESSENTIAL, Layer
 
 
-def by_name(found: list[Check]) -> dict[str, Check]:
+def by_name(found: list[CheckResult]) -> dict[str, CheckResult]:
     """The findings by their names, which differ."""
     named = {check.name: check for check in found}
     assert len(named) == len(found)
@@ -78,13 +78,13 @@ def test_a_module_that_was_changed_is_found(
 def test_the_cache_folder_is_examined(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
 
-    def look() -> Check:
+    def look() -> CheckResult:
         return by_name(doctor.checks(str(folder)))["compile cache"]
 
     assert look().detail == f"{folder}: made when first used"
     folder.mkdir(mode=0o700)
     (folder / "a.cwasm").write_bytes(bytes(1_500_000))
-    assert look() == Check("compile cache", True, f"{folder}: 1 module, 1.5 MB")
+    assert look() == CheckResult("compile cache", True, f"{folder}: 1 module, 1.5 MB")
     folder.chmod(0o755)
     assert not look().ok
     assert look().detail == f"{folder} has mode 0755 instead of 0700"
@@ -113,9 +113,9 @@ def test_a_missing_fence_is_a_failure_on_linux_only(monkeypatch: pytest.MonkeyPa
 
 
 FOUND = [
-    Check("python", True, "3.13.0", "not shown"),
-    Check("node", False, "not on PATH", "install Node.js", needed=False),
-    Check("module x", False, "sha256 differs", "install again"),
+    CheckResult("python", True, "3.13.0", "not shown"),
+    CheckResult("node", False, "not on PATH", "install Node.js", needed=False),
+    CheckResult("module x", False, "sha256 differs", "install again"),
 ]
 
 
@@ -134,7 +134,7 @@ def test_people_see_marks_and_hints() -> None:
 
 @pytest.mark.parametrize(("found", "code"), [(FOUND, 1), (FOUND[:2], 0)])
 def test_machines_see_the_same(
-    found: list[Check],
+    found: list[CheckResult],
     code: int,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -143,7 +143,7 @@ def test_machines_see_the_same(
     assert doctor.show(None, as_json=True) == code
     body = msgspec.json.decode(capsys.readouterr().out)
     assert body["ok"] is (code == 0)
-    assert [msgspec.convert(check, Check) for check in body["checks"]] == found
+    assert [msgspec.convert(check, CheckResult) for check in body["checks"]] == found
     assert doctor.show(None, as_json=False) == code
 
 
@@ -154,10 +154,10 @@ def test_the_python_guest_is_examined(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(doctor, "_toolchain", lambda: tools["there"])
     cache = tmp_path / "modules"
 
-    def look() -> Check:
+    def look() -> CheckResult:
         return by_name(doctor.checks(str(cache)))["python guest"]
 
-    assert look() == Check(
+    assert look() == CheckResult(
         "python guest", True, "built when first used, by componentize-py 1.2; takes some 10 s"
     )
     tools["there"] = ""

@@ -34,14 +34,11 @@ def unchanged(what: str, sent: bytes | None, came: bytes | None) -> None:
         lost = "was lost" if came is None else "came out of nothing"
         raise Fault(f"{what} {lost}", sent or b"nothing", came or b"nothing")
     if not diff.same(sent, came, exact_numbers=True):
-        raise Fault(f"{what} changed {_first_change(sent, came)}", sent, came)
-
-
-def _first_change(sent: bytes, came: bytes) -> str:
-    pairs = enumerate(zip(sent, came, strict=False))
-    at = next((at for at, (a, b) in pairs if a != b), min(len(sent), len(came)))
-    start, end = max(0, at - 30), at + 40
-    return f"from byte {at}: {shown(sent[start:end])} became {shown(came[start:end])}"
+        pairs = enumerate(zip(sent, came, strict=False))
+        at = next((at for at, (a, b) in pairs if a != b), min(len(sent), len(came)))
+        near = slice(max(0, at - 30), at + 40)
+        why = f"{what} changed from byte {at}: {shown(sent[near])} became {shown(came[near])}"
+        raise Fault(why, sent, came)
 
 
 # -- messages --------------------------------------------------------------------------------------
@@ -203,7 +200,7 @@ async def bytes_kept(chain: ScriptedChain) -> None:
             source.notify("_check/bytes", text)
             came = (await chain.passed(source, target, "_check/bytes")).params
             if came != text:
-                why = "params were written anew: the values are there, the bytes not"
+                why = "params were rewritten: their values are the same, their bytes are not"
                 raise Fault(why, text, came or b"")
 
 

@@ -76,7 +76,7 @@ def session_of(params: bytes | None) -> bytes | None:
         return None
 
 
-class PendingRequest:
+class ScriptedRequest:
     """A request that an end has sent."""
 
     def __init__(
@@ -196,7 +196,7 @@ class ScriptedEnd:
         method: str,
         params: bytes | None = None,
         id: bytes | None = None,  # noqa: A002 - JSON-RPC's name
-    ) -> PendingRequest:
+    ) -> ScriptedRequest:
         """Sends a request; under an id of its own, unless one is given."""
         if id is None:
             self._count += 1
@@ -204,7 +204,7 @@ class ScriptedEnd:
         answer: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
         self._pending[_key(id)] = answer
         self.send(jsonrpc.request(id, method, msgspec.UNSET if params is None else params))
-        return PendingRequest(id, answer)
+        return ScriptedRequest(id, answer)
 
     def notify(self, method: str, params: bytes | None = None) -> None:
         """Sends a notification."""

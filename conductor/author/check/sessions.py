@@ -8,9 +8,9 @@ from typing import Final
 from conductor.author.check.passing import unchanged
 from conductor.author.check.scripted_chain import (
     Fault,
-    PendingRequest,
     Received,
     ScriptedChain,
+    ScriptedRequest,
     Skipped,
     first,
 )
@@ -70,7 +70,7 @@ async def refused_initialize(chain: ScriptedChain) -> None:
     unchanged("the agent's refusal of `initialize`", error, answer.error)
 
 
-async def _open_turn(chain: ScriptedChain) -> tuple[bytes, PendingRequest, Received]:
+async def _open_turn(chain: ScriptedChain) -> tuple[bytes, ScriptedRequest, Received]:
     """A turn that the agent holds: its session, the prompt as it was sent, and as it arrived."""
     await chain.initialize()
     session = await chain.session()
@@ -120,7 +120,7 @@ def _complete(chain: ScriptedChain, session: bytes, many: int, when: str) -> Non
     )
 
 
-async def _at_agent(chain: ScriptedChain, pending: PendingRequest, method: str) -> Received:
+async def _at_agent(chain: ScriptedChain, pending: ScriptedRequest, method: str) -> Received:
     """The request at the agent. Raises `Skipped` if the component answers it by itself."""
     message = await first(chain.agent.next(method), pending.answer())
     if message.method is not None:
@@ -211,7 +211,7 @@ async def permission(chain: ScriptedChain) -> None:
     unchanged("the user's refusal", result, await pending.result())
 
 
-async def _at_client(chain: ScriptedChain, pending: PendingRequest) -> Received:
+async def _at_client(chain: ScriptedChain, pending: ScriptedRequest) -> Received:
     """The permission request at the client. Raises `Skipped` if the component refuses it."""
     message = await first(chain.client.next("session/request_permission"), pending.answer())
     if message.method is not None:

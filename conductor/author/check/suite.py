@@ -44,13 +44,13 @@ _ENDING: Final = 2.0
 
 _INAPPLICABLE: Final = {
     "guest": "only sandboxed components have limits",
-    "channel guest": "it is given no lines of channel/1; its ids are the conductor's",
+    "channel guest": "it receives no lines of channel/1; the conductor chooses its ids",
     "program": "a guest has no input that ends",
 }
 """Why a check is skipped, by what it needs."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class CheckOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How one check went."""
 
     name: str
@@ -74,7 +74,7 @@ def outcomes(
     timeout: float,
     cache: str | None = None,
     checks: Sequence[Check] = CHECKS,
-) -> Iterator[Outcome]:
+) -> Iterator[CheckOutcome]:
     """Runs checks on a component.
 
     Args:
@@ -94,7 +94,9 @@ def outcomes(
         for check in checks:
             if chosen and check.name not in chosen:
                 continue
-            reason = runner.inapplicable(check) or (stuck if check.over_chain is not None else "")
+            reason = stuck if check.over_chain is not None else ""
+            if check.needs not in runner.kind:
+                reason = _INAPPLICABLE[check.needs]
             if reason:
                 yield _outcome(check, "skip", why=reason)
                 continue
@@ -111,10 +113,10 @@ def _outcome(
     *,
     stuck: bool = False,
     **more: str,
-) -> Outcome:
+) -> CheckOutcome:
     if status not in ("fail", "note"):
         chain = None  # its traffic explains nothing then
-    return Outcome(
+    return CheckOutcome(
         name=check.name,
         status=status,
         rule=check.rule,
@@ -128,7 +130,7 @@ def _outcome(
 
 def _failed(
     check: Check, fault: Fault, chain: ScriptedChain | None = None, *, stuck: bool = False
-) -> Outcome:
+) -> CheckOutcome:
     status = "note" if check.advice else "fail"
     return _outcome(
         check, status, chain, stuck=stuck, why=str(fault), sent=fault.sent, came=fault.came
@@ -161,7 +163,7 @@ class _Runner:
         os.mkdir(self._folder)
         # Values the component keeps for the user stay as they are: it gets a store of its own.
         self._values = os.path.join(place, "kv.sqlite")
-        self._kind = self._kind_of(spec)
+        self.kind = self._kind_of(spec)
 
     def _kind_of(self, spec: Spec) -> str:
         """`channel guest`, `guest`, `program` or `code`. Raises `ConductorError`."""
@@ -173,11 +175,7 @@ class _Runner:
         assert isinstance(transport, GuestTransport)
         return "guest" if transport.carrier == "wasi" else "channel guest"
 
-    def inapplicable(self, check: Check) -> str:
-        """Why a check does not apply to the component; empty if it does."""
-        return "" if check.needs in self._kind else _INAPPLICABLE[check.needs]
-
-    def run(self, check: Check) -> Outcome:
+    def run(self, check: Check) -> CheckOutcome:
         """Runs one check, first under its tight limits if it has any."""
         if check.over_chain is None:
             return self._over_lines(check)
@@ -188,7 +186,7 @@ class _Runner:
                 return outcome
         return asyncio.run(self._over_chain(check))
 
-    def _over_lines(self, check: Check) -> Outcome:
+    def _over_lines(self, check: Check) -> CheckOutcome:
         assert check.over_lines is not None
         config = msgspec.json.encode(configuration(self._spec)["config"])
         try:
@@ -200,7 +198,7 @@ class _Runner:
             return _outcome(check, "fail", why=error.text)
         return _outcome(check, "pass")
 
-    async def _over_chain(self, check: Check) -> Outcome:
+    async def _over_chain(self, check: Check) -> CheckOutcome:
         chain = ScriptedChain(self._folder)
         spec = as_checked(check, self._spec)
         chain.memory = {**DEFAULT_LIMITS, **spec.limits}["memory_bytes"]
@@ -253,7 +251,7 @@ class _Runner:
 
     async def _tried(
         self, check: Check, chain: ScriptedChain, runtime: Runtime, closures: list[Closure]
-    ) -> Outcome:
+    ) -> CheckOutcome:
         assert check.over_chain is not None
         running = asyncio.ensure_future(runtime.run())
         trying = asyncio.ensure_future(check.over_chain(chain))
@@ -281,7 +279,7 @@ class _Runner:
         chain: ScriptedChain,
         trying: asyncio.Future[None],
         closures: list[Closure],
-    ) -> Outcome:
+    ) -> CheckOutcome:
         failure = f"it failed: {closures[0].text}" if closures else ""
         if not trying.done():
             why = failure or f"nothing more came within {self._bound:g} s"

@@ -24,7 +24,7 @@ MOST_TEXT: Final = 4_000
 """Characters of a value that are written out."""
 
 _CUT_TEXT: Final = 1_000
-"""Characters that are left of a longer one."""
+"""Characters that are left of a longer value."""
 
 MOST_OPERATIONS: Final = 64
 _MOST_COMPARED: Final = 4 * 1024 * 1024

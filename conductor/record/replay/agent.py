@@ -26,7 +26,7 @@ AGENT: Final = "agent"
 _HINT: Final = "send the requests of the trace, or record it anew"
 
 
-class Event(msgspec.Struct, rename={"source": "from", "target": "to"}):
+class TraceEvent(msgspec.Struct, rename={"source": "from", "target": "to"}):
     """A message of a trace."""
 
     type: str
@@ -44,9 +44,9 @@ class Event(msgspec.Struct, rename={"source": "from", "target": "to"}):
 class _Exchange(msgspec.Struct):
     """One message to the agent, and what it sent before the next message of the session came."""
 
-    event: Event | None
+    event: TraceEvent | None
     """None: before the first."""
-    sent: list[Event]
+    sent: list[TraceEvent]
     came: bool = False
     id: bytes = b""
     """Of a request: its id now."""
@@ -54,13 +54,13 @@ class _Exchange(msgspec.Struct):
     """Whether its events have been sent, or passed over."""
 
 
-_event: Final = msgspec.json.Decoder(Event)
+_event: Final = msgspec.json.Decoder(TraceEvent)
 
 
-def load(path: str) -> list[Event]:
+def load(path: str) -> list[TraceEvent]:
     """The messages to and from the agent. Raises `UsageError` for a file that has none."""
     content_of(path)
-    events: list[Event] = []
+    events: list[TraceEvent] = []
     size = 0
     try:
         with untrusted_files.ordinary(path) as file:
@@ -82,7 +82,7 @@ def load(path: str) -> list[Event]:
 class Agent:
     """The agent of a trace."""
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(self, events: Iterable[TraceEvent]) -> None:
         self._sessions: dict[str | None, list[_Exchange]] = defaultdict(list)
         self._requests: dict[tuple[bool, int], tuple[str | None, _Exchange | None]] = {}
         """Session of each request, and its exchange; true with those that the agent made."""
@@ -91,7 +91,7 @@ class Agent:
         for event in events:
             self._read(event)
 
-    def _read(self, event: Event) -> None:
+    def _read(self, event: TraceEvent) -> None:
         by_agent, session = event.source == AGENT, event.session
         if event.method == CANCEL:
             return
@@ -199,7 +199,7 @@ class Agent:
             elif exchange.came:
                 yield jsonrpc.notification(event.method, bytes(event.params))
 
-    def _respond(self, event: Event) -> Iterator[bytes]:
+    def _respond(self, event: TraceEvent) -> Iterator[bytes]:
         _, exchange = self._requests[False, event.id or 0]
         if exchange is not None and exchange.came:
             member = b"error" if event.is_error else b"result"

@@ -23,7 +23,7 @@ from conductor.record.replay.recording import Line, Recording, Step
 from conductor.record.trace.records import Conversation
 
 
-class Subject(Protocol):
+class ReplaySubject(Protocol):
     """A running component."""
 
     waits: bool
@@ -87,7 +87,7 @@ class Divergence(Exception):  # noqa: N818 - it is no error
         return diff.diff(diff.parse(expected.content()), diff.parse(self._content))
 
 
-class Outcome(NamedTuple):
+class ReplayOutcome(NamedTuple):
     """The result of running an instance again."""
 
     delivered: int
@@ -99,7 +99,9 @@ class Outcome(NamedTuple):
     divergence: Divergence | None
 
 
-def replay(recording: Recording, name: str, subject: Subject, steps: Sequence[Step]) -> Outcome:
+def replay(
+    recording: Recording, name: str, subject: ReplaySubject, steps: Sequence[Step]
+) -> ReplayOutcome:
     """Runs an instance again. Raises `UsageError` for a recording that cannot be replayed."""
     if subject.sided != recording.sided:
         then, now = ("over the channel", "over one connection")[:: 1 if recording.sided else -1]
@@ -167,7 +169,9 @@ def _same(expected: SidedMessage, message: SidedMessage, content: bytes) -> bool
 class _Player:
     """Plays the steps of an instance."""
 
-    def __init__(self, content: str, name: str, subject: Subject, steps: Sequence[Step]) -> None:
+    def __init__(
+        self, content: str, name: str, subject: ReplaySubject, steps: Sequence[Step]
+    ) -> None:
         self._subject = subject
         # Redacts what is sent now as the trace redacted what was sent then.
         self._cleaner = Conversation(name, 1, lambda _: None, lambda *_: None, content)
@@ -218,10 +222,10 @@ class _Player:
         if missing is not None:
             raise Divergence(missing, None, text=self._subject.silence)
 
-    def outcome(self, divergence: Divergence | None) -> Outcome:
+    def outcome(self, divergence: Divergence | None) -> ReplayOutcome:
         """The result."""
         expected = sum(len(expected) for _, _, expected in self._plan)
-        return Outcome(self._delivered, expected, self.same, divergence)
+        return ReplayOutcome(self._delivered, expected, self.same, divergence)
 
     # -- to the component --------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 So its viewer shows them (docs/cli.md, "Traces"): `type` (request, response, notification), `ts`
 (seconds since the trace began), `protocol`, `from`, `to`, `id`, `method`, `session`, `params` or
 `payload`, `is_error`, `error_domain`. Our own members stand under `_conductor`. An `id` is unique
-in its file, since the viewer pairs by receiver and id; the one that the sender used is
+in its file, since the viewer pairs by receiver and id; the sender's own id is
 `_conductor.id`.
 """
 
@@ -160,7 +160,7 @@ class EventWriter:
         return [*parts, b'"params":', self._shown(params, method), b",", own]
 
     def _answered(self, trace: Trace, host: str | None) -> _PendingRequest | None:
-        """Takes out the request that a response answers. Raises `ValueError`; see `write`."""
+        """Removes the pending request that a response answers. Raises `ValueError`; see `write`."""
         key = trace.request or _key(trace)
         request = self._pending.get(key)
         # A child is not trusted: it might claim answers to requests that never went to it.
@@ -208,8 +208,8 @@ class EventWriter:
         return [*parts, b'"payload":', self._shown(payload, None), b",", own]
 
     def _seconds_inside(self, request: _PendingRequest, left: float, at: float) -> float:
-        """How long the component itself had a request whose answer leaves it at `left`: without
-        the time in which it was passed on."""
+        """Seconds that the component itself had a request whose answer leaves it at `left`, without
+        the time further down the chain."""
         passed_on = self._pending.get(request.departure.trace.passes)
         if passed_on is not None and passed_on.since is not None:
             passed_on.outside += max(at - passed_on.since, 0.0)
@@ -228,8 +228,8 @@ class EventWriter:
 
 
 def _light(departure: Departure) -> Departure:
-    """A departure without its payload, unless a host may take the request back: that is rare, and
-    all pending requests of a chain are in memory."""
+    """A departure without its payload, since all pending requests of a chain are in memory. Small
+    payloads stay while a host may still take the request back."""
     if departure.hosts and departure.size <= _KEPT:
         return departure
     trace = msgspec.structs.replace(departure.trace, payload=None)
@@ -277,7 +277,7 @@ def _mcp_message(method: str, params: bytes) -> _McpMessage | None:
 
 
 def _unwrapped(payload: bytes) -> tuple[bytes, str | None]:
-    """The outcome of MCP in an answer that carries one, and the domain of its error."""
+    """The outcome of MCP that an answer carries, and the domain of its error."""
     held = read_members(payload) or {}
     if "result" in held:
         return bytes(held["result"]), None

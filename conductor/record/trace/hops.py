@@ -23,7 +23,7 @@ _ENDS: Final = frozenset({"client", "agent", CONDUCTOR})
 """Names in a trace that no proxy may have there."""
 
 _MOST: Final = 10_000
-"""Messages of one host that wait, and …"""
+"""Messages of a host that wait, and …"""
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """… bytes of them. Beyond that the oldest are forgotten: the host has swallowed them."""
 
@@ -33,7 +33,7 @@ def shown_name(proxy: str) -> str:
     return f"{proxy} (proxy)" if proxy in _ENDS else proxy
 
 
-class Names:
+class ChainNames:
     """The names of one chain in its trace."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Departure(msgspec.Struct, gc=False):
 
 
 class _Border:
-    """What is crossing the border of one host."""
+    """The messages that are crossing the border of a host."""
 
     def __init__(self) -> None:
         self.waiting: dict[tuple[bool, int], Departure] = {}

@@ -6,8 +6,8 @@ a connection without any. A line that is no message is `[SIDE, null, TEXT]`. `le
 that were too long for a report or have too many values, `failed` says why the delivery ended the
 component.
 
-Requests to the conductor's own services, and its answers, are handed on to be written as events:
-they pass no router's hop.
+Requests to the conductor's own services, and its answers, also become events: no router passes
+them on, so nothing else would write them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _ServiceCall(msgspec.Struct):
 
 
 class Conversation:
-    """The lines of one instance of a component, as they are to be written down."""
+    """Makes records of the lines of an instance of a component."""
 
     def __init__(
         self, name: str, run: int, gather: Callable[[bytes], None], event: Event, content: str
@@ -72,7 +72,7 @@ class Conversation:
         self._delivery = 0
 
     def reported(self, report: Delivered, ts: float) -> None:
-        """A host of guests reports a delivery, or a part of one."""
+        """A host of guests reports a delivery, or a part of it."""
         self.write(ts, report.given, report.said, report.number, report.left_out, report.failed)
 
     def delivered(self, ts: float, given: bytes, sent: bytes, failed: str) -> None:
@@ -112,8 +112,8 @@ class Conversation:
     # -- one line ------------------------------------------------------------------------------
 
     def line(self, line: str, *, sent: bool) -> bytes | None:
-        """One line as it is written down; None if that costs too much: it takes more memory than
-        there is, or has more than `MOST_VALUES` values."""
+        """A line in the form of a record; None if that costs too much: more memory than there is,
+        or more than `MOST_VALUES` values."""
         try:
             return self._line(line, sent=sent)
         except MemoryError:
@@ -136,7 +136,8 @@ class Conversation:
         return b'["%b",%b]' % (side.encode(), text.translate(_ONE_LINE))
 
     def _message(self, side: str, message: Message, text: bytes, *, sent: bool) -> bytes:
-        """A message as it is written down; one to or from the conductor is an event as well."""
+        """A message in the form of a record. Writes an event too, for a message to or from the
+        conductor."""
         call = self._service_call(side, message, sent=sent)
         kept = {
             name: bytes(value)

@@ -18,7 +18,7 @@ from conductor.core.json_text import read_members, write_members
 from conductor.core.tracing import best_effort
 from conductor.record.trace.events import EventWriter
 from conductor.record.trace.file import TraceFile
-from conductor.record.trace.hops import Crossings, Departure, Names, shown_name
+from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_name
 from conductor.record.trace.records import Conversation, header
 from conductor.run.plan import Planned
 from conductor.run.report_lines import Delivered, text_lines
@@ -51,7 +51,7 @@ class Tracer:
         self._clock = clock
         self._start = clock()
         self._last = 0.0
-        self._names = Names()
+        self._names = ChainNames()
         self._crossings = Crossings()
         self._events = EventWriter(file, content, self._crossings)
         self._mode = ""

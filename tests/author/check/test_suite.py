@@ -14,7 +14,7 @@ import wasmtime
 
 from conductor.author.check import robustness, suite
 from conductor.author.check.scripted_chain import ScriptedChain
-from conductor.author.check.suite import Outcome
+from conductor.author.check.suite import CheckOutcome
 from conductor.author.check.table import CHECKS, Check
 from conductor.spec import catalog
 from tests.docs import pages
@@ -29,7 +29,7 @@ IMPATIENCE: Final = 2.0
 """… and one of a proxy that says nothing, which fails however long one waits."""
 
 
-def run(component: str, *chosen: str, timeout: float = PATIENCE) -> dict[str, Outcome]:
+def run(component: str, *chosen: str, timeout: float = PATIENCE) -> dict[str, CheckOutcome]:
     """What came of each check."""
     spec = catalog.resolve(component)
     return {one.name: one for one in suite.outcomes(spec, chosen, timeout)}

@@ -7,17 +7,17 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.record.replay.agent import Agent, Event
+from conductor.record.replay.agent import Agent, TraceEvent
 
 Json = dict[str, Any]
 
 
-def event(fields: str, /, **more: Any) -> Event:
+def event(fields: str, /, **more: Any) -> TraceEvent:
     """An event: `request < 1 session/prompt a` is one to the agent, in session `a`."""
     kind, way, number, method, *session = fields.split()
     raw: Any = {name: msgspec.Raw(json.dumps(value).encode()) for name, value in more.items()}
     ends = ("client", "agent") if way == "<" else ("agent", "client")
-    return Event(
+    return TraceEvent(
         kind, *ends, id=int(number) or None, method=method, session=next(iter(session), None), **raw
     )
 

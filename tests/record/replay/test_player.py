@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.errors import ComponentError, UsageError
-from conductor.record.replay.player import Outcome, replay
+from conductor.record.replay.player import ReplayOutcome, replay
 from conductor.record.replay.recording import Line, Recording, Step
 
 Json = dict[str, Any]
@@ -61,7 +61,7 @@ def run(
     content: str = "all",
     waits: bool = False,
     sided: bool = True,
-) -> tuple[Outcome, list[str]]:
+) -> tuple[ReplayOutcome, list[str]]:
     """Replays steps against a component; what came of it, and what it was given."""
     subject = FunctionSubject(component, waits=waits, sided=sided)
     recording = Recording(content, [list(steps)])
@@ -98,7 +98,7 @@ def test_the_same_is_the_same_however_it_is_spelled() -> None:
     )
     component = scripted({"prompt": [spelled + ',"jsonrpc":"2.0"}']})
     outcome, _ = run(component, step([PROMPT], [ON]))
-    assert outcome == Outcome(delivered=1, expected=1, same=1, divergence=None)
+    assert outcome == ReplayOutcome(delivered=1, expected=1, same=1, divergence=None)
 
 
 def test_answers_carry_the_ids_that_are_used_now() -> None:
@@ -161,7 +161,7 @@ def test_what_is_logged_is_not_compared() -> None:
     assert outcome.divergence is None
     assert json.loads(given[-1][1:]) == {"jsonrpc": "2.0", "id": "l", "result": None}
     outcome, _ = run(scripted({"prompt": [ON]}), step([PROMPT], [*log, ON]))
-    assert outcome == Outcome(delivered=1, expected=1, same=1, divergence=None)
+    assert outcome == ReplayOutcome(delivered=1, expected=1, same=1, divergence=None)
 
 
 DIFFERENCES: Final[dict[str, tuple[Sequence[str], str | None, str | None, list[Any]]]] = {
@@ -239,7 +239,7 @@ def test_a_program_wraps_what_concerns_its_successor() -> None:
         step([answer("", 11, unixMs=5)], [answer("", 1, stopReason="end_turn")]),
     ]
     outcome, given = run(component, *steps, waits=True, sided=False)
-    assert outcome == Outcome(delivered=3, expected=3, same=3, divergence=None)
+    assert outcome == ReplayOutcome(delivered=3, expected=3, same=3, divergence=None)
     assert [json.loads(one)["id"] for one in given] == [1, "x", "y"]
 
 
