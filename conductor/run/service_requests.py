@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
 
 class ServiceRequests:
-    """The services of one chain, as its runtime uses them."""
+    """The services of one chain, as its runtime uses them.
+
+    Args:
+        planned: The components of the chain.
+        router: Routes the answers.
+        options: How the chain is run.
+        log: Writes a line: level, component name, text.
+        apply: Performs effects of answers that come later.
+        held: Bytes that wait to be written to a peer.
+    """
 
     def __init__(
         self,
@@ -38,15 +47,6 @@ class ServiceRequests:
         *,
         held: Callable[[str], int] = lambda name: 0,
     ) -> None:
-        """
-        Args:
-            planned: The components of the chain.
-            router: Routes the answers.
-            options: How the chain is run.
-            log: Writes a line: level, component name, text.
-            apply: Performs effects of answers that come later.
-            held: Bytes that wait to be written to a peer.
-        """
         self._log = log
         self._local = LocalServices(log, options.clock)
         self._held = held
