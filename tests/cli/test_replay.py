@@ -167,7 +167,7 @@ def test_what_cannot_be_replayed(tmp_path: Path) -> None:
          "passthrough, forward"),
         ((file, "demo"), "has no component `demo`"),
         ((bare, "passthrough"), "was written without content", "--trace-content redacted"),
-        ((tmp_path / "other", "datetime"), "is no trace", "hint: record one"),
+        ((tmp_path / "other", "datetime"), "is no trace", "hint: record a trace"),
         ((tmp_path / "missing", "datetime"), "cannot read the trace"),
         ((file, "no-such-thing"), "no-such-thing"),
         ((file, "passthrough", "--as", "forward"), "recorded over one connection"),
