@@ -1,13 +1,18 @@
-"""What holds for every test: how Hypothesis chooses its examples; what is built once for all."""
+"""What every test shares: how Hypothesis draws, the guest of Python proxies, the rig of chains."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.harness.process.rig import Rig
 
 # The same examples each time, however busy the machine: what fails once fails always. For others,
 # `pytest --hypothesis-profile wild`, or FUZZ_EXAMPLES with a number.
@@ -32,3 +37,24 @@ def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
         limits = wasm_host.Limits(**scripts.LIMITS)
         wasm_host.load(path, limits=limits, cache_dir=Path(compiled_modules()), digest=digest)
     return Path(path)
+
+
+@pytest.fixture(scope="session")
+def module_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled modules, shared by all tests of a run."""
+    return tmp_path_factory.mktemp("modules")
+
+
+@pytest.fixture
+def rig(tmp_path: Path, module_cache: Path) -> Iterator[Rig]:
+    """The rig; ends everything the test has started. No chain may print a traceback."""
+    # Most processes that run tests need no rig: what it imports is loaded by those that do.
+    from tests.harness.process.rig import Rig
+
+    rig = Rig.create(tmp_path, module_cache)
+    try:
+        yield rig
+    finally:
+        rig.close()
+    for chain, _ in rig.chains:
+        assert "Traceback" not in chain.stderr, chain.story()

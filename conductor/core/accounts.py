@@ -49,7 +49,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     own_share: int = 20
     """Percent of the processor's time for what it does of its own."""
     own_messages: int = 500
-    """Messages of its own a second; a large one counts once more for each KiB."""
+    """Messages of its own a second; a large message counts once more for each KiB."""
     service_bytes: int = 64 * 1024
     """Bytes of one call of a service that brings no values along."""
 
@@ -90,7 +90,7 @@ class Account:
         """Bytes of messages on its account that wait for their receivers."""
         self.caused = tuple(Cause(self, left) for left in range(FAR + 1))
         """Its causes, by the number of further deliveries that count as caused from outside: made
-        once, since each message has one."""
+        once, since each message has its own."""
         self._time = Bucket(self.allowance.own_share / 100)
         self._messages = Bucket(float(self.allowance.own_messages))
 

@@ -24,7 +24,7 @@ class Role(Enum):
     PROXY = "proxy"
     AGENT = "agent"
     OUTER = "outer"
-    """The conductor that started this one in proxy mode."""
+    """The conductor that started this conductor in proxy mode."""
 
 
 class Side(Enum):

@@ -37,7 +37,7 @@ _NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message indi
 
 
 class Dispatcher:
-    """The part of a router that takes frames. `max_depth`: how deep one may nest."""
+    """The part of a router that takes frames. `max_depth`: how deep a frame may nest."""
 
     def __init__(
         self,

@@ -174,7 +174,7 @@ class Endings:
         received anything of it yet."""
         handshake = peer.handshake
         launching = handshake is not None and handshake.role_answer is not None
-        # A peer whose dialect is unknown is started again by `_reopens` first.
+        # `_reopens` first starts a peer of unknown dialect again.
         unknown = peer.dialect_state is DialectState.UNKNOWN
         afresh = unknown and handshake is not None and not handshake.reopened
         return not (peer.role is not Role.PROXY or launching or peer.forwarded or afresh)

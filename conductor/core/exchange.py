@@ -75,7 +75,7 @@ class Exchange:
                 policy_state.names_of_others = names - {component.name} - component.known_as
 
     def next_number(self) -> int:
-        """The number of a message of the conductor's own, or of one within an array."""
+        """The number of a message of the conductor's own, or of an entry of an array."""
         self.count += 1
         return self.count
 
@@ -158,7 +158,7 @@ class Exchange:
             self._send_cancel(pending, lane, out)
 
     def _id(self, lane: Lane, pending: PendingRequest) -> bytes:
-        """The id a request is written under: a fresh one, except in a host of guests. There a
+        """The id a request is written under: a fresh id, except in a host of guests. There a
         request keeps the id that the conductor above gave it until it leaves the host."""
         origin, requests = pending.origin, lane.requests
         if not self.topology.hosted or origin is None or not origin.peer.sideband:
@@ -272,7 +272,7 @@ class Exchange:
             self.log(out, "warning", lane.peer, error.text)
 
     def reject(self, lane: Lane, error: Malformed, batch: Batch | None, out: Effects) -> None:
-        """Answers under the id the error carries, or null, within its batch if it came in one."""
+        """Answers under the id the error carries, or null, within its batch if it has one."""
         self.log(out, "warning", lane.peer, error.text)
         body = jsonrpc.error_object(error.code, error.text)
         frame = lane.writer.answer(error.id or b"null", b"error", body)

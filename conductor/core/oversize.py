@@ -1,4 +1,4 @@
-"""Frames that a transport did not take, from a peer or to one: what waits for them is answered."""
+"""Frames that a transport did not take, from a peer or for it: what waits for them is answered."""
 
 from __future__ import annotations
 

@@ -323,7 +323,7 @@ class Lane:
         self.rights: dict[str, int] = {}
         """Its rights on what comes in here, by key, as far as they are known."""
         self.policed = False
-        """Whether this peer or the one across has a policy state."""
+        """Whether this peer or the peer across has a policy state."""
         self.wraps = False
         """Whether envelopes may come in on it."""
 
@@ -545,7 +545,7 @@ class Peer(msgspec.Struct, eq=False):
 
     @property
     def policed(self) -> PolicyState:
-        """Its policy state, for code that only peers with one reach."""
+        """Its policy state, for code that only peers with a policy state reach."""
         assert self.policy_state is not None
         return self.policy_state
 

@@ -1,4 +1,4 @@
-"""What a trace records: which message passed between whom, and which other one it passes on.
+"""What a trace records: which message passed between whom, and which other message it passes on.
 
 Every message read has a number (`Exchange.number`), by which it is known on its whole way; messages
 of the conductor's own have one too. A host of guests is a router of its own: between it and the

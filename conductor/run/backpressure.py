@@ -2,7 +2,7 @@
 
 The ends of the chain are where messages originate, so they wait first: when a peer's outbox rises
 above the high water mark the other end is not read any more, while the proxies between empty what
-they hold. Only above the hard mark is a proxy itself left waiting. A peer never waits for its own
+they hold. Only above the hard mark does a proxy wait. A peer never waits for its own
 outbox, so a client that does not read can still cancel.
 """
 
@@ -46,6 +46,8 @@ class Flow:
         for terminal in self._terminals:
             if terminal != name:
                 self._pause(terminal, name)
+        # Proxies wait only here: a proxy that is not read may hold the very answer that `name`
+        # needs before it takes more. Without any bound, a proxy that floods would fill memory.
         if held > self._options.hard_water and source != name:
             self._pause(source, name)
 
@@ -54,6 +56,7 @@ class Flow:
         if name not in self._full:
             return
         self._full[name] = asyncio.get_running_loop().time()
+        # Well below the high mark, so that a source is not paused and resumed at each message.
         if self._transports[name].buffered <= self._options.low_water:
             self.forget(name)
 

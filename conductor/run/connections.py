@@ -1,4 +1,8 @@
-"""The connections of one chain: a transport for each peer, put in place, replaced and closed."""
+"""The connections of one chain: a transport for each peer, put in place, replaced and closed.
+
+Each transport reports to a `PeerEvents` of its own, so that a replaced transport, which may still
+report for a while, can be silenced without its successor.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +127,7 @@ class Connections:
     """The transports of a chain, by peer."""
 
     def __init__(self, runtime: Runtime, transports: dict[str, Transport], grace: float) -> None:
-        """`grace`: seconds before each harder step when one is closed."""
+        """`grace`: seconds before each harder step of closing a transport."""
         self.transports = transports
         self._runtime = runtime
         self._grace = grace
@@ -187,6 +191,7 @@ class Connections:
         """Closes all from head to tail, then the connection to the client."""
         await asyncio.gather(*self._closing)
         names = [name for name in self.transports if name != UPSTREAM]
+        # One after the other: a proxy that ends may still send its last messages to its successor.
         for name in names:
             self.transports[name].finish()
             gone = self._gone.get(name)

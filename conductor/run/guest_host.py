@@ -1,4 +1,8 @@
-"""Hosts guests: neighbours in a child process (`conductor.run.segment`), or in this process."""
+"""Hosts guests: neighbours in a child process (`conductor.run.segment`), or in this process.
+
+A child of their own is the default, since the kernel can lock it up; this process starts programs
+and opens files. Neighbours share a child, so that messages between them cost no system call.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ _REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED, RELAYED, OWNED}
 
 
 def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Planned:
-    """A guest in this very process, or one that `make` makes.
+    """A guest in this process; `make` replaces the loader of its module.
 
     Raises `ComponentError` where it cannot be loaded.
     """
@@ -93,7 +97,7 @@ def segment(
     def process() -> ProcessTransport:
         return ProcessTransport(
             spawn.child_command(),
-            env={},
+            env={},  # a guest must not find a secret of the user's there
             adopt=spawn.take(),
             guardian=guardian,
             on_stderr=lambda line: on_stderr("", line),
@@ -102,7 +106,7 @@ def segment(
             shown=" ".join(spec.what for spec in specs),
         )
 
-    # The host as a whole restarts only if that is what all its guests are for.
+    # The whole host restarts only if all its guests have that option.
     choices = {spec.on_failure for spec in specs}
     return Planned(
         host.component(),
@@ -119,7 +123,7 @@ def segment(
 
 
 class _Host:
-    """A child process with guests: what it is told at each of its starts."""
+    """A child process with guests, and the first line that it reads at each of its starts."""
 
     def __init__(self, specs: Sequence[Spec], options: Options) -> None:
         self.configurations = [Configuration(spec) for spec in specs]
@@ -204,11 +208,11 @@ def _files(spec: Spec) -> tuple[str, ...]:
 
 
 def _union(specs: Sequence[Spec]) -> Policy | None:
-    """The policies of all guests of a child in one: a message that goes past each guest does not
-    even go to the child.
+    """The union of the policies of a child's guests: a message that no guest may see does not even
+    go to the child.
 
-    None where every message goes there: when a guest hears what the agent says, whose order only
-    the child can keep.
+    None where every message goes there: when a guest hears the agent's messages, since only the
+    child can keep their order.
     """
     policies = [policy for spec in specs if (policy := spec.policy.policy()) is not None]
     if len(policies) < len(specs):

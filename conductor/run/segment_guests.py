@@ -1,6 +1,6 @@
 """The guests of one segment: start, delivery, failure, restart.
 
-`conductor.run.rounds` decides in which order they are delivered to.
+`conductor.run.rounds` decides in which order they get their turns.
 """
 
 from __future__ import annotations

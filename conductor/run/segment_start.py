@@ -1,4 +1,8 @@
-"""The start of the child that hosts guests: it loads, reads its orders, and gives up its rights."""
+"""The start of the child that hosts guests: it loads modules, then gives up its rights.
+
+Everything that needs a file, a program or memory for compilation happens before `harden.seal`; the
+first instruction of a guest runs after it.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ _LOADED_EARLY: Final = ("wasm_host.carriers.core", "wasm_host.calls.capi")
 
 def _read_spec() -> SegmentSpec:
     """The first line of the input, read without taking a byte beyond it."""
+    # Byte by byte: messages may follow at once, and only `Segment` splits them into lines.
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(0, 1)
@@ -72,7 +77,8 @@ def _run(spec: SegmentSpec) -> int:
         failed = next(guest for guest in spec.guests if str(error).startswith(f"{guest.name} "))
         return _cannot_start(failed, error)
     if all(module.carrier != "wasi" for module in modules.values()):
-        # The last thread there will be; a program needs one for each instance.
+        # No thread starts after this one, so the kernel may forbid more. WASI programs are
+        # excepted: each instance has a thread.
         TICKER.wake()
         harden.settle()
     os.write(1, ready_line({name: module.digest for name, module in modules.items()}))

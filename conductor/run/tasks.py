@@ -1,6 +1,6 @@
-"""Tasks that run beside the messages of a chain, and errors that are this program's own.
+"""Tasks that run beside the messages of a chain; an unexpected error in them fails the chain.
 
-Such an error fails the chain: it may have lost a message, whose sender would wait for ever.
+The error may have lost a message, and the sender of that would wait for ever.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`timer`: wakes a component, which otherwise runs only when a message comes."""
+"""`timer`: wakes a component, which otherwise runs only when a message comes.
+
+Guests have no clock to wait on: between two deliveries their code does not run at all.
+"""
 
 from __future__ import annotations
 

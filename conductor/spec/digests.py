@@ -1,4 +1,4 @@
-"""SHA-256 of files and folders, compared with what a lock pins."""
+"""SHA-256 of files and folders, compared with the digests that a lock pins."""
 
 from __future__ import annotations
 

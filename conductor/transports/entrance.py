@@ -1,7 +1,7 @@
 """A listening socket, and its strangers: connections that have not shown a secret yet.
 
 Strangers compete with strangers only: when there are too many, or when descriptors run short, the
-one that has waited longest is closed. A stranger that shows the secret is none from then on, so no
+oldest of them is closed. A stranger that shows the secret is none from then on, so no
 number of strangers keeps out a client that has the secret.
 """
 

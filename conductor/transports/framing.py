@@ -1,4 +1,7 @@
-"""Splits a byte stream into frames. Pure: chunks in, whole lines out."""
+"""Splits a byte stream into frames. Pure: chunks in, whole lines out.
+
+A line beyond the limit is skipped, not kept: its sender could fill memory otherwise.
+"""
 
 from __future__ import annotations
 

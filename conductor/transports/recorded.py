@@ -18,7 +18,7 @@ class Recorder(Protocol):
         """Lines came from it."""
 
     def delivered(self, given: bytes, sent: bytes, failed: str, /) -> None:
-        """Lines were delivered, and the component returned others; `failed`: it ended of them."""
+        """Lines were delivered, and the component returned lines; `failed`: why it ended then."""
 
 
 @runtime_checkable

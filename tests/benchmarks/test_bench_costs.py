@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from random import Random
@@ -13,7 +12,7 @@ import wasmtime
 import wasm_host
 from benchmarks.chaos import costs
 from tests.hostile.costs import KINDS, Attack, draw, module
-from tests.places import ROOT
+from tests.places import checkout_environment
 
 CONDUCTOR = [sys.executable, "-m", "conductor"]
 
@@ -28,7 +27,7 @@ def test_what_is_drawn_are_guests(seed: int) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_one_chain_is_accounted_for(tmp_path: Path) -> None:
     attack = Attack("evil", KINDS["clock"], own=True, options="profile=full,grant=clock")
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = checkout_environment()
     found = costs.play([attack], CONDUCTOR, env, tmp_path, prompts=3)
     assert found.trouble == []
     assert (len(found.trips), found.code) == (3, 0)

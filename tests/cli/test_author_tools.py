@@ -19,7 +19,7 @@ from conductor.spec.manifest import reading as manifest
 from conductor.spec.manifest import section
 from tests.e2e.peers import npm
 from tests.harness.process.command import COMMAND, Ran, environment
-from tests.places import ROOT
+from tests.places import ROOT, checkout_environment
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -164,7 +164,7 @@ def test_the_same_proxy_in_a_test_without_a_sandbox(author: Author) -> None:
     done = subprocess.run(
         [sys.executable, "test_proxy.py"],
         cwd=author.folder / "my-proxy",
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=checkout_environment(),
         check=False,
         capture_output=True,
         text=True,

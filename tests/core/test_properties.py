@@ -108,7 +108,7 @@ def frame(kind: str, port: Port, way: str, parts: tuple[bytes | None, str, bytes
     return tag + b"{" + head + body + b"}\n"
 
 
-class Chain(RuleBasedStateMachine):
+class ChainMachine(RuleBasedStateMachine):
     """Every peer of one chain."""
 
     @initialize(kinds=st.lists(st.sampled_from(KINDS), max_size=3), proxy_mode=st.booleans())
@@ -407,7 +407,7 @@ class Chain(RuleBasedStateMachine):
                 assert again.receive(name, what) == effects
 
 
-TestChain = pytest.mark.timeout(300)(Chain.TestCase)
+TestChain = pytest.mark.timeout(300)(ChainMachine.TestCase)
 TestChain.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 

@@ -22,10 +22,10 @@ from conductor.run.segment import ParentOutput, Segment
 from conductor.run.segment_spec import SegmentSpec, guest_spec
 from conductor.spec.catalog import resolve_all
 from conductor.transports.memory import Channel, MemoryTransport
+from tests.places import PASSTHROUGH, ROOT
 
-ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-GUEST: Final = ROOT / "components" / "passthrough" / "passthrough.wasm"
+
 NAMES: Final = ("a", "b", "c", "d")
 PATIENCE: Final = 60.0
 """Seconds that only a hang takes."""
@@ -81,7 +81,7 @@ def guests(tmp_path: Path) -> list[str]:
     """Four guests of a stranger's, so each has the default policy."""
     paths = [tmp_path / f"{name}.wasm" for name in NAMES]
     for path in paths:
-        shutil.copy(GUEST, path)
+        shutil.copy(PASSTHROUGH, path)
     return [str(path) for path in paths]
 
 

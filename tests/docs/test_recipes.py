@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.places import ROOT
+
 COPIED: Final = ("conductor", "guest_sdk", "docs", "tests")
 LINKED: Final = ("wasm_host", "components", "benchmarks", "scripts", "pyproject.toml", "README.md")
 IGNORED: Final = ("__pycache__", "_guest", "target", ".hypothesis", "node_modules")

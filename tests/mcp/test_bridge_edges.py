@@ -7,13 +7,13 @@ import json
 import pytest
 
 from conductor.mcp.bridge import generations
-from tests.harness.bridge.rig import DECLARED, MODERN_META, Json, Rig
+from tests.harness.bridge.rig import DECLARED, MODERN_META, BridgeRig, Json
 
 UNKNOWN: Json = {"code": -32601, "message": "Method not found"}
 
 
 def test_a_client_that_leaves_while_it_is_connected() -> None:
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     rig.set_up()
     client = rig.client()
     frames = rig.hold()
@@ -31,7 +31,7 @@ def test_a_client_that_leaves_while_it_is_connected() -> None:
 
 
 def test_a_client_that_leaves_before_the_session_is_known() -> None:
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     id_ = rig.request("session/new", {"mcpServers": [DECLARED["sacp"]]})
     first, second = rig.client(), rig.client()
     frames = rig.hold()
@@ -44,7 +44,7 @@ def test_a_client_that_leaves_before_the_session_is_known() -> None:
 
 
 def test_a_connection_without_an_id_is_none() -> None:
-    rig = Rig("rfd")
+    rig = BridgeRig("rfd")
     rig.set_up()
     client = rig.client()
     frames = rig.hold()
@@ -57,7 +57,7 @@ def test_a_connection_without_an_id_is_none() -> None:
 
 
 def test_what_no_generation_knows_is_what_the_first_one_said() -> None:
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     rig.set_up()
     client = rig.client()
     frames = rig.hold()
@@ -74,7 +74,7 @@ def test_what_no_generation_knows_is_what_the_first_one_said() -> None:
 
 
 def test_a_stateless_server_that_knows_neither() -> None:
-    rig = Rig("stateless")
+    rig = BridgeRig("stateless")
     rig.set_up()
     client = rig.client()
     frames = rig.hold()
@@ -86,7 +86,7 @@ def test_a_stateless_server_that_knows_neither() -> None:
 
 
 def test_a_call_cancelled_before_it_was_sent_is_not_sent() -> None:
-    rig = Rig("rfd")
+    rig = BridgeRig("rfd")
     rig.set_up()
     client = rig.client()
     frames = rig.hold()
@@ -99,7 +99,7 @@ def test_a_call_cancelled_before_it_was_sent_is_not_sent() -> None:
 
 
 def test_words_before_the_way_is_clear_wait() -> None:
-    rig = Rig("stateless")
+    rig = BridgeRig("stateless")
     rig.set_up()
     client = rig.client()
     frames = rig.hold()
@@ -117,7 +117,7 @@ def test_words_before_the_way_is_clear_wait() -> None:
 
 
 def test_a_component_that_speaks_before_the_client_does() -> None:
-    rig = Rig("pacp")
+    rig = BridgeRig("pacp")
     rig.set_up()
     client = rig.client()
     answers: list[Json] = []
@@ -128,7 +128,7 @@ def test_a_component_that_speaks_before_the_client_does() -> None:
 
 
 def test_a_native_request_cancelled_before_the_way_is_clear() -> None:
-    rig = Rig("stateless", "acp")
+    rig = BridgeRig("stateless", "acp")
     rig.set_up()
     frames = rig.hold()
     for id_, method in ((4, "initialize"), (5, "tools/list")):
@@ -142,7 +142,7 @@ def test_a_native_request_cancelled_before_the_way_is_clear() -> None:
 
 
 def test_a_stateless_agent_is_told_what_it_cannot_be_asked() -> None:
-    rig = Rig("stateless", "acp")
+    rig = BridgeRig("stateless", "acp")
     rig.set_up()
     inner = {"method": "tools/list", "params": {"_meta": MODERN_META}}
     params = {"serverId": "ID", "requestId": "r", **inner}
@@ -160,7 +160,7 @@ def test_a_stateless_agent_is_told_what_it_cannot_be_asked() -> None:
 
 
 def test_one_of_two_native_sessions_ends() -> None:
-    rig = Rig("stateless", "acp")
+    rig = BridgeRig("stateless", "acp")
     rig.set_up()
     other = {**DECLARED["stateless"], "serverId": "ID2"}
     rig.set_up(other)
@@ -186,7 +186,7 @@ def test_an_outcome_is_what_was_enclosed(generation: generations.Generation) -> 
 
 
 def test_a_response_to_nothing_is_dropped() -> None:
-    rig = Rig("sdk-2")
+    rig = BridgeRig("sdk-2")
     rig.set_up()
     client = rig.client()
     client.send({"id": 7, "result": {}})

@@ -6,14 +6,14 @@ from typing import Final
 
 import pytest
 
-from tests.harness.bridge.rig import DECLARED, META, MODERN_META, Json, McpClient, Rig
+from tests.harness.bridge.rig import DECLARED, META, MODERN_META, BridgeRig, Json, McpClient
 
 GENERATIONS: Final = tuple(DECLARED)
 CONNECTED: Final = ("sdk-2", "rfd", "sdk-0.12", "sacp")
 CLIENTS: Final = ("with sessions", "without")
 
 
-def begin(rig: Rig, kind: str) -> Speaker:
+def begin(rig: BridgeRig, kind: str) -> Speaker:
     """A client that has said its first words."""
     speaker = Speaker(rig.client(), modern=kind == "without")
     said = speaker.begin()
@@ -47,7 +47,7 @@ class Speaker:
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_tools_are_listed_and_called(generation: str, kind: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     speaker = begin(rig, kind)
     params = {"_meta": MODERN_META} if speaker.modern else None
@@ -65,7 +65,7 @@ def test_tools_are_listed_and_called(generation: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_progress_comes_with_the_clients_token(generation: str, kind: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     speakers = [begin(rig, kind), begin(rig, kind)]
     for speaker in speakers:
@@ -81,7 +81,7 @@ def test_progress_comes_with_the_clients_token(generation: str, kind: str) -> No
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_call_is_cancelled(generation: str, kind: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     speaker = begin(rig, kind)
     client = speaker.client
@@ -101,7 +101,7 @@ def test_a_call_is_cancelled(generation: str, kind: str) -> None:
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_component_asks_a_client_with_sessions(generation: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     speaker = begin(rig, "with sessions")
     assert speaker.client.tool("sample", "") == "sampled {'maxTokens': 9}"
@@ -115,7 +115,7 @@ def test_a_component_asks_a_client_with_sessions(generation: str) -> None:
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_component_asks_a_client_without_sessions(generation: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     speaker = begin(rig, "without")
     client = speaker.client
@@ -133,7 +133,7 @@ def test_a_component_asks_a_client_without_sessions(generation: str) -> None:
 
 @pytest.mark.parametrize("generation", CONNECTED)
 def test_every_client_has_a_connection_of_its_own(generation: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     first, second = begin(rig, "with sessions"), begin(rig, "with sessions")
     for speaker in (first, second):
@@ -151,7 +151,7 @@ def test_every_client_has_a_connection_of_its_own(generation: str) -> None:
 
 @pytest.mark.parametrize("generation", ["sdk-0.12", "sacp"])
 def test_a_connection_waits_for_the_session(generation: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     id_ = rig.request("session/new", {"mcpServers": [DECLARED[generation]]})
     client = rig.client()
     pending = client.start("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
@@ -166,7 +166,7 @@ def test_a_connection_waits_for_the_session(generation: str) -> None:
 
 
 def test_a_connection_waits_for_the_session_only_so_long() -> None:
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     rig.request("session/new", {"mcpServers": [DECLARED["sacp"]]})
     client = rig.client()
     client.start("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
@@ -177,7 +177,7 @@ def test_a_connection_waits_for_the_session_only_so_long() -> None:
 
 @pytest.mark.parametrize("generation", ["stateless", "sdk-2", "rfd", "scp"])
 def test_others_do_not_wait_for_the_session(generation: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.request("session/new", {"mcpServers": [DECLARED[generation]]})
     assert begin(rig, "with sessions").client.tool("echo", "early") == "early"
     assert rig.waits == []
@@ -186,7 +186,7 @@ def test_others_do_not_wait_for_the_session(generation: str) -> None:
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_component_that_dies_is_named(generation: str, kind: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     speaker = begin(rig, kind)
     rig.component.dead = True
@@ -197,7 +197,7 @@ def test_a_component_that_dies_is_named(generation: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_component_that_was_dead_may_be_back(generation: str, kind: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     rig.component.dead = True
     client = rig.client()
@@ -212,7 +212,7 @@ def test_a_component_that_was_dead_may_be_back(generation: str, kind: str) -> No
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_lists_that_change_reach_all_who_want_to_know(generation: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     old, new = begin(rig, "with sessions").client, begin(rig, "without").client
     id_ = new.start(

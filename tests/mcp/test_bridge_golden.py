@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.harness.bridge.rig import DECLARED, Rig
+from tests.harness.bridge.rig import DECLARED, BridgeRig
 from tests.places import GOLDEN
 
 FOLDER: Final = GOLDEN / "mcp"
@@ -20,7 +20,7 @@ FOLDER: Final = GOLDEN / "mcp"
 
 def transcript(generation: str) -> str:
     """All that passes between the bridge and a component: one call, sampling, a cancellation."""
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     declared = json.dumps(DECLARED[generation])
     rig.set_up()
     client = rig.client()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.mcp import limits
-from tests.harness.bridge.rig import MODERN_META, Json, Rig
+from tests.harness.bridge.rig import MODERN_META, BridgeRig, Json
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def refused(frames: list[Json]) -> list[Json]:
 
 
 def test_a_component_that_answers_no_call() -> None:
-    rig = Rig("sdk-2")
+    rig = BridgeRig("sdk-2")
     rig.set_up()
     client = rig.client()
     client.initialize()
@@ -45,7 +45,7 @@ def test_a_component_that_answers_no_call() -> None:
 
 
 def test_calls_that_are_cancelled_count_until_they_are_answered() -> None:
-    rig = Rig("sdk-2")
+    rig = BridgeRig("sdk-2")
     rig.set_up()
     client = rig.client()
     client.initialize()
@@ -57,7 +57,7 @@ def test_calls_that_are_cancelled_count_until_they_are_answered() -> None:
 
 
 def test_clients_that_come_and_go() -> None:
-    rig = Rig("sdk-2")
+    rig = BridgeRig("sdk-2")
     rig.set_up()
     rig.client().initialize()
     frames = rig.hold()
@@ -69,7 +69,7 @@ def test_clients_that_come_and_go() -> None:
 
 
 def test_a_component_that_is_never_connected() -> None:
-    rig = Rig("sdk-2")
+    rig = BridgeRig("sdk-2")
     rig.set_up()
     client = rig.client()
     frames = rig.hold()
@@ -87,7 +87,7 @@ def test_a_component_that_is_never_connected() -> None:
 
 
 def test_subscriptions_without_end() -> None:
-    rig = Rig("stateless")
+    rig = BridgeRig("stateless")
     rig.set_up()
     client = rig.client()
     client.initialize()
@@ -96,7 +96,7 @@ def test_subscriptions_without_end() -> None:
 
 
 def test_subscriptions_of_clients_without_sessions() -> None:
-    rig = Rig("sdk-2")
+    rig = BridgeRig("sdk-2")
     rig.set_up()
     client = rig.client()
     many: list[object] = [f"x:{n}" for n in range(9)]
@@ -111,7 +111,7 @@ def test_subscriptions_of_clients_without_sessions() -> None:
 @pytest.mark.parametrize("able", [[1], 1, "x", {"resources": 1, "tools": []}, None])
 @pytest.mark.parametrize("generation", ["sdk-2", "stateless"])
 def test_a_component_whose_capabilities_are_none(generation: str, able: object) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     client = rig.client()
     frames = rig.hold()
@@ -129,7 +129,7 @@ def test_a_component_whose_capabilities_are_none(generation: str, able: object) 
 
 
 def test_a_result_that_wants_too_much_at_once() -> None:
-    rig = Rig("stateless")
+    rig = BridgeRig("stateless")
     rig.set_up()
     client = rig.client()
     client.initialize(sampling={})

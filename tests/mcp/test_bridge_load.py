@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.mcp.bridge.effects import ToChain, ToClient
-from tests.harness.bridge.rig import DECLARED, MODERN_META, Json, McpClient, Rig
+from tests.harness.bridge.rig import DECLARED, MODERN_META, BridgeRig, Json, McpClient
 
 GENERATIONS: Final = tuple(DECLARED)
 
@@ -24,7 +24,7 @@ def slow(text: str, *, modern: bool = False) -> Json:
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_thousand_calls_of_four_connections_keep_their_answers_apart(generation: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     clients = [rig.client() for _ in range(4)]
     for client in clients[:2]:
@@ -43,7 +43,7 @@ def test_a_thousand_calls_of_four_connections_keep_their_answers_apart(generatio
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_result_of_20_mb_passes(generation: str) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     client = rig.client()
     client.initialize()
@@ -65,7 +65,7 @@ STEPS: Final = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(generation=st.sampled_from(GENERATIONS), modern=st.booleans(), steps=STEPS)
 def test_any_order(generation: str, modern: bool, steps: list[tuple[str, int]]) -> None:
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     clients: list[McpClient] = []
     waiting: dict[str, tuple[McpClient, object]] = {}
@@ -146,7 +146,7 @@ FRAGMENTS: Final = st.sampled_from(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.lists(FRAGMENTS, max_size=6)), max_size=12))
 def test_no_bytes_are_too_much(lines: list[tuple[int, list[bytes]]]) -> None:
-    rig = Rig("sdk-2", "acp")
+    rig = BridgeRig("sdk-2", "acp")
     rig.set_up()
     rig.component.receive = lambda frame: None  # type: ignore[method-assign]
     rig.perform(rig.bridge.client_opened("k", "1-0"))

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from conductor.mcp.bridge.capabilities import Support
-from tests.harness.bridge.rig import DECLARED, META, MODERN_META, Json, Rig
+from tests.harness.bridge.rig import DECLARED, META, MODERN_META, BridgeRig, Json
 
 GENERATIONS: Final = tuple(DECLARED)
 AGENTS: Final = GENERATIONS[:-1]
@@ -17,10 +17,10 @@ NEW: Final = Support(1, acp=True)
 OLD: Final = Support(1, old=True)
 
 
-class Agent:
+class NativeAgent:
     """An agent that uses a server natively, by the methods of its generation."""
 
-    def __init__(self, rig: Rig, generation: str) -> None:
+    def __init__(self, rig: BridgeRig, generation: str) -> None:
         self.rig = rig
         self.generation = generation
         self.id = "ID" if rig.generation != "scp" else "tools"
@@ -109,11 +109,11 @@ class Agent:
         return {"name": name, "arguments": {"text": text}, "_meta": {**modern, **meta}}
 
 
-def pair(speaks: str, generation: str) -> tuple[Rig, Agent]:
+def pair(speaks: str, generation: str) -> tuple[BridgeRig, NativeAgent]:
     """An agent and a component, and a session."""
-    rig = Rig(generation, "auto", OLD if speaks in ("sdk-0.12", "sacp", "pacp") else NEW)
+    rig = BridgeRig(generation, "auto", OLD if speaks in ("sdk-0.12", "sacp", "pacp") else NEW)
     rig.set_up()
-    return rig, Agent(rig, speaks)
+    return rig, NativeAgent(rig, speaks)
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
@@ -197,11 +197,11 @@ def test_the_component_disconnects(speaks: str) -> None:
 
 def test_declarations_in_the_form_the_agent_reads() -> None:
     for generation, declared in DECLARED.items():
-        new = Rig(generation, "auto", NEW).set_up()["mcpServers"][0]
+        new = BridgeRig(generation, "auto", NEW).set_up()["mcpServers"][0]
         assert new["type"] == "acp"
         assert new["serverId"] == ("tools" if generation == "scp" else "ID")
         assert new["name"] == "tools"
-        old = Rig(generation, "auto", OLD).set_up()["mcpServers"][0]
+        old = BridgeRig(generation, "auto", OLD).set_up()["mcpServers"][0]
         assert old["url"] == ("acp:tools" if generation == "scp" else "acp:ID")
         if declared.get("url"):
             assert old == declared, "as it was declared"
@@ -259,7 +259,7 @@ def test_a_connection_has_the_id_that_the_component_gave_it() -> None:
     agent.connect()
     assert agent.connection == "c1"
     rig.component.connections = 0  # it calls its next connection the same
-    again = Agent(rig, "sdk-2")
+    again = NativeAgent(rig, "sdk-2")
     again.last = 200
     again.connect()
     assert again.connection == "conductor-1-0-2"

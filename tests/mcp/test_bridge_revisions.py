@@ -7,19 +7,19 @@ from typing import Final
 
 import pytest
 
-from tests.harness.bridge.rig import DECLARED, META, MODERN_META, Json, McpClient, Rig
+from tests.harness.bridge.rig import DECLARED, META, MODERN_META, BridgeRig, Json, McpClient
 
 SUBSCRIPTION: Final = META + "subscriptionId"
 UPDATED: Final = "notifications/resources/updated"
 LOG: Final = "notifications/message"
 
 
-def listening(rig: Rig) -> list[Json]:
+def listening(rig: BridgeRig) -> list[Json]:
     """The `subscriptions/listen` a stateless component was asked for."""
     return [one for one in rig.component.heard if one["method"] == "subscriptions/listen"]
 
 
-def heard(rig: Rig, method: str) -> list[Json]:
+def heard(rig: BridgeRig, method: str) -> list[Json]:
     """The params of what the component was sent by this method."""
     return [one.get("params", {}) for one in rig.component.heard if one["method"] == method]
 
@@ -27,9 +27,9 @@ def heard(rig: Rig, method: str) -> list[Json]:
 # -- a client with sessions, a component without ---------------------------------------------------
 
 
-def upgraded(**able: object) -> tuple[Rig, McpClient]:
+def upgraded(**able: object) -> tuple[BridgeRig, McpClient]:
     """Such a pair, with the session begun."""
-    rig = Rig("stateless")
+    rig = BridgeRig("stateless")
     rig.set_up()
     client = rig.client()
     client.initialize("2025-11-25", **able)
@@ -47,7 +47,7 @@ def upgraded(**able: object) -> tuple[Rig, McpClient]:
     ],
 )
 def test_initialize_is_answered_from_discover(asked: str, got: str) -> None:
-    rig = Rig("stateless")
+    rig = BridgeRig("stateless")
     rig.set_up()
     client = rig.client()
     result = client.initialize(asked)
@@ -96,7 +96,7 @@ def test_subscriptions_to_resources() -> None:
 
 
 def test_what_a_component_does_not_offer_is_refused() -> None:
-    rig = Rig("stateless")
+    rig = BridgeRig("stateless")
     rig.set_up()
     client = rig.client()
     answer = client.call("resources/subscribe", {"uri": "a:1"})
@@ -111,7 +111,7 @@ def test_input_a_client_does_not_offer_is_an_error() -> None:
     assert "`tools`" in answer["error"]["message"]
 
 
-def asking(rig: Rig, client: McpClient, **result: object) -> object:
+def asking(rig: BridgeRig, client: McpClient, **result: object) -> object:
     """A call that waits, and is then answered that input is required; its id."""
     id_ = client.start("tools/call", {"name": "slow", "arguments": {"text": "x"}})
     rig.component.open.pop("x")["answer"]({"result": {"resultType": "input_required", **result}})
@@ -180,7 +180,7 @@ def test_a_component_without_sessions_may_not_ask() -> None:
 
 
 def test_a_component_that_does_not_discover_serves_nevertheless() -> None:
-    rig = Rig("stateless")
+    rig = BridgeRig("stateless")
     rig.set_up()
     serve = rig.component.serve
 
@@ -205,9 +205,9 @@ def test_a_session_left_cancels_what_is_open() -> None:
 # -- a client without sessions, a component with ---------------------------------------------------
 
 
-def downgraded(generation: str = "sdk-2") -> tuple[Rig, McpClient]:
+def downgraded(generation: str = "sdk-2") -> tuple[BridgeRig, McpClient]:
     """Such a pair."""
-    rig = Rig(generation)
+    rig = BridgeRig(generation)
     rig.set_up()
     return rig, rig.client()
 
@@ -325,7 +325,7 @@ def test_a_component_that_leaves_ends_subscriptions() -> None:
 
 
 def test_who_leaves_while_the_session_is_begun_asks_nothing() -> None:
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     id_ = rig.request("session/new", {"cwd": "/", "mcpServers": [DECLARED["sacp"]]})
     client, other = rig.client(), rig.client()
     client.start("tools/call", call("echo", "left"))
@@ -376,7 +376,7 @@ def test_a_session_that_cannot_begin() -> None:
     assert client.result("server/discover", {"_meta": MODERN_META})
 
 
-def sampled(rig: Rig, client: McpClient) -> Json:
+def sampled(rig: BridgeRig, client: McpClient) -> Json:
     """A call that is answered that input is required; the result."""
     result = client.result("tools/call", call("sample"))
     assert result["resultType"] == "input_required"
@@ -450,7 +450,7 @@ def test_requests_nobody_comes_back_for_are_cancelled() -> None:
 
 
 def test_a_component_takes_its_question_back() -> None:
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     rig.set_up()
     client = rig.client()
     client.initialize()
@@ -469,7 +469,7 @@ def test_a_component_takes_its_question_back() -> None:
 
 
 def test_a_component_drops_a_client() -> None:
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     rig.set_up()
     client = rig.client()
     client.initialize()

@@ -12,7 +12,7 @@ import pytest
 from conductor.mcp import KINDS
 from conductor.mcp.bridge.capabilities import Support, shown, support
 from conductor.mcp.bridge.effects import CloseClient, Listen, ToAgent, ToChain
-from tests.harness.bridge.rig import DECLARED, MODERN_META, Json, Rig
+from tests.harness.bridge.rig import DECLARED, MODERN_META, BridgeRig, Json
 
 PLAIN: Final[Json] = {"name": "fs", "command": "/bin/fs", "args": [], "env": []}
 ACP: Final[Json] = DECLARED["stateless"]
@@ -28,7 +28,7 @@ URL: Final[Json] = {
 
 
 def test_stdio() -> None:
-    rig = Rig()
+    rig = BridgeRig()
     got = rig.set_up(PLAIN, {**ACP, "_meta": {"a": 1}, "x": 2}, extra=[1.0])
     assert got["mcpServers"] == [PLAIN, {"name": "tools", **SHIM, "_meta": {"a": 1}, "x": 2}]
     assert got["cwd"] == "/"
@@ -37,19 +37,19 @@ def test_stdio() -> None:
 
 
 def test_stdio_of_v2_has_its_type() -> None:
-    got = Rig("stateless", "auto", Support(2)).set_up()
+    got = BridgeRig("stateless", "auto", Support(2)).set_up()
     assert got["mcpServers"] == [{"type": "stdio", "name": "tools", **SHIM}]
 
 
 def test_http() -> None:
-    got = Rig("stateless", "http").set_up()
+    got = BridgeRig("stateless", "http").set_up()
     assert got["mcpServers"] == [{"type": "http", "name": "tools", **URL}]
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])
 @pytest.mark.parametrize("transport", [True, False])
 def test_objects_keyed_by_name(kind: str, transport: bool) -> None:
-    rig = Rig("pacp", kind)
+    rig = BridgeRig("pacp", kind)
     entry: Json = {"url": "acp:ID", "headers": {}}
     if transport:
         entry["transport"] = "http"
@@ -71,7 +71,7 @@ def test_objects_keyed_by_name(kind: str, transport: bool) -> None:
 
 @pytest.mark.parametrize("holder", ["mcpServers", "mcp_servers"])
 def test_an_object_at_the_top(holder: str) -> None:
-    rig = Rig()
+    rig = BridgeRig()
     rig.request("session/new", {holder: {"tools": {"type": "scp"}, "x": 5}})
     assert rig.agent[-1]["params"][holder] == {
         "tools": {**SHIM, "env": {"SECRET": "s-1-0"}}, "x": 5
@@ -79,7 +79,7 @@ def test_an_object_at_the_top(holder: str) -> None:
 
 
 def test_what_declares_nothing_passes_byte_by_byte() -> None:
-    rig = Rig()
+    rig = BridgeRig()
     for params in (
         b'{"mcpServers" : [ {"name":"x","url":"http://acp:1"} ]}',
         b'{"mcpServers":[{"type":"acp","name":"no id"},{"url":5},7,null]}',
@@ -106,7 +106,7 @@ def test_what_declares_nothing_passes_byte_by_byte() -> None:
 
 
 def test_a_name_that_is_taken_gets_a_number() -> None:
-    rig = Rig()
+    rig = BridgeRig()
     got = rig.set_up(
         {**ACP, "name": "a"},
         {**PLAIN, "name": "b"},
@@ -119,13 +119,13 @@ def test_a_name_that_is_taken_gets_a_number() -> None:
 
 
 def test_a_native_name_that_is_taken_gets_a_number() -> None:
-    rig = Rig("stateless", "acp")
+    rig = BridgeRig("stateless", "acp")
     got = rig.set_up({**ACP, "_meta": {}}, {**ACP, "serverId": "2"})
     assert got["mcpServers"] == [{**ACP, "_meta": {}}, {**ACP, "serverId": "2", "name": "tools-2"}]
 
 
 def test_two_servers_of_one_id_are_refused() -> None:
-    rig = Rig()
+    rig = BridgeRig()
     id_ = rig.request("session/new", {"mcpServers": [ACP, {**ACP, "name": "other"}]})
     assert rig.upstream[-1]["id"] == id_
     assert rig.upstream[-1]["error"]["code"] == -32602
@@ -135,7 +135,7 @@ def test_two_servers_of_one_id_are_refused() -> None:
 
 
 def test_the_address_is_there_before_the_agent_is_told() -> None:
-    rig = Rig()
+    rig = BridgeRig()
     asked: list[tuple[str, str]] = []
     rig.serves = lambda listener, kind: asked.append((listener, kind))
     first = rig.request("session/new", {"mcpServers": [ACP, {**ACP, "serverId": "2"}]})
@@ -156,7 +156,7 @@ def test_the_address_is_there_before_the_agent_is_told() -> None:
 
 
 def test_an_address_that_cannot_be() -> None:
-    rig = Rig()
+    rig = BridgeRig()
     asked: list[str] = []
     rig.serves = lambda listener, kind: asked.append(listener)
     first = rig.request("session/new", {"mcpServers": [ACP, {**ACP, "serverId": "2"}]})
@@ -170,7 +170,7 @@ def test_an_address_that_cannot_be() -> None:
 
 
 def test_a_setup_that_fails_leaves_nothing() -> None:
-    rig = Rig()
+    rig = BridgeRig()
     id_ = rig.request("session/new", {"mcpServers": [ACP]})
     client = rig.client()
     rig.up({"id": id_, "error": {"code": -1, "message": "no"}})
@@ -183,7 +183,7 @@ def test_a_setup_that_fails_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])
 def test_a_session_that_ends(method: str) -> None:
-    rig = Rig("sdk-2")
+    rig = BridgeRig("sdk-2")
     rig.set_up()
     client = rig.client()
     client.initialize()
@@ -198,7 +198,7 @@ def test_a_session_that_ends(method: str) -> None:
 
 
 def test_a_session_that_is_set_up_anew() -> None:
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     rig.set_up()
     old = rig.client()
     old.initialize()
@@ -217,7 +217,7 @@ def test_a_session_that_is_set_up_anew() -> None:
 
 
 def test_a_fork_is_a_session_of_its_own() -> None:
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     rig.set_up()
     id_ = rig.request("session/fork", {"sessionId": "S1", "mcpServers": [DECLARED["sacp"]]})
     client = rig.client()
@@ -230,7 +230,7 @@ def test_a_fork_is_a_session_of_its_own() -> None:
 
 
 def test_an_answer_without_a_session() -> None:
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     id_ = rig.request("session/new", {"mcpServers": [DECLARED["sacp"]]})
     client = rig.client()
     client.start("initialize", {"protocolVersion": "2025-11-25"})
@@ -247,7 +247,7 @@ def objects() -> collections.Counter[str]:
 
 
 def test_five_hundred_sessions_leave_nothing() -> None:
-    rig = Rig("sdk-2")
+    rig = BridgeRig("sdk-2")
     before = objects()
     for number in range(500):
         rig.set_up()
@@ -263,7 +263,7 @@ def test_five_hundred_sessions_leave_nothing() -> None:
 
 
 def test_the_end_of_the_chain() -> None:
-    rig = Rig("sdk-2")
+    rig = BridgeRig("sdk-2")
     rig.set_up()
     rig.set_up()
     clients = [rig.client(listener="1-0"), rig.client(), rig.client()]
@@ -279,7 +279,7 @@ def test_the_end_of_the_chain() -> None:
 
 
 def test_listens_only_while_it_has_to() -> None:
-    rig = Rig()
+    rig = BridgeRig()
     id_ = rig.request("session/new", {"mcpServers": [ACP]})
     assert rig.bridge.watches_agent
     rig.up({"method": "session/update", "params": {}})
@@ -353,7 +353,7 @@ def test_what_proxies_are_shown(result: bytes, expected: bytes | None) -> None:
 
 
 def test_junk_of_a_client_is_answered_and_harms_nobody() -> None:
-    rig = Rig()
+    rig = BridgeRig()
     rig.set_up()
     client = rig.client()
     rig.perform(rig.bridge.from_client(client.name, b"junk"))
@@ -373,7 +373,7 @@ def test_junk_of_a_client_is_answered_and_harms_nobody() -> None:
 
 
 def test_a_component_that_tells_nobody_is_told_so() -> None:
-    rig = Rig("sdk-2")
+    rig = BridgeRig("sdk-2")
     rig.set_up()
     told: list[Json] = []
     rig.component.ask({"connection": "c9"}, "sampling/createMessage", {}, told.append)
@@ -385,7 +385,7 @@ def test_a_component_that_tells_nobody_is_told_so() -> None:
 
 
 def test_listen_effects_name_the_kind() -> None:
-    rig = Rig("stateless", "auto", Support(1, http=True))
+    rig = BridgeRig("stateless", "auto", Support(1, http=True))
     effects = rig.bridge.to_agent(
         b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"mcpServers":'
         b'[{"type":"acp","name":"n","serverId":"i"}]}}\n'
@@ -394,7 +394,7 @@ def test_listen_effects_name_the_kind() -> None:
 
 
 def test_a_first_request_of_no_revision_is_served() -> None:
-    rig = Rig()
+    rig = BridgeRig()
     rig.set_up()
     client = rig.client()
     assert client.result("tools/list")["tools"][0]["name"] == "echo"
@@ -403,7 +403,7 @@ def test_a_first_request_of_no_revision_is_served() -> None:
 
 def test_a_client_that_goes_back_to_sessions() -> None:
     for generation in ("stateless", "sdk-2"):
-        rig = Rig(generation)
+        rig = BridgeRig(generation)
         rig.set_up()
         client = rig.client()
         client.result("server/discover", {"_meta": MODERN_META})

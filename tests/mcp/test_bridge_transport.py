@@ -26,7 +26,7 @@ from conductor.transports.base import Ended, Events
 Json = dict[str, Any]
 
 
-class Agent:
+class AgentTransport:
     """The transport of an agent."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Agent:
         self.did.append("close")
 
 
-class Chain:
+class ChainEvents:
     """What hears of the agent: the runtime."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class Stage:
     """A bridged agent, opened."""
 
     def __init__(self, *, proxied: bool = True) -> None:
-        self.agent, self.chain = Agent(), Chain()
+        self.agent, self.chain = AgentTransport(), ChainEvents()
         self.log: list[tuple[str, str, str]] = []
         self.transport = BridgedTransport(
             self.agent,

@@ -25,7 +25,7 @@ META = {
 }
 
 
-class Client:
+class DoorClient:
     """A client of one listener."""
 
     def __init__(self, declaration: HttpDeclaration) -> None:
@@ -96,14 +96,14 @@ def request(number: object, method: str, **params: Any) -> Json:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
-Body = Callable[[Bridge, Client], Awaitable[None]]
+Body = Callable[[Bridge, DoorClient], Awaitable[None]]
 
 
 def run(body: Body, line_limit: int = 64 * 1024 * 1024) -> None:
     """Runs `body` with one listener called `7:tools`."""
 
     async def with_client(bridge: Bridge, declaration: HttpDeclaration) -> None:
-        client = Client(declaration)
+        client = DoorClient(declaration)
         async with client.http:
             await body(bridge, client)
 
@@ -111,7 +111,7 @@ def run(body: Body, line_limit: int = 64 * 1024 * 1024) -> None:
 
 
 def test_the_declaration_names_loopback_and_keeps_the_secret_out_of_the_url() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         assert client.url.startswith("http://127.0.0.1:")
         secret = client.headers["Authorization"].removeprefix("Bearer ")
         assert len(secret) == 64
@@ -128,7 +128,7 @@ def test_the_declaration_names_loopback_and_keeps_the_secret_out_of_the_url() ->
 
 
 def test_a_session_from_initialize_to_delete() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         response = await client.post(request(1, "hello", n=1))
         assert response.headers["content-type"] == "application/json"
@@ -151,7 +151,7 @@ def test_a_session_from_initialize_to_delete() -> None:
 
 
 def test_a_session_that_is_refused_is_none() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         bridge.quiet = True
         asked = asyncio.ensure_future(client.post(request(0, "initialize")))
         await bridge.until(lambda: bool(bridge.frames))
@@ -184,7 +184,7 @@ REFUSALS: dict[str, tuple[dict[str, str | None], int]] = {
 def test_who_is_refused(why: str) -> None:
     changed, status = REFUSALS[why]
 
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         headers = client.with_headers(dict(changed))
         encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         content = json.dumps(request(1, "hello")).encode()
@@ -200,7 +200,7 @@ def test_who_is_refused(why: str) -> None:
 
 
 def test_a_listener_that_is_not_there_looks_like_a_wrong_secret() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         wrong = await client.post(request(1, "hello"), authorization="Bearer " + "0" * 64)
         client.url += "f"
         missing = await client.post(request(1, "hello"), authorization="Bearer " + "0" * 64)
@@ -213,10 +213,10 @@ def test_a_listener_that_is_not_there_looks_like_a_wrong_secret() -> None:
 
 
 def test_the_secret_of_one_listener_does_not_open_another() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         declaration = await bridge.doors.listen("8:more", "http")
         assert isinstance(declaration, HttpDeclaration)
-        other = Client(declaration)
+        other = DoorClient(declaration)
         async with other.http:
             await client.begin()
             stolen = await other.post(
@@ -231,7 +231,7 @@ def test_the_secret_of_one_listener_does_not_open_another() -> None:
 
 
 def test_this_machine_may_be_called_localhost() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         port = httpx2.URL(client.url).port
         await client.begin()
         named = await client.post(
@@ -259,7 +259,7 @@ def test_this_machine_may_be_called_localhost() -> None:
     ],
 )
 def test_what_is_no_message_goes_no_further(body_sent: bytes, status: int, code: int) -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         response = await client.post(body_sent)
         assert (response.status_code, response.json()["error"]["code"]) == (status, code)
@@ -269,7 +269,7 @@ def test_what_is_no_message_goes_no_further(body_sent: bytes, status: int, code:
 
 
 def test_a_message_on_several_lines_becomes_one() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         response = await client.post(json.dumps(request(1, "hello", a="\n"), indent=2).encode())
         assert response.json()["result"]["params"] == {"a": "\n"}
@@ -279,7 +279,7 @@ def test_a_message_on_several_lines_becomes_one() -> None:
 
 
 def test_a_message_that_is_too_long_is_refused_and_the_next_served() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         response = await client.post(request(1, "hello", x="y" * 5000))
         assert response.status_code == 413
@@ -300,7 +300,7 @@ def test_a_message_that_is_too_long_is_refused_and_the_next_served() -> None:
 def test_twenty_megabytes_pass_both_ways_as_json() -> None:
     size = 20 * 1024 * 1024
 
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         response = await client.post(request(1, "large", x="y" * size))
         assert response.headers["content-type"] == "application/json"
@@ -310,7 +310,7 @@ def test_twenty_megabytes_pass_both_ways_as_json() -> None:
 
 
 def test_progress_comes_on_the_request_it_belongs_to() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         waiting = asyncio.ensure_future(client.post(request(9, "wait", _meta={"progressToken": 5})))
         await bridge.until(lambda: bool(bridge.waiting))
@@ -326,7 +326,7 @@ def test_progress_comes_on_the_request_it_belongs_to() -> None:
 
 
 def test_what_names_no_request_goes_to_the_only_one_open() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         messages = said(await client.post(request(1, "log 2")))
         assert [m.get("method") for m in messages] == ["notifications/message"] * 2 + [None]
@@ -335,7 +335,7 @@ def test_what_names_no_request_goes_to_the_only_one_open() -> None:
 
 
 def test_what_belongs_to_no_request_waits_for_a_get() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         connection = bridge.opens[0][0]
         bridge.send(connection, {"method": "notifications/tools/list_changed"})
@@ -358,7 +358,7 @@ def test_what_belongs_to_no_request_waits_for_a_get() -> None:
 
 
 def test_a_question_to_the_client_is_answered_by_a_post() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         async with client.http.stream(
             "POST", client.url, json=request(1, "ask"), headers=client.headers
@@ -374,7 +374,7 @@ def test_a_question_to_the_client_is_answered_by_a_post() -> None:
 
 
 def test_an_id_that_is_open_is_not_taken_twice() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         first = asyncio.ensure_future(client.post(request("a", "wait")))
         await bridge.until(lambda: bool(bridge.waiting))
@@ -388,7 +388,7 @@ def test_an_id_that_is_open_is_not_taken_twice() -> None:
 
 
 def test_a_request_that_gets_no_answer_ends_empty() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         asked = asyncio.ensure_future(client.post(request(1, "wait")))
         await bridge.until(lambda: bool(bridge.waiting))
@@ -401,7 +401,7 @@ def test_a_request_that_gets_no_answer_ends_empty() -> None:
 
 
 def test_a_client_that_leaves_its_request_keeps_its_session() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         asked = asyncio.ensure_future(client.post(request(1, "wait")))
         await bridge.until(lambda: bool(bridge.waiting))
@@ -416,7 +416,7 @@ def test_a_client_that_leaves_its_request_keeps_its_session() -> None:
 
 
 def test_a_post_without_a_session_is_a_connection_of_its_own() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         one, two = await asyncio.gather(client.alone(1, "hello"), client.alone(1, "hello"))
         for response in (one, two):
             assert response.json()["id"] == 1
@@ -430,7 +430,7 @@ def test_a_post_without_a_session_is_a_connection_of_its_own() -> None:
 
 
 def test_errors_have_a_status_without_a_session_and_none_within() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         assert (await client.alone(1, "refuse")).status_code == 404
         await client.begin()
         assert (await client.post(request(1, "refuse"))).status_code == 200
@@ -439,7 +439,7 @@ def test_errors_have_a_status_without_a_session_and_none_within() -> None:
 
 
 def test_leaving_a_post_without_a_session_ends_its_connection() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         asked = asyncio.ensure_future(client.alone(1, "wait"))
         await bridge.until(lambda: bool(bridge.waiting))
         assert bridge.closes == []
@@ -466,7 +466,7 @@ def test_leaving_a_post_without_a_session_ends_its_connection() -> None:
 def test_headers_that_contradict_a_post_are_refused(
     headers: dict[str, str | None], params: Json
 ) -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         right = {"mcp_protocol_version": STATELESS, "mcp_method": "tools/call", "mcp_name": "add"}
         message = request(1, "tools/call", **params, _meta=META)
         response = await client.post(message, **{**right, **headers})
@@ -494,7 +494,7 @@ def test_headers_that_contradict_a_post_are_refused(
 def test_what_a_post_without_a_session_has_to_say(
     method: str, meta: Json, status: int, code: int
 ) -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         response = await client.post(
             request("a", method, _meta=meta), mcp_protocol_version=STATELESS, mcp_method=method
         )
@@ -506,7 +506,7 @@ def test_what_a_post_without_a_session_has_to_say(
 
 
 def test_another_revision_is_told_which_is_served() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         later = "2031-01-01"
         meta = {**META, "io.modelcontextprotocol/protocolVersion": later}
         response = await client.post(
@@ -523,7 +523,7 @@ def test_another_revision_is_told_which_is_served() -> None:
 
 
 def test_a_notification_without_a_session_is_taken_and_dropped() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         response = await client.post(
             {"jsonrpc": "2.0", "method": "notifications/cancelled"}, mcp_protocol_version=STATELESS
         )
@@ -534,7 +534,7 @@ def test_a_notification_without_a_session_is_taken_and_dropped() -> None:
 
 
 def test_methods_that_make_no_sense_are_named() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         put = await client.http.put(client.url, headers=client.headers)
         assert (put.status_code, put.headers["allow"]) == (405, "GET, POST, DELETE")
         modern = {**client.headers, "mcp-protocol-version": STATELESS}
@@ -549,7 +549,7 @@ def test_methods_that_make_no_sense_are_named() -> None:
 
 
 def test_a_header_that_came_twice_is_refused() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         twice = [*client.headers.items(), ("Authorization", "Bearer x")]
         content = json.dumps(request(1, "hello")).encode()
         response = await client.http.post(client.url, content=content, headers=twice)
@@ -561,7 +561,7 @@ def test_a_header_that_came_twice_is_refused() -> None:
 def test_silence_shows_that_a_stream_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SILENCE_SECONDS", 0.01)
 
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         async with client.http.stream(
             "POST", client.url, json=request(1, "wait"), headers=client.headers
@@ -578,7 +578,7 @@ def test_silence_shows_that_a_stream_is_alive(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_held_client_waits() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         connection = bridge.opens[0][0]
         bridge.doors.hold(connection, True)
@@ -602,7 +602,7 @@ def test_a_held_client_waits() -> None:
 def test_a_client_that_never_listens_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "UNSENT", 1000)
 
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         connection = bridge.opens[0][0]
         bridge.send(connection, {"method": "x" * 600})
@@ -619,7 +619,7 @@ def test_a_client_that_never_listens_is_given_up(monkeypatch: pytest.MonkeyPatch
 def test_a_listener_keeps_so_many_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SESSIONS", 2)
 
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         busy = asyncio.ensure_future(client.post(request(1, "wait")))
         await bridge.until(lambda: bool(bridge.waiting))
@@ -635,7 +635,7 @@ def test_a_listener_keeps_so_many_sessions(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_closing_a_listener_answers_who_waits_and_lets_nobody_in() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         async with client.listen() as stream:
             asked = asyncio.ensure_future(client.post(request(1, "wait")))
@@ -658,11 +658,11 @@ def test_closing_a_listener_answers_who_waits_and_lets_nobody_in() -> None:
 
 
 def test_many_clients_keep_their_answers_apart() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         declaration = HttpDeclaration(client.url, tuple(client.headers.items())[:1])
-        clients = [Client(declaration) for _ in range(8)]
+        clients = [DoorClient(declaration) for _ in range(8)]
 
-        async def converse(one: Client, number: int) -> None:
+        async def converse(one: DoorClient, number: int) -> None:
             async with one.http:
                 await one.begin()
                 asked = [one.post(request(n, f"m{number}.{n}")) for n in range(10)]
@@ -677,7 +677,7 @@ def test_many_clients_keep_their_answers_apart() -> None:
 
 
 def test_five_hundred_listeners_leave_nothing_behind() -> None:
-    async def body(bridge: Bridge, client: Client) -> None:
+    async def body(bridge: Bridge, client: DoorClient) -> None:
         await client.begin()
         before = 0
         for n in range(501):

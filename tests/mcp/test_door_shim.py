@@ -17,7 +17,7 @@ import pytest
 from conductor.mcp.bridge.declarations import StdioDeclaration
 from conductor.mcp.doors import shim
 from tests.harness.bridge.doors import PATIENCE, Json, run_loop, running
-from tests.places import ROOT
+from tests.places import checkout_environment
 
 COMMAND = (sys.executable, "-m", "conductor", "mcp")
 LIMIT = 64 * 1024 * 1024
@@ -66,7 +66,7 @@ async def shim_for(
     address: str, token: str = "", command: tuple[str, ...] = COMMAND
 ) -> AsyncIterator[Shim]:
     """The command, run until the end of the block at the latest."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = checkout_environment()
     if token:
         env[shim.TOKEN_VARIABLE] = token
     process = await asyncio.create_subprocess_exec(
@@ -243,7 +243,7 @@ def test_what_is_open_when_input_ends_is_still_answered() -> None:
                 [*COMMAND, address],
                 input=b'{"id":1,"method":"big 500000"}\n{"id":2,"method":"last"}',
                 capture_output=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT), shim.TOKEN_VARIABLE: token},
+                env=checkout_environment(**{shim.TOKEN_VARIABLE: token}),
                 check=True,
             )
             assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
@@ -301,7 +301,7 @@ def test_an_agent_that_stops_reading_ends_it() -> None:
                 address,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=writing,
-                env={**os.environ, "PYTHONPATH": str(ROOT), shim.TOKEN_VARIABLE: token},
+                env=checkout_environment(**{shim.TOKEN_VARIABLE: token}),
             )
             os.close(writing)
             os.close(reading)
@@ -320,7 +320,7 @@ def test_it_imports_next_to_nothing() -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=checkout_environment(),
         check=False,
     )
     loaded = {

@@ -38,7 +38,7 @@ def run(body: Body, line_limit: int = 64 * 1024 * 1024) -> None:
     with_listener("stdio", then_close, line_limit)
 
 
-CLIENTS: list[Client] = []
+CLIENTS: list[SocketClient] = []
 """The clients of a test, which ends by closing them."""
 
 
@@ -52,7 +52,7 @@ def token(declaration: StdioDeclaration) -> bytes:
     return value.encode()
 
 
-class Client:
+class SocketClient:
     """A connection to the socket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -60,7 +60,7 @@ class Client:
         self.writer = writer
 
     @classmethod
-    async def connect(cls, where: str, first: bytes = b"") -> Client:
+    async def connect(cls, where: str, first: bytes = b"") -> SocketClient:
         limit = 64 * 1024 * 1024
         if where.isdecimal():
             pair = await asyncio.open_connection("127.0.0.1", int(where), limit=limit)
@@ -72,7 +72,7 @@ class Client:
         return client
 
     @classmethod
-    async def enter(cls, declaration: StdioDeclaration) -> Client:
+    async def enter(cls, declaration: StdioDeclaration) -> SocketClient:
         return await cls.connect(address(declaration), token(declaration) + b"\n")
 
     def ask(self, number: object, method: str) -> None:
@@ -113,7 +113,7 @@ def test_the_declaration_names_a_private_socket_and_keeps_the_secret_out_of_argv
 
 def test_lines_pass_both_ways_and_closing_is_told() -> None:
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
-        client = await Client.enter(declaration)
+        client = await SocketClient.enter(declaration)
         client.writer.write(b'{"jsonrpc":"2.0","id":1,"method":"a\\u0062"}\n')
         answer = await client.read()
         assert answer["result"] == {"listener": "7:tools", "method": "ab", "params": {}}
@@ -141,7 +141,7 @@ def test_lines_pass_both_ways_and_closing_is_told() -> None:
 def test_who_does_not_know_the_secret_is_sent_away(change: Callable[[bytes], bytes]) -> None:
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
         wrong = change(token(declaration))
-        client = await Client.connect(address(declaration), wrong + b"\n")
+        client = await SocketClient.connect(address(declaration), wrong + b"\n")
         client.ask(1, "hello")
         assert await client.ended()
         assert bridge.opens == []
@@ -157,12 +157,12 @@ def test_who_leaves_or_says_nothing_does_not_hold_others_up(
     monkeypatch.setattr(entrance, "LOGIN", 0.01)
 
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
-        silent = await Client.connect(address(declaration), b"0000")
+        silent = await SocketClient.connect(address(declaration), b"0000")
         assert await silent.ended()
         monkeypatch.setattr(entrance, "LOGIN", PATIENCE)
-        gone = await Client.connect(address(declaration), b"0000")
+        gone = await SocketClient.connect(address(declaration), b"0000")
         await gone.close()
-        client = await Client.enter(declaration)
+        client = await SocketClient.enter(declaration)
         client.ask(1, "hello")
         assert (await client.read())["id"] == 1
         assert len(bridge.opens) == 1
@@ -174,7 +174,7 @@ def test_twenty_megabytes_pass_both_ways() -> None:
     size = 20 * 1024 * 1024
 
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
-        client = await Client.enter(declaration)
+        client = await SocketClient.enter(declaration)
         message = {"jsonrpc": "2.0", "id": 1, "method": "large", "params": {"x": "y" * size}}
         client.writer.write(json.dumps(message).encode() + b"\n")
         answer = await client.read()
@@ -186,7 +186,7 @@ def test_twenty_megabytes_pass_both_ways() -> None:
 
 def test_a_line_that_is_too_long_is_answered_and_the_next_is_served() -> None:
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
-        client = await Client.enter(declaration)
+        client = await SocketClient.enter(declaration)
         padding = b"x" * 5000
         long = b'{"jsonrpc":"2.0","id":"a\\"1","method":"m","params":["%b"]}\n'
         client.writer.write(long % padding)
@@ -204,12 +204,12 @@ def test_a_line_that_is_too_long_is_answered_and_the_next_is_served() -> None:
 
 def test_a_client_that_reads_nothing_is_not_read_from_and_loses_nothing() -> None:
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
-        client = await Client.enter(declaration)
+        client = await SocketClient.enter(declaration)
         client.ask(0, f"big {8 * 1024 * 1024}")
         await bridge.until(lambda: bool(bridge.frames))
         client.ask(1, "hello")
         # A second connection is served meanwhile, so the first is not merely late.
-        other = await Client.enter(declaration)
+        other = await SocketClient.enter(declaration)
         other.ask(2, "hello")
         await other.read()
         assert [each["id"] for each in bridge.messages()] == [0, 2]
@@ -223,7 +223,7 @@ def test_a_client_that_never_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(limits, "UNSENT", 1024 * 1024)
 
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
-        client = await Client.enter(declaration)
+        client = await SocketClient.enter(declaration)
         client.ask(0, f"big {8 * 1024 * 1024}")
         await bridge.until(lambda: bool(bridge.closes))
         assert bridge.logs == [
@@ -236,7 +236,7 @@ def test_a_client_that_never_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_held_client_is_read_from_later() -> None:
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
-        client, other = await Client.enter(declaration), await Client.enter(declaration)
+        client, other = await SocketClient.enter(declaration), await SocketClient.enter(declaration)
         await bridge.until(lambda: len(bridge.opens) == 2)
         client.ask("first", "hello")
         await client.read()
@@ -257,9 +257,9 @@ def test_many_connections_keep_their_answers_apart() -> None:
         second = await bridge.doors.listen("8:more", "stdio")
         assert isinstance(second, StdioDeclaration)
         doors = [("7:tools", declaration), ("8:more", second)]
-        clients = [(name, await Client.enter(door)) for name, door in doors * 20]
+        clients = [(name, await SocketClient.enter(door)) for name, door in doors * 20]
 
-        async def converse(name: str, client: Client, number: int) -> None:
+        async def converse(name: str, client: SocketClient, number: int) -> None:
             for n in range(25):
                 client.ask(n, f"m{number}.{n}")
             for n in range(25):
@@ -281,12 +281,12 @@ def test_closing_a_listener_ends_its_clients_and_nobody_elses() -> None:
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
         second = await bridge.doors.listen("8:more", "stdio")
         assert isinstance(second, StdioDeclaration)
-        one, other = await Client.enter(declaration), await Client.enter(second)
+        one, other = await SocketClient.enter(declaration), await SocketClient.enter(second)
         await bridge.until(lambda: len(bridge.opens) == 2)
         bridge.close_listener("7:tools")
         bridge.close_listener("7:tools")
         assert await one.ended()
-        late = await Client.connect(address(declaration), token(declaration) + b"\n")
+        late = await SocketClient.connect(address(declaration), token(declaration) + b"\n")
         assert await late.ended()
         other.ask(1, "hello")
         assert (await other.read())["id"] == 1
@@ -299,7 +299,7 @@ def test_closing_a_listener_ends_its_clients_and_nobody_elses() -> None:
 def test_what_is_queued_for_a_closed_client_still_arrives() -> None:
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
         bridge.quiet = True
-        client = await Client.enter(declaration)
+        client = await SocketClient.enter(declaration)
         await bridge.until(lambda: bool(bridge.opens))
         connection = bridge.opens[0][0]
         bridge.send(connection, {"id": 1, "result": "x" * 8_000_000})
@@ -327,7 +327,7 @@ def test_five_hundred_listeners_leave_nothing_behind() -> None:
             each = await bridge.doors.listen(f"{n}:x", "stdio")
             assert isinstance(each, StdioDeclaration)
             if n % 50 == 0:
-                client = await Client.enter(each)
+                client = await SocketClient.enter(each)
                 client.ask(1, "hello")
                 await client.read()
                 bridge.close_listener(f"{n}:x")
@@ -342,10 +342,10 @@ def test_five_hundred_listeners_leave_nothing_behind() -> None:
         bridge.close_listener("7:tools")
         assert not there_is(where.parent)
         with pytest.raises(FileNotFoundError):
-            await Client.connect(str(where))
+            await SocketClient.connect(str(where))
         again = await bridge.doors.listen("9:again", "stdio")
         assert isinstance(again, StdioDeclaration)
-        client = await Client.enter(again)
+        client = await SocketClient.enter(again)
         client.ask(1, "hello")
         assert (await client.read())["id"] == 1
 
@@ -362,10 +362,10 @@ def test_without_unix_sockets_it_is_a_port_of_this_machine(
             declaration = await bridge.doors.listen("8:tools", "stdio")
         assert isinstance(declaration, StdioDeclaration)
         assert address(declaration).isdecimal()
-        client = await Client.enter(declaration)
+        client = await SocketClient.enter(declaration)
         client.ask(1, "hello")
         assert (await client.read())["id"] == 1
-        wrong = await Client.connect(address(declaration), b"0" * 72 + b"\n")
+        wrong = await SocketClient.connect(address(declaration), b"0" * 72 + b"\n")
         assert await wrong.ended()
 
     run(body)
@@ -381,7 +381,7 @@ def test_a_path_too_long_for_a_socket_goes_elsewhere(
     async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
         assert not address(declaration).startswith(str(deep))
         assert list(deep.iterdir()) == []
-        client = await Client.enter(declaration)
+        client = await SocketClient.enter(declaration)
         client.ask(1, "hello")
         assert (await client.read())["id"] == 1
 

@@ -89,14 +89,14 @@ def outcome_kept(attempt: Attempt) -> Breaches:
 
 
 def method_spelled(attempt: Attempt) -> Breaches:
-    """The method is no other one's look-alike."""
+    """The method is no look-alike of another."""
     if names.is_misspelled(attempt.spelled):
         method = f"{attempt.spelled!a:.80}"
         yield f"method {method} is spelled as no method is, but may be taken for one", ""
 
 
 def not_the_conductors(attempt: Attempt) -> Breaches:
-    """The method is not one that only conductors send."""
+    """The method is not for conductors alone."""
     if names.is_conductors(attempt.method):
         method = f"{attempt.spelled!a:.80}"
         yield f"method {method} is the conductor's own and may not be originated", ""

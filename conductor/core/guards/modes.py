@@ -63,7 +63,7 @@ def _may_add(context: Context, entry: Json) -> bool:
 
 
 def _is_own(context: Context, id_: Json | Absent) -> bool:
-    """Whether an id is one that the component has added, and the agent does not list."""
+    """Whether the component has added an id that the agent does not list."""
     return isinstance(id_, str) and id_ in context.added and id_ not in context.modes
 
 
@@ -171,7 +171,7 @@ def announced(attempt: Attempt, kind: str, update: Object) -> Breaches:
     elif kind != _CURRENT:
         yield from _whole(context, member(update, name), at)
     elif not _is_own(context, member(update, name)):
-        text = "the current mode of a session may only be said to be one of the component's own"
+        text = "a component may report a mode as the session's current mode only if that is its own"
         yield text, f"/update/{name}"
 
 

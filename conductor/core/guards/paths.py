@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 _ROUNDS: Final = 5
-"""How often a path may be percent-encoded upon itself; one that is more often lies nowhere."""
+"""How often a path may be percent-encoded upon itself; a path that is more often lies nowhere."""
 
 _escape = re.compile(rb"%([0-9A-Fa-f]{2})")
 _control = re.compile(r"[\x00-\x1f\x7f]").search

@@ -67,7 +67,7 @@ def _is_narrow(option: Json) -> bool:
 
 
 def refused(attempt: Attempt) -> Breaches:
-    """A result is the client's own, or one that refuses."""
+    """A result is the client's own, or a refusal."""
     if attempt.after == attempt.before:
         return
     if not attempt.context.grants.permission:
@@ -85,7 +85,7 @@ def refused(attempt: Attempt) -> Breaches:
 
 
 def _selects_refusal(outcome: Object, request: Params) -> bool:
-    """Whether the chosen option is one that only refuses, by the request as it was received."""
+    """Whether the chosen option only refuses, by the request as it was received."""
     if set(outcome) != {"outcome", "optionId"} or outcome["outcome"] != "selected":
         return False
     chosen = outcome["optionId"]

@@ -100,7 +100,8 @@ class Attempt(msgspec.Struct, eq=False):
     """`after` as an object; empty where it is none."""
 
     def __post_init__(self) -> None:
-        # An error says nothing about a result: turning one into the other is for `outcomes` alone.
+        # A result and an error have nothing to compare: `outcomes` alone judges whether a component
+        # may turn one into the other.
         if self.received is not None and self.came_back == self.outcome:
             self.before, self.old = self.received.value, as_object(self.received.value)
         self.after, self.new = self.sent.value, as_object(self.sent.value)

@@ -126,7 +126,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
         (
             "`_goose/extensions/add` with a command to run, or a method of a newer protocol "
-            "whose effects nobody has judged yet."
+            "with effects that nobody has judged yet."
         ),
         "methods=NAME",
         (
@@ -389,7 +389,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "`initialize` may promise less than what lies behind a component, and more only "
             "where it may itself answer all that is promised, or the grant names it."
         ),
-        ("A client said to have a terminal it lacks, an agent said to load sessions it cannot."),
+        ("A claim of a terminal that the client lacks, or of session loading the agent lacks."),
         "capabilities=POINTER",
         (Rules(INITIALIZE, capabilities.offered, answered=capabilities.promised),),
     ),

@@ -203,7 +203,7 @@ def _remedy(right: int, direction: Direction, key: str) -> str:
 
 
 def _written(name: str, key: str) -> str:
-    """A named grant that lets a component have to do with a key, as it is written behind one.
+    """A named grant that gives a component rights on a key, as users write it.
 
     The component chose the method: what would read as more than a method is not shown.
     """

@@ -31,8 +31,8 @@ class Deadlines:
         out.append(Wake(self._last, seconds))
 
     def round(self, peer: Peer, then: Then, out: list[Effect]) -> None:
-        """Has `then` called when a component that has no rounds, or none now, has had as long as
-        one."""
+        """Has `then` called when a component that has no rounds, or none now, has had the time of
+        a round."""
         if not (peer.policed.rounds and peer.ready):
             self.after(ROUND, then, out)
 

@@ -294,7 +294,7 @@ _NEVER: Final = Row(_DOWN, (), Right.NONE, "goes past")
 
 
 def row_of(direction: Direction, key: str) -> Row:
-    """The row about a key; an empty one for what no row knows."""
+    """The row about a key; an empty row for what no row knows."""
     return next((r for r in ROWS if r.direction is direction and r.covers(key)), _NEVER)
 
 

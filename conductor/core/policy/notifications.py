@@ -121,7 +121,7 @@ class PolicedNotifications:
         return True
 
     def _identify(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
-        """A component sends a notification: one that it carries, a copy, or its own."""
+        """A component sends a notification: a carried notification, a copy, or its own."""
         in_flight, policy_state = lane.in_flight, lane.peer.policed
         notification = in_flight.same(method, params)
         heading = read_heading(method, params) if notification is None else notification.heading
@@ -397,7 +397,7 @@ class PolicedNotifications:
     def _treat_as_swallowed(
         self, lane: Lane, notification: Notification, out: list[Effect]
     ) -> None:
-        """A carried notification holds up nothing any more; one that the component may not drop
+        """A carried notification holds up nothing any more. If the component may not drop it, it
         goes on unchanged, in its place."""
         in_flight = lane.in_flight
         if not lane.other.rights_on(notification.heading) & DROP:

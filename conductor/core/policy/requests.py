@@ -122,7 +122,7 @@ class PolicedRequests(HeldRequests):
         release(lane, out)
 
     def _link(self, carried: Carried, params: Params, pending: PendingRequest) -> None:
-        """Ties the request by which a component passes one on to that."""
+        """Ties a carried request to the request by which its component passes it on."""
         pending.turn = carried.turn
         if pending.traced is not None:
             pending.traced.passes = carried.number
@@ -136,7 +136,7 @@ class PolicedRequests(HeldRequests):
 
     def _may_retry(self, carried: Carried, policy_state: PolicyState) -> bool:
         """Whether a component may pass on again what it has the answer to: a few times, but no
-        prompt that the user has cancelled, nor one with a command of the user's that has run."""
+        prompt that the user has cancelled, nor a prompt with a command of the user's that ran."""
         if not policy_state.enforced:
             return True
         ran = carried.upstream is not None and carried.upstream[0] == b"result"

@@ -104,7 +104,7 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     editor: tuple[str, ...] = ()
     """`panel`, `comment`, `operation`: what of the editor's it may reach."""
     methods: tuple[str, ...] = ()
-    """Extension methods it may send and carry; one may end in `*`."""
+    """Extension methods it may send and carry; a name may end in `*`."""
     texts: bool = False
     """It may change words inside tool calls, plans and notices."""
     capabilities: tuple[str, ...] = ()

@@ -101,7 +101,7 @@ MOVES: Final[tuple[Move, ...]] = (
         _S.RETURNED,
         _E.PASSED_ON,
         _S.PASSED,
-        "asked once more, at most three times; a prompt with a command in it only after an error",
+        "a retry, at most three times; a prompt with a command in it only after an error",
     ),
     Move(
         _S.RETURNED,

@@ -47,7 +47,7 @@ _REFUSED: Final = (b"error", jsonrpc.error_object(REQUEST_CANCELLED, "Request ca
 
 _NOT_GIVEN: Final = b'{"outcome":{"outcome":"cancelled"}}'
 _NOBODY: Final = jsonrpc.error_object(
-    INVALID_REQUEST, "A proxy has opened this session: no user is there to be asked"
+    INVALID_REQUEST, "A proxy has opened this session: no user is there to answer"
 )
 
 

@@ -113,7 +113,7 @@ class Detection:
         ):
             return
         text = f"it did not answer `{LAUNCH}`, and is taken for a proxy of dialect {SACP.name}"
-        hint = f"name its dialect, and it is not asked: `{peer.name},dialect={SACP.name}`"
+        hint = f"name its dialect, then it is not tried: `{peer.name},dialect={SACP.name}`"
         self._exchange.log(out, "warning", peer, f"{text}\nhint: {hint}")
         peer.settle_dialect(SACP, out, DialectState.TENTATIVE)
         self._not_needed(peer, handshake, out)

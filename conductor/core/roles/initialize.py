@@ -102,8 +102,8 @@ class Initializer:
 
     @staticmethod
     def _trace_shadow(peer: Peer, pending: PendingRequest) -> None:
-        """A trace reports an `initialize` that is answered as a recorded one if it reports the one
-        that it passes on: where a proxy is given its role again, not where that is a copy."""
+        """A trace reports an `initialize` with a recorded answer if it reports the `initialize`
+        that this passes on: where a proxy is given its role again, not where that is a copy."""
         given = peer.handshake.pending if peer.handshake is not None else None
         if given is None or given.traced is None:
             pending.traced = None

@@ -1,4 +1,4 @@
-"""What the bridge asks the outside world to do. Values only."""
+"""The effects of the bridge: what `conductor.mcp.transport` performs for it. Values only."""
 
 from __future__ import annotations
 

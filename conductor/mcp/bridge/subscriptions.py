@@ -37,7 +37,7 @@ class _Subscription(msgspec.Struct, eq=False):
 
 
 class Subscriptions:
-    """All subscriptions over one session with a component."""
+    """All subscriptions over a session with a component."""
 
     def __init__(
         self, subscribe: Callable[[str, str], None], refusal: Callable[[str], bytes]

@@ -21,7 +21,7 @@ class DoorEvents(Protocol):
         """An MCP client has connected, and shown the listener's secret."""
 
     def client_received(self, connection: str, frame: bytes) -> None:
-        """It sent one line, which need not be JSON."""
+        """It sent a line, which need not be JSON."""
 
     def client_closed(self, connection: str) -> None:
         """It has left. Not reported for a connection that the conductor closed."""

@@ -1,4 +1,7 @@
-"""What has changed since a chain was locked, and whether that is allowed: less is, more is not."""
+"""The differences between a chain and its lock, and whether each is allowed.
+
+A chain may have fewer rights than its lock: nobody agreed to more, but less harms nobody.
+"""
 
 from __future__ import annotations
 

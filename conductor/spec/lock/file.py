@@ -1,4 +1,4 @@
-"""A lock file: what it holds, how it is read, strictly, and how it is written.
+"""A lock file: its contents, its strict reader, and its writer.
 
 `Lock` is its one declaration (`conductor.spec.toml_files`). Files of version 1 speak of verbs and
 guards; they are read as what those mean today.

@@ -1,4 +1,8 @@
-"""The effect of a manifest: a bundled component gets what it requests, any other is narrowed."""
+"""The effect of a manifest: a bundled component gets what it requests, any other is narrowed.
+
+A stranger writes the manifest of a stranger's component, so it must never add a right: only the
+user's command line and the lock do.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,16 @@
-"""A rig of chains for the library's components."""
+"""The rig of the library's components, which are Python proxies."""
 
 from __future__ import annotations
 
-from tests.harness.process.scripted import scripted_rig
+from pathlib import Path
 
-__all__ = ["scripted_rig"]
+import pytest
+
+from tests.harness.process.rig import Rig
+
+
+@pytest.fixture(name="rig")
+def scripted_rig(rig: Rig, python_guest: Path) -> Rig:
+    """The rig; the guest that runs Python proxies is compiled before a chain waits for it."""
+    del python_guest
+    return rig

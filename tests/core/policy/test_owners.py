@@ -59,7 +59,7 @@ CONNECTED: Final = (
 )
 
 
-class World:
+class DeclaringChain:
     """The chain, and what everybody in it does with a line; by default they pass everything on."""
 
     def __init__(
@@ -119,7 +119,7 @@ class World:
         return [frame for frame in self.ends[end] if frame.get("method") == method]
 
 
-def declares(world: World, owner: str, server: Json, id_: int = 1) -> None:
+def declares(world: DeclaringChain, owner: str, server: Json, id_: int = 1) -> None:
     """A session is set up; `owner` adds a server to it."""
 
     def add(frame: Json) -> list[tuple[str, Json]]:
@@ -136,7 +136,7 @@ def declares(world: World, owner: str, server: Json, id_: int = 1) -> None:
 
 
 def connects(
-    world: World,
+    world: DeclaringChain,
     owner: str,
     id_: int,
     key: str = "connectionId",
@@ -161,7 +161,7 @@ def thieves(who: str) -> list[str]:
 @pytest.mark.parametrize("who", OWNERS)
 def test_servers_of_others_are_out_of_reach(who: str, generation: str) -> None:
     owner = who.removeprefix("trusted ")
-    world = World(trusted=who == "trusted mid")
+    world = DeclaringChain(trusted=who == "trusted mid")
     server = SERVERS[generation]
     declares(world, owner, server)
     (new,) = world.heard("agent", "session/new")
@@ -189,7 +189,7 @@ def test_servers_of_others_are_out_of_reach(who: str, generation: str) -> None:
 @pytest.mark.parametrize("who", OWNERS)
 def test_connections_of_others_are_out_of_reach(who: str, key: str) -> None:
     owner = who.removeprefix("trusted ")
-    world = World(trusted=who == "trusted mid")
+    world = DeclaringChain(trusted=who == "trusted mid")
     declares(world, owner, SERVERS["RFD"])
     connects(world, owner, 70, key)
     assert world.ends["agent"][-1] == result(70, {key: "k"})
@@ -214,7 +214,7 @@ def test_connections_of_others_are_out_of_reach(who: str, key: str) -> None:
 
 
 def test_what_the_client_declares_is_its_own_whoever_claimed_it_before() -> None:
-    world = World(trusted=True)
+    world = DeclaringChain(trusted=True)
     declares(world, "far", SERVERS["stateless"])
     world.say("far", "s", notification("mcp/message", {"serverId": "id", "requestId": "1"}))
     assert world.rules() == []
@@ -223,7 +223,7 @@ def test_what_the_client_declares_is_its_own_whoever_claimed_it_before() -> None
     assert world.rules() == [("far", "rights")]
 
 
-def claims(world: World, claimer: str, owner: str) -> None:
+def claims(world: DeclaringChain, claimer: str, owner: str) -> None:
     """Both declare a server; `claimer` opens the connection `k` to its own, then `owner` does."""
     declares(world, claimer, {"type": "acp", "name": "c", "id": "claimer-s"}, 1)
     declares(world, owner, {"type": "acp", "name": "o", "id": "owner-s"}, 2)
@@ -240,7 +240,7 @@ USE: Final = notification("mcp/message", {"connectionId": "k", "method": "x"})
 def test_a_connection_of_who_is_not_policed_is_its_own_whoever_claimed_its_id(
     claimer: str, owner: str, watched: tuple[str, ...]
 ) -> None:
-    world = World(trusted=True, watched=watched)
+    world = DeclaringChain(trusted=True, watched=watched)
     claims(world, claimer, owner)
     assert world.ends["agent"][-1] == result(72, {"connectionId": "k"})
     assert world.rules() == []
@@ -256,7 +256,7 @@ def test_a_connection_of_a_policed_component_stays_its_own(
     owner: str, hosts: tuple[str, ...]
 ) -> None:
     """Also where a host speaks, for guests of which one may be policed there."""
-    world = World(trusted=True, hosts=hosts)
+    world = DeclaringChain(trusted=True, hosts=hosts)
     claims(world, "far", owner)
     assert world.rules() == ([("near", "mcp-connections")] if owner == "near" else [])
     world.say("far", "s", USE)
@@ -268,7 +268,7 @@ def test_a_connection_of_a_policed_component_stays_its_own(
 def test_who_passes_a_connection_on_has_not_opened_it(
     grants: dict[str, Grants], watched: tuple[str, ...]
 ) -> None:
-    world = World(trusted=True, grants=grants, watched=watched)
+    world = DeclaringChain(trusted=True, grants=grants, watched=watched)
     for owner, id_ in (("far", 70), ("client", 71)):
         declares(world, owner, {"type": "acp", "name": owner, "id": f"{owner}-s"}, id_)
         connects(world, owner, id_ + 10, k=f"{owner}-k", server=f"{owner}-s")
@@ -283,7 +283,7 @@ def test_who_passes_a_connection_on_has_not_opened_it(
 
 
 def test_who_answers_for_a_server_of_somebody_else_s_has_no_connection_of_its_own() -> None:
-    world = World(trusted=True, grants={"near": Grants(mcp="others")})
+    world = DeclaringChain(trusted=True, grants={"near": Grants(mcp="others")})
     declares(world, "client", SERVERS["RFD"])
     connects(world, "near", 70)
     assert world.ends["agent"][-1] == result(70, {"connectionId": "k"})
@@ -293,7 +293,7 @@ def test_who_answers_for_a_server_of_somebody_else_s_has_no_connection_of_its_ow
 
 @pytest.mark.parametrize("k", ["mid:1/1", "MID.1", "mid:2", "acp:near:1", "near"])
 def test_nobody_opens_a_connection_in_somebody_else_s_name(k: str) -> None:
-    world = World(trusted=True)
+    world = DeclaringChain(trusted=True)
     declares(world, "far", SERVERS["RFD"])
     connects(world, "far", 70, k=k)
     assert world.rules() == [("far", "mcp-connections")]
@@ -303,7 +303,7 @@ def test_nobody_opens_a_connection_in_somebody_else_s_name(k: str) -> None:
 
 
 def test_an_address_is_one_with_the_scheme_and_without() -> None:
-    world = World(trusted=True)
+    world = DeclaringChain(trusted=True)
     declares(world, "client", SERVERS["RFD"])
     declares(world, "far", SERVERS["acp: URL"], 2)
     assert world.rules() == [("far", "mcp-servers")]
@@ -317,7 +317,7 @@ def test_an_address_is_one_with_the_scheme_and_without() -> None:
 
 def test_servers_of_sessions_of_its_own_are_its_own() -> None:
     """With `sessions=own` a component may open sessions, and serve in them what it adds."""
-    world = World(trusted=True, grants={"far": Grants(sessions="own")})
+    world = DeclaringChain(trusted=True, grants={"far": Grants(sessions="own")})
     params = {"cwd": "/work", "mcpServers": [SERVERS["SCP"]]}
     world.say("far", "s", request("own", "session/new", params))
     assert world.rules() == [("far", "own-sessions")]  # in folders that are at hand
@@ -331,7 +331,7 @@ def test_servers_of_sessions_of_its_own_are_its_own() -> None:
 
 
 def test_a_refused_connection_is_nobodys() -> None:
-    world = World(trusted=True)
+    world = DeclaringChain(trusted=True)
     declares(world, "far", SERVERS["RFD"])
     error = {"code": -1, "message": "no"}
     world.does["far", "mcp/connect"] = lambda frame: [
@@ -349,7 +349,7 @@ def test_of_too_many_addresses_of_one_owner_its_oldest_are_forgotten(
 ) -> None:
     """No component makes room for its own by having others' forgotten."""
     monkeypatch.setattr(ownership, "_MOST", 2)
-    world = World(trusted=True)
+    world = DeclaringChain(trusted=True)
     for number in range(4):
         server = {"type": "acp", "name": "n", "id": f"id-{number}"}
         declares(world, "far" if number % 2 else "client", server, 10 + number)
@@ -372,7 +372,7 @@ def test_an_address_that_has_become_another_s_is_not_forgotten_with_the_first_on
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ownership, "_MOST", 2)
-    world = World(trusted=True)
+    world = DeclaringChain(trusted=True)
     declares(world, "far", {"type": "acp", "name": "n", "id": "id"}, 10)
     declares(world, "client", {"type": "acp", "name": "n", "id": "id"}, 11)
     for number in range(4):
@@ -386,7 +386,7 @@ def test_an_address_that_has_become_another_s_is_not_forgotten_with_the_first_on
 
 def test_a_router_that_comes_after_another_knows_whose_they_are() -> None:
     """As one does whose process was started again: by the empty name, what is others'."""
-    world = World(trusted=True, owned={"far": ["k"], "mid": ["m"], "": ["n"]})
+    world = DeclaringChain(trusted=True, owned={"far": ["k"], "mid": ["m"], "": ["n"]})
     assert world.router.addresses == {"k", "m", "n"}
     for address in ("k", "m", "n"):
         message = {"connectionId": address, "method": "x"}
@@ -398,7 +398,7 @@ def test_a_router_that_comes_after_another_knows_whose_they_are() -> None:
 
 
 def test_what_others_own_is_not_declared_anew_after_that() -> None:
-    world = World(trusted=False, owned={"far": [], "": ["id"]})
+    world = DeclaringChain(trusted=False, owned={"far": [], "": ["id"]})
     declares(world, "far", SERVERS["stateless"])
     world.rules()
     message = {"serverId": "id", "requestId": "1", "method": "tools/list"}
@@ -410,7 +410,7 @@ def test_what_others_own_is_not_declared_anew_after_that() -> None:
 @pytest.mark.parametrize("name", PROXIES)
 def test_a_session_s_folders_are_those_it_was_set_up_with(name: str, cwd: str) -> None:
     """Whatever a component would have made of it."""
-    world = World(trusted=False)
+    world = DeclaringChain(trusted=False)
     world.does[name, "session/new"] = lambda frame: [
         ("s", request(frame["id"], "session/new", {**frame["params"], "cwd": cwd}))
     ]
@@ -423,7 +423,7 @@ def test_a_session_s_folders_are_those_it_was_set_up_with(name: str, cwd: str) -
 
 @pytest.mark.parametrize("by_itself", [True, False])
 def test_a_session_is_a_component_s_own_only_if_it_answered_its_set_up(by_itself: bool) -> None:
-    world = World(trusted=True, grants={"far": Grants(sessions="own")})
+    world = DeclaringChain(trusted=True, grants={"far": Grants(sessions="own")})
     if by_itself:
         world.does["far", "session/new"] = lambda frame: [
             ("p", result(frame["id"], {"sessionId": "mine"}))
@@ -437,7 +437,7 @@ def test_a_session_is_a_component_s_own_only_if_it_answered_its_set_up(by_itself
 
 
 def test_a_set_up_that_fails_is_no_session() -> None:
-    world = World(trusted=False)
+    world = DeclaringChain(trusted=False)
     no = {"code": -1, "message": "no"}
     world.does["agent", "session/new"] = lambda frame: [
         ("", {"jsonrpc": "2.0", "id": frame["id"], "error": no})

@@ -50,7 +50,7 @@ class Step(NamedTuple):
     session: str
 
 
-class Chain:
+class DrawnChain:
     """A client, guests, an agent, each with an inbox; who acts is drawn."""
 
     def __init__(
@@ -233,7 +233,7 @@ STEPS: Final = st.lists(
 def test_each_request_has_one_answer_and_nothing_is_stuck(
     policies: list[Policy | None], steps: list[Step], rounds: bool, tracing: bool
 ) -> None:
-    chain = Chain(policies, rounds=rounds, tracing=tracing)
+    chain = DrawnChain(policies, rounds=rounds, tracing=tracing)
     for step in steps:
         chain.act(step)
     chain.play_out()

@@ -69,7 +69,7 @@ def model() -> Iterator[MockMessages]:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class AgentRun:
     """`conductor agent tools-demo AGENT`, not yet started."""
 
     command: tuple[str, ...]
@@ -102,7 +102,7 @@ def prepare(
     base: Path,
     kind: str,
     proxies: tuple[str, ...] = ("tools-demo",),
-) -> Chain:
+) -> AgentRun:
     """The chain with a home and a project of its own; skips when the agent cannot be had."""
     project, home, trace = base / "project", base / "home", base / "trace.jsonl"
     project.mkdir()
@@ -114,7 +114,7 @@ def prepare(
     if agent == FAST_AGENT:
         env.pop("PYTHONPATH", None)  # it is another Python
     options = ("--log", "info", "--trace", str(trace), "--mcp-bridge", kind)
-    return Chain(launch.agent(*options, *proxies, agent), env, project, trace)
+    return AgentRun(launch.agent(*options, *proxies, agent), env, project, trace)
 
 
 def folder_of(agent: str) -> str:

@@ -32,7 +32,7 @@ PAIRS = [(client, agent) for client in SDKS for agent in SDKS]
 
 
 @dataclass(frozen=True, slots=True)
-class Rig:
+class SdkPair:
     """One pair of SDKs with one chain between them."""
 
     client: str
@@ -76,15 +76,15 @@ class Rig:
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)
-def rig(request: pytest.FixtureRequest, launch: Launch, tmp_path: Path) -> Rig:
+def rig(request: pytest.FixtureRequest, launch: Launch, tmp_path: Path) -> SdkPair:
     """One pair of SDKs with `CHAIN` between them."""
     client, agent = request.param
     needs_node = "typescript" in (client, agent)
     node: NodePeers | None = request.getfixturevalue("node_peers") if needs_node else None
-    return Rig(client, agent, CHAIN, launch, node, tmp_path)
+    return SdkPair(client, agent, CHAIN, launch, node, tmp_path)
 
 
-def test_session_is_set_up_and_ends_cleanly(rig: Rig) -> None:
+def test_session_is_set_up_and_ends_cleanly(rig: SdkPair) -> None:
     seen = rig.run("count 1")
 
     assert seen.protocol_version == 1
@@ -93,7 +93,7 @@ def test_session_is_set_up_and_ends_cleanly(rig: Rig) -> None:
     assert seen.exit_code == 0
 
 
-def test_updates_arrive_in_order_before_the_answer_of_their_turn(rig: Rig) -> None:
+def test_updates_arrive_in_order_before_the_answer_of_their_turn(rig: SdkPair) -> None:
     seen = rig.run("count 300", "count 3")
 
     expected = tuple(str(n) for n in range(300))
@@ -108,7 +108,7 @@ def test_updates_arrive_in_order_before_the_answer_of_their_turn(rig: Rig) -> No
     [("allow_once", "selected once"), ("reject_once", "selected never"), (None, "cancelled")],
 )
 def test_permission_goes_to_the_client_and_its_answer_back(
-    rig: Rig, kind: str | None, told: str
+    rig: SdkPair, kind: str | None, told: str
 ) -> None:
     seen = rig.run("permission", permission=kind)
 
@@ -123,7 +123,7 @@ def test_permission_goes_to_the_client_and_its_answer_back(
     assert seen.turns == (Turn((told,), "end_turn", None),)
 
 
-def test_client_serves_a_file_in_the_middle_of_a_turn(rig: Rig) -> None:
+def test_client_serves_a_file_in_the_middle_of_a_turn(rig: SdkPair) -> None:
     path = str(rig.cwd / "notes.txt")
     text = 'zwölf "Boxkämpfer"\n\u2028\U0001f95a\n'
 
@@ -132,7 +132,7 @@ def test_client_serves_a_file_in_the_middle_of_a_turn(rig: Rig) -> None:
     assert seen.turns == (Turn((text,), "end_turn", None),)
 
 
-def test_cancel_ends_the_turn_and_leaves_the_session_usable(rig: Rig) -> None:
+def test_cancel_ends_the_turn_and_leaves_the_session_usable(rig: SdkPair) -> None:
     seen = rig.run("wait", "count 2", cancel_on="waiting")
 
     assert seen.turns == (
@@ -141,7 +141,7 @@ def test_cancel_ends_the_turn_and_leaves_the_session_usable(rig: Rig) -> None:
     )
 
 
-def test_error_of_the_agent_reaches_the_client_whole(rig: Rig) -> None:
+def test_error_of_the_agent_reaches_the_client_whole(rig: SdkPair) -> None:
     seen = rig.run("nonsense", "count 1")
 
     refusal = {"code": -32042, "message": "no such command", "data": {"command": "nonsense"}}
@@ -153,7 +153,9 @@ def test_error_of_the_agent_reaches_the_client_whole(rig: Rig) -> None:
     [(), ("passthrough",), ("datetime",), CHAIN, ("datetime", "passthrough", "datetime")],
     ids=lambda chain: "+".join(chain) or "bare",
 )
-def test_prompt_reaches_the_agent_as_the_chain_makes_it(rig: Rig, chain: tuple[str, ...]) -> None:
+def test_prompt_reaches_the_agent_as_the_chain_makes_it(
+    rig: SdkPair, chain: tuple[str, ...]
+) -> None:
     seen = replace(rig, chain=chain).run("blocks")
 
     [turn] = seen.turns

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import wasm_host
 from guest_sdk.python import Proxy
 from guest_sdk.python.engine import Engine
-from tests.places import DEADLINE, ROOT
+from tests.places import DEADLINE, ROOT, checkout_environment
 
 HERE: Final = Path(__file__).parent
 EXAMPLES: Final = ROOT / "guest_sdk" / "python" / "examples"
@@ -92,7 +92,7 @@ class Process:
             [sys.executable, str(path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=checkout_environment(),
         )
         self._held = b""
         self._sides: dict[str, str] = {}

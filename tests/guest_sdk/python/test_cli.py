@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from functools import partial
@@ -15,6 +14,7 @@ import pytest
 from tests.guest_sdk.python.support import EXAMPLES
 from tests.harness.process.command import COMMAND
 from tests.harness.process.rig import Chain, Rig
+from tests.places import checkout_environment
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 
@@ -225,7 +225,7 @@ def test_a_program_that_never_runs_its_proxy_is_told_so(tmp_path: Path) -> None:
     path = tmp_path / "forgot.py"
     text = (EXAMPLES / "shout.py").read_text(encoding="utf-8")
     path.write_text(text.partition("if __name__")[0], encoding="utf-8")
-    env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parents[2])}
+    env = checkout_environment()
     done = subprocess.run(
         [sys.executable, str(path)], capture_output=True, text=True, env=env, check=True
     )
@@ -238,7 +238,7 @@ def test_one_that_fails_or_runs_another_is_not(tmp_path: Path, instead: str) -> 
     path = tmp_path / "forgot.py"
     text = (EXAMPLES / "shout.py").read_text(encoding="utf-8")
     path.write_text(text.partition("if __name__")[0] + instead, encoding="utf-8")
-    env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parents[2])}
+    env = checkout_environment()
     done = subprocess.run(
         [sys.executable, str(path)], input="", capture_output=True, text=True, env=env, check=False
     )

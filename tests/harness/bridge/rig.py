@@ -1,6 +1,6 @@
 """A bridge between scripted ends: a component of any generation, an agent, MCP clients.
 
-    rig = Rig("sacp")
+    rig = BridgeRig("sacp")
     rig.set_up()                      # session/new, as far as the agent having answered
     client = rig.client("tools")
     client.call("tools/list")
@@ -19,13 +19,13 @@ from conductor.mcp.bridge.capabilities import Support
 from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
 from tests.e2e.actors.mcp_component import DECLARED, META, MODERN_META, Component, Json
 
-__all__ = ["DECLARED", "META", "MODERN_META", "Component", "Json", "McpClient", "Rig"]
+__all__ = ["DECLARED", "META", "MODERN_META", "BridgeRig", "Component", "Json", "McpClient"]
 
 
 class McpClient:
     """An MCP client of the agent's."""
 
-    def __init__(self, rig: Rig, name: str) -> None:
+    def __init__(self, rig: BridgeRig, name: str) -> None:
         self.rig = rig
         self.name = name
         self.frames: list[Json] = []
@@ -96,7 +96,7 @@ class McpClient:
         self.rig.perform(self.rig.bridge.client_closed(self.name))
 
 
-class Rig:
+class BridgeRig:
     """A bridge with everything around it."""
 
     def __init__(

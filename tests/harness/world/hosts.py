@@ -47,7 +47,7 @@ class Step(NamedTuple):
     """Whether all is read that was written before the next is said."""
 
 
-class Guest:
+class TapeGuest:
     """Does what its tape says with each message it is given."""
 
     def __init__(self, tape: Sequence[int] = ()) -> None:
@@ -134,7 +134,7 @@ def _line(side: str, **message: object) -> bytes:
     return side.encode() + dump({"jsonrpc": "2.0", **message})
 
 
-class Agent:
+class AskingAgent:
     """Answers what it is asked, and asks and tells something itself within a prompt."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class _Node:
         self.wakes: list[int] = []
 
 
-class Chain:
+class HostedChain:
     """Groups of guests between a client and an agent, each in a host; but one alone whose name is
     upper case is in none.
 
@@ -187,10 +187,12 @@ class Chain:
     ) -> None:
         self.told: defaultdict[str, list[bytes]] = defaultdict(list)
         self._tracer, tracing = tracer, tracer is not None
-        self._agent = Agent()
+        self._agent = AskingAgent()
         self.names = [name for group in groups for name, _ in group]
         drawn = [*tapes, *[()] * len(self.names)]
-        self._guests = {name: Guest(tape) for name, tape in zip(self.names, drawn, strict=False)}
+        self._guests = {
+            name: TapeGuest(tape) for name, tape in zip(self.names, drawn, strict=False)
+        }
         self._hosts: dict[str, _Node] = {}
         self._at: dict[str, _Node] = {}
         components = []
@@ -274,7 +276,7 @@ class Chain:
         if node.router.has_role(name) and node.router.peers[name].closure is None:
             node.outboxes.pop(name, None)
             self._perform(node, node.router.leaving(name, GONE))
-            self._guests[name] = Guest()
+            self._guests[name] = TapeGuest()
             self._perform(node, node.router.returned(name))
             self.settle()
 

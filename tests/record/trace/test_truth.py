@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED, Policy
 from conductor.record.trace.tracer import Tracer
-from tests.harness.world.hosts import Chain, Step
+from tests.harness.world.hosts import HostedChain, Step
 from tests.record.trace import pairs
 from tests.record.trace.files import unscheduled
 
@@ -81,8 +81,8 @@ def test_each_request_is_answered_once_at_every_hop(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t"
         tracer = Tracer(unscheduled(path), "all", clock=Clock())
-        traced, bare = Chain(chain, tapes, tracer), Chain(chain, tapes)
-        audited = Chain(chain, tapes, audited=True)
+        traced, bare = HostedChain(chain, tapes, tracer), HostedChain(chain, tapes)
+        audited = HostedChain(chain, tapes, audited=True)
         for world in (traced, bare, audited):
             for at, step in enumerate(steps):
                 for when, who, returns in mishaps:
