@@ -163,11 +163,11 @@ def test_what_cannot_be_replayed(tmp_path: Path) -> None:
     record(bare, "--trace-content", "none", "passthrough", DEMO)
     (tmp_path / "other").write_text('{"type":"request"}\n')
     for arguments, *texts in (
-        ((file, "datetime"), "has no component `datetime`", "hint: --as NAME says which",
+        ((file, "datetime"), "has no component `datetime`", "hint: --as NAME names a component",
          "passthrough, forward"),
         ((file, "demo"), "has no component `demo`"),
         ((bare, "passthrough"), "was written without content", "--trace-content redacted"),
-        ((tmp_path / "other", "datetime"), "is no trace", "hint: record one"),
+        ((tmp_path / "other", "datetime"), "is no trace", "hint: record a trace"),
         ((tmp_path / "missing", "datetime"), "cannot read the trace"),
         ((file, "no-such-thing"), "no-such-thing"),
         ((file, "passthrough", "--as", "forward"), "recorded over one connection"),
