@@ -79,15 +79,16 @@ def _groups(specs: Sequence[Spec], isolation: str) -> Iterator[list[Spec]]:
 
 
 def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> None:
-    last = specs[-1]
-    if agent_last and last.script:
+    # A chain of proxies only may be empty: it passes everything on.
+    last = specs[-1] if agent_last else None
+    if last and last.script:
         raise ComponentError(
             f"the last component, `{last.source}`, would be run as a sandboxed proxy; "
             "a chain ends with an agent",
             f"put an agent behind it, such as `demo`; if it is an agent, run it as a program: "
             f'"python {last.source}"',
         )
-    if agent_last and last.sandboxed:
+    if last and last.sandboxed:
         raise ComponentError(
             f"the last component, `{last.name}`, is a sandboxed proxy; a chain ends with an agent",
             f"add an agent, e.g. `conductor agent … {last.name} demo`, "
