@@ -195,6 +195,17 @@ def test_the_component_disconnects(speaks: str) -> None:
     assert rig.agent[-1]["method"].endswith("mcp/disconnect")
 
 
+@pytest.mark.parametrize("used", [False, True])
+def test_a_request_after_the_component_disconnected_is_refused(used: bool) -> None:
+    rig, agent = pair("sdk-2", "sdk-2")
+    agent.connect()
+    if used:
+        agent.request("tools/list", {})
+    rig.component.send({"id": 9, "method": "mcp/disconnect", "params": {"connectionId": "c1"}})
+    answer = agent.ask(*agent.carried("tools/list", {}, 1))
+    assert "closed the connection" in str(answer["error"]["message"])
+
+
 def test_declarations_in_the_form_the_agent_reads() -> None:
     for generation, declared in DECLARED.items():
         new = BridgeRig(generation, "auto", NEW).set_up()["mcpServers"][0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.mcp import limits
 from conductor.mcp.bridge import protocol
 from conductor.mcp.bridge.calls import ClientMessage, Notification, PendingCall, Request
@@ -66,7 +67,12 @@ class McpClient:
         """Takes a message of the client."""
         if isinstance(message, Request) and message.method == protocol.INITIALIZE and self._modern:
             self._begin_anew()
-        if self._translation is not None:
+        if self._state is _ClientState.CLOSED:
+            # A native agent may send on before it learns that the component has disconnected.
+            if isinstance(message, Request):
+                text = f"{self.server.label} closed the connection"
+                self._client.respond(message.id, b"error", error_object(INTERNAL_ERROR, text))
+        elif self._translation is not None:
             self._translation.client_message(message)
         elif isinstance(message, Notification) and self._state is _ClientState.NEW:
             pass  # it does not show which kind of MCP the client speaks; only requests do
