@@ -16,6 +16,7 @@ import msgspec
 from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import Malformed, Message
+from conductor.core.policy.headings import session_of
 from conductor.errors import UsageError
 from conductor.record import diff
 from conductor.record.redaction import redacted
@@ -139,7 +140,7 @@ class Agent:
             return self._find_answered(message)
         kind = "request" if isinstance(message.id, msgspec.Raw) else "notification"
         params = bytes(message.params) if isinstance(message.params, msgspec.Raw) else b"null"
-        session = _session(params)
+        session = session_of(message.params)
         similar = [
             (exchange, bytes(exchange.event.params))
             for exchange in self._sessions.get(session, ())
@@ -204,14 +205,3 @@ class Agent:
         if exchange is not None and exchange.came:
             member = b"error" if event.is_error else b"result"
             yield jsonrpc.answer(exchange.id, member, bytes(event.payload))
-
-
-class _Params(msgspec.Struct):
-    sessionId: str | None = None  # noqa: N815 - the protocol's name
-
-
-def _session(params: bytes) -> str | None:
-    try:
-        return msgspec.json.decode(params, type=_Params).sessionId
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
