@@ -115,14 +115,17 @@ class Operation(NamedTuple):
 
 
 def parse(raw: bytes, *, exact_numbers: bool = False) -> Json:
-    """The value a JSON text holds; `exact_numbers`: all its numbers are `ExactNumber`.
+    """The value a JSON text holds.
+
+    `exact_numbers` reads it as a program would that must write it again: all numbers are
+    `ExactNumber`, and of members with one name the last counts.
 
     Raises `ValueError` for a text that is no JSON or nested too deep.
     """
     try:
         return json.loads(
             raw,
-            object_pairs_hook=_object,
+            object_pairs_hook=dict if exact_numbers else _object,
             parse_float=ExactNumber if exact_numbers else Number,
             parse_int=ExactNumber if exact_numbers else _int,
             parse_constant=_none,

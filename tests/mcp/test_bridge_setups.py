@@ -242,7 +242,7 @@ def objects() -> collections.Counter[str]:
     """The living objects of the bridge's classes."""
     gc.collect()
     classes = (type(each) for each in gc.get_objects())
-    bridge = (each for each in classes if each.__module__.startswith("conductor.mcp.bridge"))
+    bridge = (each for each in classes if str(each.__module__).startswith("conductor.mcp.bridge"))
     return collections.Counter(each.__name__ for each in bridge)
 
 

@@ -140,7 +140,7 @@ def test_lines_that_are_no_message() -> None:
 
 def test_to_write_anew_is_only_advised_against() -> None:
     (found,) = run(careless("rewrite"), "bytes").values()
-    assert (found.status, "the values are there, the bytes not" in found.why) == ("note", True)
+    assert (found.status, "their bytes are not" in found.why) == ("note", True)
 
 
 def test_own_requests_under_numbers_are_only_advised_against() -> None:
