@@ -259,4 +259,5 @@ def _request(line: bytes) -> tuple[bytes, str, Any] | None:
 
 def _same(expected: bytes, line: bytes) -> bool:
     (side, text), (other, other_text) = sides.split(expected), sides.split(line)
-    return side == other and diff.same(text, other_text, exact_numbers=True)
+    # A library that parses and writes JSON keeps the last of repeated names: that is no mismatch.
+    return side == other and diff.same(text, other_text, exact_numbers=True, last_counts=True)

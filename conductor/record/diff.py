@@ -114,18 +114,18 @@ class Operation(NamedTuple):
     """Where `after` is in what came after."""
 
 
-def parse(raw: bytes, *, exact_numbers: bool = False) -> Json:
+def parse(raw: bytes, *, exact_numbers: bool = False, last_counts: bool = False) -> Json:
     """The value a JSON text holds.
 
-    `exact_numbers` reads it as a program would that must write it again: all numbers are
-    `ExactNumber`, and of members with one name the last counts.
+    With `exact_numbers` all its numbers are `ExactNumber`. With `last_counts` the last of several
+    members with one name counts, as for most parsers; else all of them do (`Repeated`).
 
     Raises `ValueError` for a text that is no JSON or nested too deep.
     """
     try:
         return json.loads(
             raw,
-            object_pairs_hook=dict if exact_numbers else _object,
+            object_pairs_hook=dict if last_counts else _object,
             parse_float=ExactNumber if exact_numbers else Number,
             parse_int=ExactNumber if exact_numbers else _int,
             parse_constant=_none,
@@ -134,17 +134,21 @@ def parse(raw: bytes, *, exact_numbers: bool = False) -> Json:
         raise ValueError("nested too deep") from None
 
 
-def same(text: bytes, other: bytes, *, exact_numbers: bool = False) -> bool:
-    """Whether two JSON texts hold the same value, however they are spelled.
+def same(
+    text: bytes, other: bytes, *, exact_numbers: bool = False, last_counts: bool = False
+) -> bool:
+    """Whether two JSON texts hold the same value, however they are spelled (see `parse`).
 
     Texts that are no JSON are the same only byte by byte.
     """
     if text == other:
         return True
     try:
-        return not diff(
-            parse(text, exact_numbers=exact_numbers), parse(other, exact_numbers=exact_numbers)
+        first, second = (
+            parse(each, exact_numbers=exact_numbers, last_counts=last_counts)
+            for each in (text, other)
         )
+        return not diff(first, second)
     except (ValueError, RecursionError):
         return False
 
