@@ -263,3 +263,9 @@ def test_words_that_it_kept_when_it_failed_are_dropped() -> None:
         pb >> heard
         pb >> (lambda router: router.leaving("g", Closure("gone")))
         assert [one[0] for one in changed(pb)] == ["dropped", "dropped"]
+
+
+def test_what_goes_past_a_component_that_is_not_audited_is_not_put_in_order_for_it() -> None:
+    with chain_of(guest(profile="context"), audited={"f"}) as pb:
+        pb >> ("agent", update("a")) << ("client", update("a"))
+        pb >> ("agent", update("b")) << ("client", update("b"))
