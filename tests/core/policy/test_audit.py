@@ -269,3 +269,11 @@ def test_what_goes_past_a_component_that_is_not_audited_is_not_put_in_order_for_
     with chain_of(guest(profile="context"), audited={"f"}) as pb:
         pb >> ("agent", update("a")) << ("client", update("a"))
         pb >> ("agent", update("b")) << ("client", update("b"))
+
+
+def test_what_a_component_drops_that_is_not_audited_is_not_recorded() -> None:
+    with chain_of(guest(**FULL), audited={"f"}) as pb:
+        pb >> heard
+        pb >> ("agent", update("1")) << ("g", "s", update("1"))
+        pb >> (lambda router: router.settled("g"))
+        assert changed(pb) == []
