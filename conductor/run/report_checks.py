@@ -65,8 +65,7 @@ class Tracing(Protocol):
 
 
 class Auditing:
-    """Receives what an audit records: see `conductor.record.audit.Auditor`. This one records
-    nothing."""
+    """Receives what `conductor.record.audit.auditor.Auditor` records; this one records nothing."""
 
     def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
         """The chain is about to run; `hosts` names the guests, in order, of each of its hosts."""

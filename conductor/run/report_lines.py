@@ -18,7 +18,7 @@ from conductor.core import Changed, Closure, OwnedAddresses, Serve, Trace, Viola
 from conductor.core.json_text import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.core.services import DELIVERED, LAST_WORDS, READY, RELAYED, TRACED
-from conductor.run.segment_spec import Hop, Recovered, Relayed
+from conductor.run.segment_spec import TRACE_FIELDS, Hop, Recovered, Relayed
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -91,22 +91,8 @@ def hop_line(trace: Trace, limit: int) -> bytes:
     The payload is left out where it would make the line longer than `limit` bytes or too deep.
     """
     payload = trace.payload
-    hop = Hop(
-        kind=trace.kind,
-        source=trace.source,
-        target=trace.target,
-        at=time.monotonic(),
-        size=len(payload or b""),
-        number=trace.number,
-        id=trace.id,
-        method=trace.method,
-        is_error=trace.is_error,
-        request=trace.request,
-        passes=trace.passes,
-        past=trace.past,
-        own=trace.own,
-        lost=trace.lost,
-    )
+    fields = {field: getattr(trace, field) for field in TRACE_FIELDS}
+    hop = Hop(**fields, at=time.monotonic(), size=len(payload or b""))
     line = report(TRACED, hop)
     fits = payload is not None and len(line) + len(payload) + 32 <= limit
     if payload is None or not fits or too_deep(payload, MAX_DEPTH - _LEVELS):

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from conductor.core.effects import Trace
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
 from conductor.core.services import granted_names
@@ -126,6 +127,14 @@ class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
     own: bool = False
     lost: bool = False
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+TRACE_FIELDS: Final = tuple(
+    field
+    for field in Hop.__struct_fields__
+    if field in Trace.__struct_fields__ and field != "payload"  # which a hop may have to leave out
+)
+"""The fields that a hop copies from its `Trace`, and the parent from the hop."""
 
 
 class Relayed(msgspec.Struct):

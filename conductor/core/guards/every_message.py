@@ -74,14 +74,9 @@ def readable_error(attempt: Attempt) -> Breaches:
 def outcome_kept(attempt: Attempt) -> Breaches:
     """A result that came back stays a result, and an error an error."""
     if attempt.came_back and attempt.came_back != attempt.outcome:
-        was, now = (
-            ("an error", "a result")
-            if attempt.came_back == b"error"
-            else (
-                "a result",
-                "an error",
-            )
-        )
+        was, now = "a result", "an error"
+        if attempt.came_back == b"error":
+            was, now = now, was
         yield f"{was} of `{attempt.method:.80}` may not be turned into {now} on its way back", ""
 
 

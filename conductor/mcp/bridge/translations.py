@@ -6,6 +6,7 @@ A client and a component that speak one kind of MCP need a `Relay`; otherwise `u
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from msgspec import Raw
@@ -26,7 +27,7 @@ from conductor.mcp.bridge.json import meta, read, with_meta
 from conductor.mcp.bridge.servers import ServerConnection
 
 
-class Translation(ServerHandler):
+class Translation(ServerHandler, ABC):
     """What stands between one client and a component, once both are known."""
 
     def __init__(self, client: ClientConnection, server: ServerConnection) -> None:
@@ -48,11 +49,13 @@ class Translation(ServerHandler):
             case Cancellation(key):
                 self._cancel(key)
 
+    @abstractmethod
     def _request(self, request: Request) -> None:
-        raise NotImplementedError
+        """Takes a request of the client."""
 
+    @abstractmethod
     def _notification(self, method: str, params: bytes | None) -> None:
-        raise NotImplementedError
+        """Takes a notification of the client, other than a cancellation."""
 
     def _cancelled(self, params: bytes | None) -> None:
         """MCP wants no response to a cancelled request."""

@@ -22,7 +22,7 @@ from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_
 from conductor.record.trace.records import Conversation, header
 from conductor.run.plan import Planned
 from conductor.run.report_lines import Delivered, text_lines
-from conductor.run.segment_spec import Hop
+from conductor.run.segment_spec import TRACE_FIELDS, Hop
 from conductor.transports.base import Transport
 from conductor.transports.recorded import Recorded
 
@@ -127,21 +127,7 @@ class Tracer:
         if is_new and hop.number not in self._names.hosts[segment]:
             raise ValueError(f"not a number of a message of {segment}")
         at = self.now(hop.at - self._start)
-        trace = Trace(
-            kind=hop.kind,
-            source=hop.source,
-            target=hop.target,
-            id=hop.id,
-            method=hop.method,
-            payload=payload,
-            is_error=hop.is_error,
-            number=hop.number,
-            request=hop.request,
-            passes=hop.passes,
-            past=hop.past,
-            own=hop.own,
-            lost=hop.lost,
-        )
+        trace = Trace(payload=payload, **{field: getattr(hop, field) for field in TRACE_FIELDS})
         departure: Departure | None = Departure(shown_name(hop.source), at, trace, (segment,))
         if hop.source == UPSTREAM:
             departure = self._crossings.take(segment, hop.number, inward=True)

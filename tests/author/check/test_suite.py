@@ -58,21 +58,16 @@ QUICK: Final = (
 )  # fmt: skip
 
 
+def recording(dialect: str) -> str:
+    """A program of a dialect that forwards everything."""
+    module = "tests.e2e.actors.recording_proxy"
+    return shlex.join([sys.executable, "-m", module, "--dialect", dialect, "--name", "X"])
+
+
 @pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "pacp", "scp", "channel"])
 def test_programs_of_every_dialect_pass(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    program = shlex.join(
-        [
-            sys.executable,
-            "-m",
-            "tests.e2e.actors.recording_proxy",
-            "--dialect",
-            dialect,
-            "--name",
-            "X",
-        ]
-    )
-    found = run(careless("forward") if dialect == "channel" else program, *QUICK)
+    found = run(careless("forward") if dialect == "channel" else recording(dialect), *QUICK)
     assert {name: one.why for name, one in found.items() if one.status in ("fail", "note")} == {}
     skipped = [name for name, one in found.items() if one.status == "skip"]
     assert skipped == (["handshake"] if dialect == "scp" else [])
@@ -155,18 +150,7 @@ def test_own_requests_under_numbers_are_only_advised_against() -> None:
 
 def test_ids_are_looked_at_where_they_tell_something(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    program = shlex.join(
-        [
-            sys.executable,
-            "-m",
-            "tests.e2e.actors.recording_proxy",
-            "--dialect",
-            "acp",
-            "--name",
-            "X",
-        ]
-    )
-    found = run(program, "kept-ids", "own-ids")
+    found = run(recording("acp"), "kept-ids", "own-ids")
     assert {name: one.status for name, one in found.items()} == {
         "kept-ids": "skip",
         "own-ids": "skip",

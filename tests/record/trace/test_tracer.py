@@ -1,4 +1,4 @@
-"""`conductor.trace`: what becomes of one message, and of reports that make no sense."""
+"""`conductor.record.trace`: what becomes of one message, and of reports that make no sense."""
 
 from __future__ import annotations
 
