@@ -1,0 +1,104 @@
+"""What a `conductor.toml` holds, and the configuration that several of them make together.
+
+`ConfigFile` and the tables in it are the one declaration of the file (`conductor.spec.toml_files`
+reads it, explains its mistakes and derives its JSON Schema). `Config` is what the rest of the
+program uses: the files merged, each part with the place where a user has written it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A table of the file: no key but those it declares."""
+
+
+class When(_Table, frozen=True, kw_only=True):
+    """What a project must have; all that is named."""
+
+    file: str | None = None
+    """A file in the project's folder: a name or a pattern, such as `*.tf`."""
+    dependency: str | None = None
+    """A package that `file`, or any manifest known to conductor, lists as a dependency."""
+
+
+class Choice(_Table, frozen=True, kw_only=True):
+    """A chain for projects of a kind; the first choice that fits holds."""
+
+    use: str
+    """The name of a chain."""
+    when: When = When()
+    """Without it the choice fits every project."""
+
+
+class Chain(_Table, frozen=True, kw_only=True):
+    """A chain with a name."""
+
+    components: list[str | dict[str, Any]]
+    """Its components from the client's side on: as on a command line, or as tables."""
+    options: dict[str, Any] = {}
+    """Options of `conductor agent` that hold for it."""
+
+
+class ConfigFile(_Table, frozen=True, kw_only=True):
+    """A whole `conductor.toml`."""
+
+    required_version: str | None = None
+    """The versions of conductor it is written for, such as `>=0.3`."""
+    options: dict[str, Any] = {}
+    """Options of `conductor agent`, by their names without dashes in front."""
+    components: dict[str, dict[str, Any]] = {}
+    """Components by name: what runs, and its options."""
+    chains: dict[str, Chain] = {}
+    choose: list[Choice] = []
+
+
+# -- merged ----------------------------------------------------------------------------------------
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A component as a user has written it, and where."""
+
+    what: str | dict[str, Any] | list[str]
+    """As on a command line, as an object, or a command as its words."""
+    here: str = ""
+    """The folder that its relative paths start from; empty: the current one."""
+    origin: str = ""
+    """`FILE, line N`; empty: the command line."""
+
+
+class WrittenOption(msgspec.Struct, frozen=True):
+    """An option that a file or the environment sets, and where."""
+
+    value: Any
+    origin: str
+    """`FILE, line N`, or the name of a variable."""
+
+
+class NamedChain(msgspec.Struct, frozen=True):
+    """A chain that a file names."""
+
+    components: list[Written]
+    options: dict[str, WrittenOption]
+    origin: str
+
+
+class WrittenChoice(msgspec.Struct, frozen=True):
+    """A choice, and where it is written."""
+
+    choice: Choice
+    origin: str
+
+
+class Config(msgspec.Struct, frozen=True):
+    """Everything that is configured, but for the managed policy: files merged, later ones first."""
+
+    options: dict[str, WrittenOption] = {}
+    components: dict[str, Written] = {}
+    chains: dict[str, NamedChain] = {}
+    choose: list[WrittenChoice] = []
+    files: list[str] = []
+    """The files it was read from."""
