@@ -35,6 +35,11 @@ class HeldPrompts:
         self.on = False
         """Whether prompts are held."""
 
+    @property
+    def count(self) -> int:
+        """How many requests are held and still waited for."""
+        return sum(held.pending.origin is not None for held in self._waiting)
+
     def keeps(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> bool:

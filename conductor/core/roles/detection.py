@@ -73,6 +73,8 @@ class Detection:
             return
         _move(peer.s, successor.p)
         pending = self._exchange.own_request(LAUNCH)
+        if not peer.joined:
+            pending.traced = None
         pending.answer_to, pending.purpose = AnswerTo.LAUNCH, handshake
         self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending, out)
 
@@ -130,8 +132,9 @@ class Detection:
 def _move(old: Lane, new: Lane) -> None:
     """Joins `new` to what `old` is joined to, instead of it."""
     across = old.across
-    assert across is not None
-    old.across, new.across, across.across = None, across, new
+    old.across, new.across = None, across
+    if across is not None:  # else the proxy has not joined the chain yet
+        across.across = new
     # What comes in at the proxy's other end leaves it here from now on.
     new.other, old.other.other = old.other, new
     new.direction, new.policed = old.direction, old.policed
