@@ -18,7 +18,7 @@ from conductor.cli import report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
 from conductor.run import spawn
-from conductor.run.launch import plan
+from conductor.run.launch import Launcher
 from conductor.run.plan import Planned
 from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
@@ -70,11 +70,11 @@ class Started:
         try:
             specs = _locked(specs, options, log, agent_last=agent_last)
             self.lines: LogLines = report.lines(log, specs)
-            self.planned: list[Planned]
-            self.guardian: Guardian
-            self.planned, self.guardian = plan(
-                specs, options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
+            self._launcher = Launcher(
+                options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
             )
+            self.planned: list[Planned] = self._launcher.plan(specs)
+            self.guardian: Guardian = self._launcher.guardian
         except ConductorError as error:
             if self.auditor is not None:
                 self.auditor.end(error.text)
@@ -92,8 +92,24 @@ class Started:
             log=self.lines.say,
             tracer=self.tracer,
             auditor=self.auditor,
+            launcher=self._launcher,
+            respec=self.respec,
+            sources=self.sources,
             **others,
         )
+
+    def respec(self) -> Sequence[Spec]:
+        """The components as they are to be from now on, at a reload: what the command line says is
+        resolved again, in the order of the first time. Raises `ConductorError`."""
+        parsed, agent_last = self.parsed, self.parsed.mode != "proxy"
+        specs = resolve_all(parsed.components, agent_last=agent_last)
+        _announce_first_use(specs)
+        return _locked(specs, parsed.options, parsed.log, agent_last=agent_last)
+
+    def sources(self) -> Sequence[str]:
+        """The files that `respec` reads beside the components' own: a change of one is a reload
+        with `--watch`."""
+        return ()
 
 
 def _announce_first_use(specs: Sequence[Spec]) -> None:

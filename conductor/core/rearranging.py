@@ -7,7 +7,7 @@ nobody else takes part, and one that cannot take its role never joins.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -156,7 +156,9 @@ class Rearranging:
 
     # -- the step ------------------------------------------------------------------------------
 
-    def rearrange(self, reason: Closure, out: Effects) -> None:
+    def rearrange(
+        self, reason: Closure, owned: Mapping[str, Collection[str]], out: Effects
+    ) -> None:
         """See `conductor.core.router.Router.rearrange`."""
         before = [self._peers[component.name] for component in self._topology.components]
         names = {component.name for component in self._order}
@@ -170,8 +172,9 @@ class Rearranging:
         self._topology.join_all()
         self._exchange.reserve_names(self._order)
         joined, self._new = self._new, {}
-        for peer in joined.values():
+        for name, peer in joined.items():
             self._enforcer.mcp_ownership.handed_over(None, peer.policy_state)
+            self._enforcer.mcp_ownership.restored(peer, owned.get(name, ()))
         for peer in gone:
             self._leave(peer, before, gone, joined.get(peer.name))
         for peer in gone:
@@ -190,7 +193,7 @@ class Rearranging:
         self._peers[name] = peer
         launched = self._peers.pop(successor_name(newcomer(name)), None)
         if launched is not None:
-            launched.name = successor_name(name)
+            launched.name, launched.joined = successor_name(name), True
             self._peers[launched.name] = launched
 
     def _leave(

@@ -160,11 +160,12 @@ class Router:
 
     def hold(self) -> None:
         """From now on prompts of the client wait until `release`, in order, and with them what
-        must not overtake a prompt of its session. A cancellation answers a held prompt."""
-        self._held.on = True
+        must not overtake a prompt of its session. A cancellation answers a held prompt. There may
+        be several reasons to hold: each needs its `release`."""
+        self._held.on += 1
 
     def release(self) -> Effects:
-        """Sends on what was held; nothing is held any more."""
+        """Sends on what was held, with the last `release`."""
         out: Effects = []
         for held in self._held.release():
             self._requests.released(held, out)
@@ -229,7 +230,9 @@ class Router:
         is being initialized."""
         return self._rearranging.quiet()
 
-    def rearrange(self, reason: Closure) -> Effects:
+    def rearrange(
+        self, reason: Closure, owned: Mapping[str, Collection[str]] | None = None
+    ) -> Effects:
         """Makes of the chain what was prepared.
 
         Those that stay keep their state. What those that go have not finished is settled as for a
@@ -237,9 +240,10 @@ class Router:
 
         Args:
             reason: for the requests that those who go have not answered.
+            owned: addresses of MCP servers that new hosts of guests own, by host.
         """
         out: Effects = []
-        self._rearranging.rearrange(reason, out)
+        self._rearranging.rearrange(reason, owned or {}, out)
         return out
 
     # -- what happens to peers -------------------------------------------------------------------

@@ -62,7 +62,7 @@ class Detection:
         name = successor_name(peer.name)
         component = Component(name, f"the successor connection of {peer.label}", PLAIN)
         successor = Peer.of(component, Role.PROXY, watched=False, ids=peer.ids)
-        successor.launched_by = peer
+        successor.launched_by, successor.joined = peer, peer.joined
         successor.p.wraps = False
         # One component on two connections: what it may do is counted once.
         successor.policy_state = peer.policy_state
