@@ -142,7 +142,7 @@ def _audit(parsed: Parsed, content: str, specs: Sequence[Spec]) -> Auditor | Non
     options, mode = parsed.options, parsed.mode
     if options.audit is None:
         return None
-    from conductor.cli.version import version
+    from conductor.version import version
     from conductor.record.audit.auditor import Auditor
     from conductor.record.audit.file import AuditFile
 
