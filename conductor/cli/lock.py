@@ -12,13 +12,11 @@ import msgspec
 import wasm_host
 from conductor.author.caged import CagedReader
 from conductor.cli import report
-from conductor.version import version
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
 from conductor.record.redaction import redacted as redact
 from conductor.run.plan import Options
-from conductor.spec import digests, syntax, toml_files
-from conductor.spec import managed
+from conductor.spec import digests, managed, syntax, toml_files
 from conductor.spec.catalog import resolve_all
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock import compare, file
@@ -27,6 +25,7 @@ from conductor.spec.lock.entries import redacted
 from conductor.spec.lock.file import OLDER, VERSION, Entry, Lock
 from conductor.spec.model import Spec
 from conductor.spec.paths import LOCK_FILE
+from conductor.version import version
 
 EXIT_STALE = 1
 _BY_SHAPE = ("core", "component")

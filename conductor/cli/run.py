@@ -72,9 +72,7 @@ class Started:
         specs = managed.required(specs, agent_last=agent_last)
         _announce_first_use(specs)
         self.tracer = _trace(options, log)
-        self._must_audit = policy is not None and policy.audit is not None
-        content = policy.file.audit_content if policy and policy.audit else options.trace_content
-        self.auditor = _audit(parsed, content, specs)
+        self.auditor = _audit(options, log, parsed.mode, specs)
         try:
             specs = _locked(specs, options, log, agent_last=agent_last)
             self.lines: LogLines = report.lines(log, specs)
@@ -134,19 +132,19 @@ def _trace(options: Options, log: str) -> Tracer | None:
     return Tracer(TraceFile.create(options.trace, report.logger(log)), options.trace_content)
 
 
-def _audit(parsed: Parsed, content: str, specs: Sequence[Spec]) -> Auditor | None:
+def _audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) -> Auditor | None:
     """The audit, with a record of what is about to run; None without --audit.
 
     Raises `UsageError`.
     """
-    options, mode = parsed.options, parsed.mode
     if options.audit is None:
         return None
-    from conductor.version import version
     from conductor.record.audit.auditor import Auditor
     from conductor.record.audit.file import AuditFile
+    from conductor.version import version
 
-    auditor = Auditor(AuditFile.open(options.audit, report.logger(parsed.log)), content)
+    content = options.audit_content or options.trace_content
+    auditor = Auditor(AuditFile.open(options.audit, report.logger(log)), content)
     auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
     return auditor
 

@@ -29,9 +29,14 @@ def applied(managed: Managed, options: Options) -> Options:
     if records and CONTENTS.index(content) > CONTENTS.index(rules.content):
         hint = f"use --trace-content {rules.content}"
         raise managed.refusal(f"a record with `{content}` of each message", "content", hint=hint)
+    if managed.audit is not None:
+        where = f"`audit` of the managed policy ({managed.line('audit')})"
+        rule = f"{where} requires it; ask {rules.contact}"
+        options = msgspec.structs.replace(
+            options, audit=managed.audit, audit_content=rules.audit_content, audit_rule=rule
+        )
     return msgspec.structs.replace(
         options,
-        audit=managed.audit or given,
         require_sandbox=options.require_sandbox or rules.require_sandbox,
         require_hardening=options.require_hardening or rules.require_hardening,
     )
@@ -41,7 +46,7 @@ def held(
     managed: Managed, specs: Sequence[Spec], options: Options, *, agent_last: bool
 ) -> tuple[list[Spec], Options]:
     """The chain and its options as the policy allows them. Raises `UsageError`."""
-    if managed.audit is not None and options.audit is None:
+    if managed.audit is not None and not options.audit_rule:
         raise managed.refusal("a chain that is not recorded", "audit")
     options = applied(managed, options)
     if managed.file.require_hardening and options.isolation == "inline":

@@ -121,6 +121,8 @@ class Runtime:
         terminals = (UPSTREAM, self._tail) if self._tail else (UPSTREAM,)
         self.flow = Flow(transports, terminals, options, self._stalled)
         self._teardown = Teardown(self.router)
+        if options.audit_rule:
+            self._audit.must_last(self._unrecorded)
         self._tasks = Tasks(self._fail)
         self._supervisor = Supervisor(self, self._planned, self._tasks.start)
         self._takers: dict[int, Taker] = {}
@@ -455,6 +457,9 @@ class Runtime:
     def _fail(self, reason: Closure) -> None:
         if self._teardown.fail(reason) and self._on_failure is not None:
             self._on_failure(reason)
+
+    def _unrecorded(self, why: str) -> None:
+        self._fail(Closure(f"the chain is not recorded any more: {why}", self._options.audit_rule))
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The managed policy: what the administrator of a machine lets its conductors run (docs/managed.md).
+"""The managed policy: what a machine's administrator lets conductors run (docs/managed.md).
 
     file        what `policy.toml` holds; its strict reader
     guarded     paths that nobody but the administrator can change

@@ -42,11 +42,11 @@ def held(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[S
             raise managed.refusal(text, "required", at)
     chain: list[Spec] = []
     for spec in proxies:
-        entry = next((e for e, own in wanted if _identity(own) == _identity(spec)), None)
-        if entry is None:
+        known = next((e for e, own in wanted if _identity(own) == _identity(spec)), None)
+        if known is None:
             chain.append(_judged(managed, spec, agent=False))
         else:
-            chain.append(_known(managed, entry, spec))
+            chain.append(_known(managed, known, spec))
     return [*chain, *(_judged(managed, spec, agent=True) for spec in specs[len(proxies) :])]
 
 

@@ -175,11 +175,12 @@ def read(path: str) -> Managed:
     try:
         text = untrusted_files.read(guarded.real(path), _MOST).decode()
     except guarded.UnguardedError as error:
-        raise _unusable(path, f"the managed policy cannot be trusted: {error}") from None
+        raise _unusable(f"the managed policy cannot be trusted: {error}") from None
     except OSError as error:
-        raise _unusable(path, f"cannot read the managed policy `{path}`: {error.strerror}") from None
+        why = error.strerror
+        raise _unusable(f"cannot read the managed policy `{path}`: {why}") from None
     except UnicodeDecodeError:
-        raise _unusable(path, f"the managed policy `{path}` is no text in UTF-8") from None
+        raise _unusable(f"the managed policy `{path}` is no text in UTF-8") from None
     return parse(text, path)
 
 
@@ -189,7 +190,7 @@ def parse(text: str, path: str) -> Managed:
     try:
         tables = toml_files.loads(text)
     except ValueError as error:
-        raise _unusable(path, f"{where}: {error}") from None
+        raise _unusable(f"{where}: {error}") from None
     try:
         file = toml_files.convert(tables, File, "the policy")
         _check(file)
@@ -202,7 +203,7 @@ def parse(text: str, path: str) -> Managed:
     return Managed(file, text, path)
 
 
-def _unusable(path: str, text: str) -> UsageError:
+def _unusable(text: str) -> UsageError:
     return UsageError(text, _closed(""))
 
 
@@ -260,7 +261,9 @@ def _check_source(source: str, table: str, at: int) -> None:
         return
     if not os.path.isabs(source):
         hint = "a bare name would be looked up on the PATH of the user"
-        raise Mistake("`source` is `bundled`, `bundled:NAME` or an absolute path", *place, hint=hint)
+        raise Mistake(
+            "`source` is `bundled`, `bundled:NAME` or an absolute path", *place, hint=hint
+        )
     try:
         scopes.compile_glob(source[1:])
     except ValueError as error:
@@ -306,7 +309,9 @@ def _check_required(file: File) -> None:
             raise Mistake(text, *here, "options", "on_failure")
         if entry.place != "anywhere" and entry.place in places:
             text = f"two components cannot both be {entry.place}"
-            raise Mistake(text, *here, "place", hint=f"the other one is required[{places[entry.place]}]")
+            raise Mistake(
+                text, *here, "place", hint=f"the other one is required[{places[entry.place]}]"
+            )
         places[entry.place] = at
         settings = entry.options.get("config")
         if isinstance(settings, str) and not os.path.isabs(settings):

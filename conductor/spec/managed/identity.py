@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -100,10 +101,10 @@ def _covers(source: str, path: str) -> bool:
     wild = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
     beginning, rest = "/".join(parts[:wild]), parts[wild:]
     spellings = {source}
-    try:  # the policy may name a link, such as /opt/current
+    # The policy may name a link, such as /opt/current. Where that is not the administrator's, the
+    # path as it is written counts, and is examined as every other.
+    with contextlib.suppress(OSError, guarded.UnguardedError):
         spellings.add("/".join([guarded.real(beginning or "/").rstrip("/"), *rest]))
-    except (OSError, guarded.UnguardedError):
-        pass  # then the path as it is written counts, and is examined as every other
     return any(compile_glob(each[1:]).fullmatch(path[1:]) for each in spellings)
 
 
