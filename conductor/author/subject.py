@@ -24,6 +24,7 @@ from conductor.record.replay import player
 from conductor.run.segment_spec import GuestSpec, guest_spec
 from conductor.spec.model import Spec
 from conductor.spec.paths import compiled_modules
+from conductor.spec.settings import environment
 from conductor.transports.guest import deliver
 
 PATIENCE: Final = 60.0
@@ -140,7 +141,10 @@ class ProgramSubject:
         self._ended = False
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=spec.env or None
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment(spec) or None,
             )
         except OSError as error:
             why = error.strerror or str(error)
