@@ -19,6 +19,7 @@ from conductor.cli import (
     chains,
     check_,
     new_,
+    options,
     replay,
     report,
     test_,
@@ -250,8 +251,15 @@ def _failed(error: ConductorError, arguments: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     """Runs one command line; the exit code."""
     command: Any = typer.main.get_command(app)
+    typed, rest = arguments, None
+    if arguments and arguments[0] in options.ALL and "--" in arguments:
+        # The parser would take what follows for more components.
+        end = arguments.index("--")
+        typed, rest = arguments[:end], arguments[end + 1 :]
     try:
-        code = command.main(arguments or ["--help"], prog_name="conductor", standalone_mode=False)
+        code = command.main(
+            typed or ["--help"], prog_name="conductor", standalone_mode=False, obj=rest
+        )
         sys.stdout.flush()
     except usage.COMPLAINT as error:
         return _failed(usage.explained(error, arguments, command.commands), arguments)
