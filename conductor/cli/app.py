@@ -25,9 +25,9 @@ from conductor.cli import (
     usage,
 )
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.version import version
 from conductor.errors import ConductorError
 from conductor.spec.paths import LOCK_FILE
+from conductor.version import version
 
 _EXAMPLES: Final = paragraphs(
     "Send one prompt from this terminal, through a bundled proxy to the bundled demo agent:",

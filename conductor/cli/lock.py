@@ -12,7 +12,6 @@ import msgspec
 import wasm_host
 from conductor.author.caged import CagedReader
 from conductor.cli import report
-from conductor.version import version
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
 from conductor.record.redaction import redacted as redact
@@ -26,6 +25,7 @@ from conductor.spec.lock.entries import redacted
 from conductor.spec.lock.file import OLDER, VERSION, Entry, Lock
 from conductor.spec.model import Spec
 from conductor.spec.paths import LOCK_FILE
+from conductor.version import version
 
 EXIT_STALE = 1
 _BY_SHAPE = ("core", "component")
