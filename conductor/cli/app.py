@@ -27,9 +27,9 @@ from conductor.cli import (
     usage,
 )
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.version import version
 from conductor.errors import ConductorError
 from conductor.spec.paths import LOCK_FILE
+from conductor.version import version
 
 _EXAMPLES: Final = paragraphs(
     "Try it, then have your editor start the second instead of the agent:",
