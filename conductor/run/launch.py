@@ -18,9 +18,9 @@ from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host
 from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, grantee
-from conductor.spec import limits
+from conductor.spec import limits, managed
 from conductor.spec.model import Spec
-from conductor.spec.settings import configuration
+from conductor.spec.settings import configuration, environment
 from conductor.transports.process import ProcessTransport
 from conductor.transports.process_groups import Guardian
 
@@ -30,15 +30,24 @@ def plan(
 ) -> tuple[list[Planned], Guardian]:
     """Groups the components, and starts every process at once.
 
-    A process that cannot be started is reported later, by its transport's `open`.
+    Everything that runs a chain comes through here, so here the managed policy is enforced. A
+    process that cannot be started is reported later, by its transport's `open`.
 
     Raises:
         ComponentError: The chain ends with a sandboxed proxy.
-        UsageError: The options forbid the chain, such as an unsandboxed proxy where a sandbox is
-            required.
+        UsageError: The managed policy or the options forbid the chain, such as an unsandboxed proxy
+            where a sandbox is required.
     """
-    _refuse(specs, options, agent_last=agent_last)
     launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr)
+    return launcher.plan(specs), launcher.guardian
+
+
+def started(
+    specs: Sequence[Spec], options: Options, *, agent_last: bool, on_stderr: Stderr
+) -> tuple[list[Planned], Guardian]:
+    """As `plan`, of components that have been held to the managed policy one by one
+    (`conductor.spec.managed.tried`): for tools that try out components."""
+    launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr, tried=True)
     return launcher.plan(specs), launcher.guardian
 
 
@@ -50,10 +59,14 @@ class Launcher:
         guardian: Ends what was started, should this process be killed.
     """
 
-    def __init__(self, options: Options, *, agent_last: bool, on_stderr: Stderr) -> None:
+    def __init__(
+        self, options: Options, *, agent_last: bool, on_stderr: Stderr, tried: bool = False
+    ) -> None:
+        """`tried`: the components have been held to the managed policy one by one (`started`)."""
         self.agent_last = agent_last
         self.guardian = Guardian()
         self._options = options
+        self._tried = tried
         self._on_stderr = on_stderr
 
     def plan(self, specs: Sequence[Spec], running: Sequence[Planned] = ()) -> list[Planned]:
@@ -67,9 +80,10 @@ class Launcher:
         Raises:
             ComponentError, UsageError: As `plan` does.
         """
-        _refuse(specs, self._options, agent_last=self.agent_last)
+        specs, options = self._held(specs)
+        _refuse(specs, options, agent_last=self.agent_last)
         names = (spec.name for spec in specs)
-        options = msgspec.structs.replace(self._options, reserved=(*self._options.reserved, *names))
+        options = msgspec.structs.replace(options, reserved=(*options.reserved, *names))
         planned: list[Planned] = []
         for group in _groups(specs, options.isolation):
             same = next((each for each in running if _same(each.specs, group)), None)
@@ -86,6 +100,15 @@ class Launcher:
                 with contextlib.suppress(ComponentError):  # `open` tries again, and reports it
                     each.transport.spawn()
         return planned
+
+    def _held(self, specs: Sequence[Spec]) -> tuple[Sequence[Spec], Options]:
+        """The components and the options as the managed policy allows them. Raises `UsageError`."""
+        policy = None if self._tried else managed.policy()
+        if policy is None:
+            return specs, self._options
+        from conductor.run.held import held
+
+        return held(policy, specs, self._options, agent_last=self.agent_last)
 
     def _new(
         self, group: Sequence[Spec], role: str, options: Options, running: Sequence[Planned]
@@ -177,7 +200,7 @@ def _program(
     def process() -> ProcessTransport:
         return ProcessTransport(
             command,
-            env=spec.env,
+            env=environment(spec),
             guardian=guardian,
             on_stderr=lambda line: on_stderr(spec.name, line),
             line_limit=options.line_limit,
@@ -188,7 +211,10 @@ def _program(
         from conductor.spec import digests
 
         digests.verify(spec.pins, component.label, spec.locked)
-        return process()
+        try:
+            return process()
+        except UsageError as error:  # a secret that is gone: the component fails, not the chain
+            raise ComponentError(error.text, error.hint) from None
 
     return Planned(
         component,
