@@ -20,7 +20,7 @@ from tests.harness.process.managed import CONTACT, Machine
 from tests.places import DEADLINE, ROOT
 
 INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
-PROXY = "import part\nfrom guest_sdk.python import Proxy\nproxy = Proxy()\n"
+PROXY = "import part\nfrom guest_sdk.python import Proxy\nproxy = Proxy('p')\n"
 AGENT = """#!{python}
 import os, sys
 os.execv(sys.executable, [sys.executable, {demo!r}])
