@@ -25,6 +25,7 @@ from conductor.run.segment_spec import GuestSpec, guest_spec
 from conductor.spec import managed
 from conductor.spec.model import Spec
 from conductor.spec.paths import compiled_modules
+from conductor.spec.settings import environment
 from conductor.transports.guest import deliver
 
 PATIENCE: Final = 60.0
@@ -142,7 +143,10 @@ class ProgramSubject:
         self._ended = False
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=spec.env or None
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment(spec) or None,
             )
         except OSError as error:
             why = error.strerror or str(error)

@@ -126,10 +126,9 @@ def _trace(options: Options, log: str) -> Tracer | None:
     """The trace, its file open; None without --trace. Raises `UsageError`."""
     if options.trace is None:
         return None
-    from conductor.record.trace.file import TraceFile
-    from conductor.record.trace.tracer import Tracer
+    from conductor.record import wanted
 
-    return Tracer(TraceFile.create(options.trace, report.logger(log)), options.trace_content)
+    return wanted.tracer(options, report.logger(log))
 
 
 def _audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) -> Auditor | None:
@@ -139,32 +138,18 @@ def _audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) -> Audi
     """
     if options.audit is None:
         return None
-    from conductor.record.audit.auditor import Auditor
-    from conductor.record.audit.file import AuditFile
-    from conductor.version import version
+    from conductor.record import wanted
 
-    content = options.audit_content or options.trace_content
-    auditor = Auditor(AuditFile.open(options.audit, report.logger(log)), content)
-    auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
-    return auditor
+    return wanted.auditor(options, report.logger(log), mode, specs)
 
 
 def _locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) -> list[Spec]:
     """The components, held to the lock file with --locked. Raises `UsageError`."""
     if options.lock is None:
         return specs
-    from conductor.record.redaction import redacted
-    from conductor.spec.lock import compare
+    from conductor.record import wanted
 
-    logger = report.logger(log)
-    return compare.enforce(
-        specs,
-        options.lock,
-        redacted,
-        agent_last=agent_last,
-        isolation=options.isolation,
-        warn=lambda name, text: logger("warning", name, text),
-    )
+    return wanted.locked(specs, options, report.logger(log), agent_last=agent_last)
 
 
 def _run(started: Started) -> int:

@@ -20,7 +20,7 @@ from conductor.run import guest_host
 from conductor.run.plan import Configuration, Options, Planned, Stderr, grantee
 from conductor.spec import limits, managed
 from conductor.spec.model import Spec
-from conductor.spec.settings import configuration
+from conductor.spec.settings import configuration, environment
 from conductor.transports.process import ProcessTransport
 from conductor.transports.process_groups import Guardian
 
@@ -142,7 +142,7 @@ def _program(
     def process() -> ProcessTransport:
         return ProcessTransport(
             command,
-            env=spec.env,
+            env=environment(spec),
             guardian=guardian,
             on_stderr=lambda line: on_stderr(spec.name, line),
             line_limit=options.line_limit,
@@ -153,7 +153,10 @@ def _program(
         from conductor.spec import digests
 
         digests.verify(spec.pins, component.label, spec.locked)
-        return process()
+        try:
+            return process()
+        except UsageError as error:  # a secret that is gone: the component fails, not the chain
+            raise ComponentError(error.text, error.hint) from None
 
     # An agent has no `configure`, so its settings cannot be sent again either.
     in_file = component.configure is not None and spec.config_file is not None

@@ -262,6 +262,9 @@ class Runtime:
                 self._log("info", name, how.text)
                 # It cannot read answers any more, so nothing is worth waiting for.
                 self._options = msgspec.structs.replace(self._options, drain=0.0)
+            elif "function" in how.data:  # the client is a function, and has failed
+                text = f"the client, `{how.data['function']}`, {how.text}"
+                self._fail(Closure(text, "correct it", how.data))
             self._teardown.client_gone()
             self.apply(self.router.upstream_ended(Closure("the client has closed its end")))
             return

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from conductor.errors import UsageError
+from conductor.errors import UsageError, hidden_json_line
 from conductor.record.private_files import HINT, open_private, reason
 
 GENESIS: Final = "0" * 64
@@ -77,7 +77,7 @@ _decode: Final = msgspec.json.Decoder(Record).decode
 def sealed(head: Head, ts: str, event: str, members: dict[str, Any]) -> tuple[bytes, Head]:
     """The line (newline included) that comes after `head`, and the new end of the chain."""
     body = {"seq": head.records + 1, "ts": ts, "prev": head.digest, "event": event, **members}
-    raw = msgspec.json.encode(body)
+    raw = hidden_json_line(msgspec.json.encode(body))
     line = raw[:-1] + b',"hash":"%b"}' % hashlib.sha256(raw).hexdigest().encode()
     digest = hashlib.sha256(line).hexdigest()
     return line + b"\n", Head(head.records + 1, digest, head.size + len(line) + 1)
