@@ -17,6 +17,7 @@ from conductor.cli import (
     cache,
     chains,
     check_,
+    completion,
     help_,
     new_,
     pages,
@@ -212,6 +213,9 @@ _making(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
 app.command(name="help", rich_help_panel=_LOOK, help=help_.HELP, epilog=help_.EPILOG)(help_.help_)
+app.command(
+    name="completion", rich_help_panel=_LOOK, help=completion.HELP, epilog=completion.EPILOG
+)(completion.completion)
 
 
 @app.command(hidden=True, help="Carry a proxy's successor traffic. Proxies start this themselves.")
