@@ -20,6 +20,7 @@ from conductor.cli import (
     completion,
     help_,
     new_,
+    options,
     pages,
     replay,
     report,
@@ -27,9 +28,9 @@ from conductor.cli import (
     usage,
 )
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.cli.version import version
 from conductor.errors import ConductorError
 from conductor.spec.paths import LOCK_FILE
+from conductor.version import version
 
 _EXAMPLES: Final = paragraphs(
     "Try it, then have your editor start the second instead of the agent:",
@@ -255,8 +256,15 @@ def main(arguments: list[str]) -> int:
     """Runs one command line; the exit code."""
     pages.dress(app)
     command: Any = typer.main.get_command(app)
+    typed, rest = arguments, None
+    if arguments and arguments[0] in options.ALL and "--" in arguments:
+        # The parser would take what follows for more components.
+        end = arguments.index("--")
+        typed, rest = arguments[:end], arguments[end + 1 :]
     try:
-        code = command.main(arguments or ["--help"], prog_name="conductor", standalone_mode=False)
+        code = command.main(
+            typed or ["--help"], prog_name="conductor", standalone_mode=False, obj=rest
+        )
     except usage.COMPLAINT as error:
         return _failed(usage.explained(error, arguments, command.commands), arguments)
     except ConductorError as error:

@@ -15,7 +15,7 @@ from conductor.cli.typer_options import paragraphs, takes
 _SEE: Final = "`conductor help component` explains how to write one."
 
 Components = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="COMPONENT",
         help=f"The proxies from the editor's side on, then the agent. {_SEE}",
@@ -56,26 +56,28 @@ EXEC_EPILOG: Final = paragraphs(
 
 
 @takes("agent")
-def agent(components: Components, **values: Any) -> int:
+def agent(context: typer.Context, components: Components = None, **values: Any) -> int:
     """Runs a chain of proxies and an agent."""
-    return _run("agent", components, values)
+    return _run("agent", components, context, values)
 
 
 @takes("proxy")
-def proxy(components: Proxies = None, **values: Any) -> int:
+def proxy(context: typer.Context, components: Proxies = None, **values: Any) -> int:
     """Runs a chain of proxies that is itself a proxy."""
-    return _run("proxy", components or [], values)
+    return _run("proxy", components, context, values)
 
 
-def _run(command: str, components: list[str], values: dict[str, Any]) -> int:
+def _run(
+    command: str, components: list[str] | None, context: typer.Context, values: dict[str, Any]
+) -> int:
     from conductor.cli import run  # --help does not need it
 
-    return run.chain(options.assemble(command, components, **values))
+    return run.chain(options.assemble(command, components or [], context.obj, **values))
 
 
 @takes("exec")
-def exec_(components: Components, **values: Any) -> int:
+def exec_(context: typer.Context, components: Components = None, **values: Any) -> int:
     """Sends one prompt through a chain and prints the answer."""
     from conductor.cli import exec_ as turns
 
-    return turns.execute(components, **values)
+    return turns.execute(components or [], context.obj, **values)

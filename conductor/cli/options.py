@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import LOCK_FILE
+
+if TYPE_CHECKING:
+    from conductor.spec.config.model import Written
 
 Value = TypeVar("Value")
 
@@ -414,12 +417,26 @@ def read(flag: str, text: str, reader: Callable[[str], Value]) -> Value:
         raise UsageError(f"invalid value `{text}` for `{flag}`", str(error)) from None
 
 
+def _command(command: str, rest: list[str]) -> Written:
+    """The component behind `--`. Raises `UsageError`."""
+    from conductor.spec.config.model import Written  # most command lines have no `--`
+
+    if not rest:
+        raise UsageError(
+            "nothing follows `--`",
+            f"what follows is one command with its arguments: `conductor {command} datetime -- "
+            "claude-agent-acp`",
+        )
+    return Written(rest)
+
+
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A chain to run, as the command line describes it."""
 
     mode: str
     """`agent`, `proxy`, or `auto`: the first message received decides."""
-    components: list[str]
+    components: list[str | Written]
+    """The last one is a `Written` if it is the command behind `--`."""
     dialect: str | None = None
     log: str = "warning"
     options: Options
@@ -427,7 +444,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
 
 def assemble(
     command: str,
-    components: list[str],
+    typed: list[str],
+    rest: list[str] | None = None,
     *,
     proxy: bool = False,
     dialect: str | None = None,
@@ -435,7 +453,21 @@ def assemble(
     verbose: bool = False,
     **fields: Any,
 ) -> Parsed:
-    """The chain that a command line describes; `fields` are fields of `Options`."""
+    """The chain that a command line describes.
+
+    Args:
+        command: `agent`, `proxy` or `exec`.
+        typed: The components before `--`.
+        rest: What follows `--`; None: there is no `--`.
+        proxy, dialect, log, verbose: The options of these names.
+        fields: Fields of `Options`.
+
+    Raises:
+        UsageError: Nothing follows `--`.
+    """
+    components: list[str | Written] = [*typed]
+    if rest is not None:
+        components.append(_command(command, rest))
     log = log or ("debug" if verbose else "warning")
     options = Options(**fields, verbose=log in ("debug", "info"))
     if proxy or command == "proxy":

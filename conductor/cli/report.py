@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from conductor.errors import CONTINUED, ConductorError, json_text, marked
+from conductor.run.host_log import ENTRY, FURTHER
 from conductor.spec.programs import is_reserved
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ _ATOMIC: Final = 512
 
 _RANK: Final = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 _MOST_REPEATS: Final = 20
-_LOGGED: Final = re.compile(r"(debug|info|warning|error): ([^:\n]+): (.*)")
-"""A log entry of the process that hosts sandboxed proxies."""
-_LOGGED_FURTHER: Final = "  "
-"""How a further line of such an entry begins."""
 _COLOURED: Final = re.compile(r"\x1b\[[\d;]*m")
 """Sequences that only change colours. Many programs put them into their logs."""
 _DIM: Final = "\x1b[2m"
@@ -242,12 +239,12 @@ def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
             if not lines.admits(name, line):
                 return
             write(f"[{name}] {_COLOURED.sub('', line)}")
-        elif (entry := _LOGGED.fullmatch(line)) and not is_reserved(entry[2]):
+        elif (entry := ENTRY.fullmatch(line)) and not is_reserved(entry[2]):
             hidden, in_entry = _RANK[entry[1]] < _RANK[level], True
             lines.say(entry[1], entry[2], entry[3])
-        elif in_entry and line.startswith(_LOGGED_FURTHER):
+        elif in_entry and line.startswith(FURTHER):
             if not hidden:
-                write(CONTINUED + line.removeprefix(_LOGGED_FURTHER))
+                write(CONTINUED + line.removeprefix(FURTHER))
         else:
             in_entry = False
             write(_from_host(line))
