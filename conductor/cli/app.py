@@ -24,6 +24,7 @@ from conductor.cli import (
     pages,
     replay,
     report,
+    surroundings,
     test_,
     usage,
 )
@@ -262,6 +263,8 @@ def main(arguments: list[str]) -> int:
         end = arguments.index("--")
         typed, rest = arguments[:end], arguments[end + 1 :]
     try:
+        if arguments and (unfit := surroundings.unfit(arguments)) is not None:
+            raise unfit
         code = command.main(
             typed or ["--help"], prog_name="conductor", standalone_mode=False, obj=rest
         )
