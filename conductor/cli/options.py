@@ -20,7 +20,7 @@ from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import LOCK_FILE
 
 if TYPE_CHECKING:
-    from conductor.spec.config.model import Written
+    from conductor.spec.config.model import Config, Written
 
 Value = TypeVar("Value")
 
@@ -411,6 +411,7 @@ def _command(command: str, rest: list[str]) -> Written:
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A chain to run, as the command line describes it."""
 
+    command: str
     mode: str
     """`agent`, `proxy`, or `auto`: the first message received decides."""
     components: list[str | Written]
@@ -418,6 +419,11 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str | None = None
     log: str = "warning"
     options: Options
+    config: Config | None = None
+    """What files configure; None: nothing."""
+    chosen: tuple[str, str] | None = None
+    """The folder by which `[[choose]]` chose the chain, and why; None: the command line named it.
+    """
 
 
 def assemble(
@@ -456,4 +462,11 @@ def assemble(
         mode = "agent"
     else:
         mode = "auto"
-    return Parsed(mode=mode, components=components, dialect=dialect, log=log, options=options)
+    return Parsed(
+        command=command,
+        mode=mode,
+        components=components,
+        dialect=dialect,
+        log=log,
+        options=options,
+    )

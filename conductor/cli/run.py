@@ -16,7 +16,7 @@ import msgspec
 
 from conductor.cli import report
 from conductor.core.dialects import DIALECTS
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, UsageError
 from conductor.run import spawn
 from conductor.run.launch import plan
 from conductor.run.plan import Planned
@@ -24,7 +24,7 @@ from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from conductor.cli.options import Parsed
     from conductor.record.audit.auditor import Auditor
@@ -63,7 +63,11 @@ class Started:
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
-        specs = resolve_all(parsed.components, agent_last=agent_last)
+        if agent_last and not parsed.components:
+            raise _nothing(parsed.command)
+        specs = resolve_all(
+            parsed.components, agent_last=agent_last, config=parsed.config, note=_note(log)
+        )
         _announce_first_use(specs)
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
@@ -84,6 +88,10 @@ class Started:
         """The runtime of the chain, with `upstream` at the client's end of it."""
         from conductor.run.runtime import Runtime  # the event loop: while the components start
 
+        if self.parsed.chosen is not None:
+            from conductor.run.judged_folder import JudgedFolder
+
+            upstream = JudgedFolder(upstream, *self.parsed.chosen, self.lines.say)
         return Runtime(
             self.planned,
             self.parsed.mode,
@@ -94,6 +102,23 @@ class Started:
             auditor=self.auditor,
             **others,
         )
+
+
+def _nothing(command: str) -> UsageError:
+    """The error for a chain without any component."""
+    return UsageError(
+        f"`conductor {command}` needs a COMPONENT",
+        f"see `conductor {command} --help`; or let `[[choose]]` in conductor.toml choose a chain "
+        "by the project",
+    )
+
+
+def _note(log: str) -> Callable[[str], None] | None:
+    """Reports what names hide, where the log shows it: else nobody looks for it."""
+    if log not in ("debug", "info"):
+        return None
+    logger = report.logger(log)
+    return lambda text: logger("info", "conductor", text)
 
 
 def _announce_first_use(specs: Sequence[Spec]) -> None:

@@ -173,7 +173,7 @@ def _of_command(words: list[str], here: str, names: _Names) -> Spec:
 
         words = anchors.command(words, here)
     if manifest is None or not manifest.command:
-        return _command(words, names)
+        return _command([words[0].removeprefix("path:"), *words[1:]], names)
     spec = _bundled(manifest)
     return msgspec.structs.replace(spec, command=[*(spec.command or ()), *words[1:]])
 
