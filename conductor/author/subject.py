@@ -22,6 +22,7 @@ from conductor.author.channel_adapter import ChannelAdapter
 from conductor.errors import ComponentError, UsageError
 from conductor.record.replay import player
 from conductor.run.segment_spec import GuestSpec, guest_spec
+from conductor.spec import managed
 from conductor.spec.model import Spec
 from conductor.spec.paths import compiled_modules
 from conductor.spec.settings import environment
@@ -53,9 +54,10 @@ def subjects(
         patience: seconds a program may be silent.
 
     Raises:
-        UsageError: it runs inside of conductor.
+        UsageError: it runs inside of conductor, or the managed policy forbids it.
         ComponentError: it cannot be loaded or started; also raised by what is yielded.
     """
+    spec = managed.tried(spec)
     if spec.command is not None:
         yield functools.partial(ProgramSubject, spec.command, spec, patience)
         return

@@ -114,6 +114,9 @@ class Option(msgspec.Struct, frozen=True):
     page: str = ""
     """Sentences in Markdown that docs/cli.md adds."""
     required: bool = False
+    rare: bool = False
+    """Whether few need it: then the help of commands that run a chain leaves it to `conductor help
+    options`."""
 
     @property
     def name(self) -> str:
@@ -143,7 +146,7 @@ TABLE: Final = (
     Option(
         "--prompt -p",
         Kind("TEXT", str),
-        "The prompt; `-` reads it from standard input.",
+        "The prompt, or `-` to read it from standard input.",
         commands=("exec",),
         required=True,
     ),
@@ -176,6 +179,7 @@ TABLE: Final = (
         "`text` prints the answer as it arrives; `json` prints every message received, one a line.",
         commands=("exec",),
         default="text",
+        rare=True,
     ),
     Option("--json", SWITCH, "The same as `--format json`.", ("exec",)),
     Option(
@@ -184,6 +188,7 @@ TABLE: Final = (
         "Run as `conductor proxy` does.",
         commands=("agent",),
         default="the first message received decides",
+        rare=True,
     ),
     Option(
         "--dialect",
@@ -191,6 +196,7 @@ TABLE: Final = (
         f"Dialect of the outer conductor: {', '.join(DIALECTS)}.",
         commands=("proxy",),
         default="detected",
+        rare=True,
     ),
     Option(
         "--require-sandbox",
@@ -207,6 +213,7 @@ TABLE: Final = (
         "`conductor doctor` shows whether it does.",
         panel=_SANDBOX,
         page="See [security.md](security.md#the-process-of-sandboxed-proxies).",
+        rare=True,
     ),
     Option(
         "--locked",
@@ -221,6 +228,7 @@ TABLE: Final = (
         "The lock file to enforce; implies `--locked`.",
         panel=_SANDBOX,
         default=LOCK_FILE,
+        rare=True,
     ),
     Option(
         "--isolation",
@@ -229,6 +237,7 @@ TABLE: Final = (
         "each has a child process of its own; `inline`, all run in this process.",
         commands=(*ALL, "lock"),
         panel=_SANDBOX,
+        rare=True,
     ),
     Option(
         "--cache",
@@ -237,6 +246,7 @@ TABLE: Final = (
         commands=(*ALL, "check", "doctor", "cache"),
         panel=_SANDBOX,
         default="in the user's cache folder",
+        rare=True,
     ),
     Option(
         "--clock",
@@ -245,6 +255,7 @@ TABLE: Final = (
         "runs that can be repeated.",
         panel=_SANDBOX,
         default="the current time",
+        rare=True,
     ),
     Option(
         "--line-limit",
@@ -252,6 +263,7 @@ TABLE: Final = (
         "Longest message accepted. The conductor skips a longer one, and answers it with an error "
         "if it is a request.",
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--stall",
@@ -260,6 +272,7 @@ TABLE: Final = (
         "its connection.",
         commands=LONG_LIVED,
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--grace",
@@ -267,6 +280,7 @@ TABLE: Final = (
         "Time that a component gets to end before each harder step: end of its input, SIGTERM, "
         "SIGKILL.",
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--drain",
@@ -275,6 +289,7 @@ TABLE: Final = (
         commands=LONG_LIVED,
         panel=_LIMITS,
         page="Only messages of the agent and of other programs count, not those of guests.",
+        rare=True,
     ),
     Option(
         "--drain-total",
@@ -282,6 +297,7 @@ TABLE: Final = (
         "After the editor closes its end: how long open requests may take in total.",
         commands=LONG_LIVED,
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--mcp-bridge",
@@ -290,6 +306,7 @@ TABLE: Final = (
         "addresses (`http`), over ACP (`acp`), or by what the agent advertises (`auto`). Some "
         "agents advertise transports they do not support; override them here.",
         page="See [mcp.md](mcp.md).",
+        rare=True,
     ),
     Option(
         "--trace",
@@ -305,6 +322,7 @@ TABLE: Final = (
         "How much of each message traces and audits hold: `redacted`, all but what looks like a "
         "secret; `all`; or `none`, only sender, receiver, method and size.",
         panel=_OUTPUT,
+        rare=True,
     ),
     Option(
         "--audit",
@@ -321,6 +339,7 @@ TABLE: Final = (
         "Keep the numbers that proxies count in this file, in the text format of Prometheus. The "
         "conductor replaces the file at most once a second.",
         panel=_OUTPUT,
+        rare=True,
     ),
     Option(
         "--watch",

@@ -134,6 +134,8 @@ class AuditFile:
         self._log = log
         self.failed = False
         """Whether nothing more can be written."""
+        self.on_failure: Callable[[str], None] | None = None
+        """Called once with the reason when nothing more can be written."""
 
     @classmethod
     def open(cls, path: str, log: Log) -> AuditFile:
@@ -218,6 +220,8 @@ class AuditFile:
         os.close(self._fd)
         text = f"the audit `{self._path}` is incomplete, nothing more is written to it: {why}"
         self._log("error", "audit", f"{text}\nhint: make room, or audit to another file")
+        if self.on_failure is not None:
+            self.on_failure(text)
 
 
 @contextlib.contextmanager

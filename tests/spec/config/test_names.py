@@ -163,10 +163,10 @@ def test_options_on_the_command_line_stand_above_those_of_the_file() -> None:
     assert one("p", known).policy.allow == ("up:session/update:copy",)
     spec = one("p,config.b=3,grant=random,name=q", known)
     assert (spec.name, spec.config, spec.policy.profile) == ("q", {"a": 1, "b": 3}, "filter")
-    assert spec.grants == {"clock", "random"}
+    assert spec.grants == frozenset({"clock", "random"})
     narrow = one("p,profile=observer,deny=clock", known)
     assert (narrow.policy.profile, narrow.policy.allow) == ("observer", ())
-    assert narrow.grants == frozenset()
+    assert not narrow.grants
 
 
 def test_what_makes_a_program_ambiguous_is_judged_with_all_its_options() -> None:
