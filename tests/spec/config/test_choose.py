@@ -184,7 +184,7 @@ def test_a_folder_of_too_many_files_fits_nothing(tmp_path: Path) -> None:
 
 def test_a_choice_of_no_chain_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"line 0: `\[\[choose\]\]` uses the chain `other`"):
-        choose.chosen([], config(When(), use="other"), str(tmp_path), [].append)
+        choose.chosen([], config(When(), use="other"), str(tmp_path), list[str]().append)
 
 
 def test_the_command_behind_two_dashes_is_the_agent_of_the_chosen_chain(tmp_path: Path) -> None:
@@ -193,6 +193,6 @@ def test_the_command_behind_two_dashes_is_the_agent_of_the_chosen_chain(tmp_path
     assert choose.is_asked([command])
     assert not choose.is_asked(["demo"])
     assert not choose.is_asked(["demo", command])
-    found = choose.chosen([command], config(When()), str(tmp_path), [].append)
+    found = choose.chosen([command], config(When()), str(tmp_path), list[str]().append)
     assert found is not None
     assert found.components == [Written("@c0", origin="f.toml, line 0"), command]
