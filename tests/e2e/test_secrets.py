@@ -68,6 +68,28 @@ def test_the_last_words_of_a_program_are_shown_without_it(rig: Rig) -> None:
     assert VALUE not in json.dumps(answer, ensure_ascii=False) + chain.stderr
 
 
+def test_a_guest_that_fails_with_it_in_its_words(rig: Rig) -> None:
+    (rig.folder / "leaky.py").write_text(
+        "from guest_sdk.python import Proxy\n"
+        'proxy = Proxy("leaky", profile="full")\n'
+        '@proxy.request("session/prompt")\n'
+        "async def prompt(request, next):\n"
+        '    proxy.log.warn(f"token {proxy.config}")\n'
+        '    raise SystemError(f"cannot log in as {proxy.config}")\n'
+    )
+    trace = rig.folder / "trace"
+    component = './leaky.py,config.token={"secret":"env:TOKEN"},profile=full'
+    options = ("--trace", str(trace), "--trace-content", "all", "-v")
+    chain = rig.agent(component, "demo", options=options, TOKEN=VALUE)
+    # Its own answer is its message, as any other: it may send what it knows.
+    assert "error" in chain.answer(chain.start_prompt(chain.begin(), "hi"))
+    assert chain.finish() == 0
+    for written in (chain.stderr, trace.read_text()):
+        assert SHOWN in written
+        assert VALUE not in written
+        assert json.dumps(VALUE)[1:-1] not in written
+
+
 def test_what_only_describes_a_component_does_not_read_it(tmp_path: Path) -> None:
     program = talkative("cat", profile="none", config={"token": REFERENCE})
     for component in (program, 'passthrough,config.token={"secret":"file:./no-such-file"}'):
