@@ -2,7 +2,8 @@
 
     ConductorError
     ├── UsageError       the request is impossible: an unknown name, a bad option (exit code 2)
-    └── ComponentError   a component could not be started or has failed (exit code 1)
+    ├── ComponentError   a component could not be started or has failed (exit code 1)
+    └── RequestError     a request was answered with an error
 
 The command line shows an error as `error: …`, a blank line, `hint: …`. Components, manifests, file
 names and agents may put any characters into such a text. `visible` and the functions below it write
@@ -75,6 +76,35 @@ class UsageError(ConductorError):
 
 class ComponentError(ConductorError):
     """A component could not be started, or has failed."""
+
+
+class RequestError(ConductorError):
+    """A request was answered with an error.
+
+    Raised for an error that the chain answered; a handler of requests of the chain raises it to
+    answer with one.
+
+    Attributes:
+        code: The code of JSON-RPC.
+        message: The message, as it was sent.
+        details: The `data` of the error, as it was sent.
+        method: The request that failed; empty where a handler raises the error.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        *,
+        details: object = None,
+        method: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(f"{method} failed: {message}" if method else message, hint)
+        self.code = code
+        self.message = message
+        self.details = details
+        self.method = method
 
 
 def visible(text: str) -> str:

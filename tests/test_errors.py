@@ -231,7 +231,7 @@ _WRITERS: Final = {
     "report.py": "all others write through it",
     "__init__.py": "the refusal on Windows, where `report` cannot poll a pipe",
     "app.py": "flushes what was printed already",
-    "client_output.py": "the agent's answer on standard output",
+    "exec_output.py": "the agent's answer on standard output",
     "replay.py": "protocol, when it plays the agent",
     "audit_show.py": "the lines of an audit, unchanged",
     "join.py": "protocol",

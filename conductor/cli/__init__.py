@@ -6,7 +6,7 @@
     app            every command, its help and its errors, with typer; chains: agent, proxy, exec
     usage          explains what is wrong with a command line
     run            starts a chain, and runs it on this process's standard input and output
-    exec_          sends a prompt from the terminal: client, client_handlers, client_output
+    exec_          sends a prompt from the terminal: exec_turn, exec_output
     inspect_       what a component is and may do: inspect_policy, inspect_text
     first_use      reports what a component asks for when it first runs here
     report         prints errors, log lines and results for people

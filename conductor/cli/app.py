@@ -25,7 +25,7 @@ from conductor.cli import (
     usage,
 )
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.cli.version import version
+from conductor.version import version
 from conductor.errors import ConductorError
 from conductor.spec.paths import LOCK_FILE
 

@@ -1,6 +1,6 @@
 """`conductor exec COMPONENT… -p PROMPT`: sends one prompt through a chain, from the terminal.
 
-The chain runs in this process, with `conductor.cli.client` in the editor's place.
+The chain runs in this process, with `conductor.cli.exec_turn` in the editor's place.
 """
 
 from __future__ import annotations
@@ -13,18 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from conductor.cli import options, report
-from conductor.cli.client import (
-    PERMISSION,
-    UNSUPPORTED_VERSION,
-    ChainEnded,
-    Client,
-    Handler,
-    RpcError,
-)
-from conductor.cli.client_handlers import Files, Permissions, ask_terminal
-from conductor.cli.client_output import JsonView, Output, OutputClosed, TextView, View
+from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
+from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import Started, run_loop
-from conductor.errors import ConductorError, UsageError
+from conductor.client.connection import PERMISSION, ChainEnded, Handler
+from conductor.client.handlers import Files, Permissions, ask_terminal
+from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.run.runtime import Runtime
 from conductor.transports.memory import MemoryTransport
 
@@ -56,12 +50,6 @@ _STOPS: Final[dict[str, tuple[int, str, str]]] = {
 }
 """Stop reason -> exit code, error, hint."""
 
-_ADVICE: Final = {
-    -32000: "log in with the agent's own command first, then run this again",
-    UNSUPPORTED_VERSION: "use a version of the agent that speaks ACP version 1",
-}
-"""Error code -> hint."""
-
 
 def execute(
     components: list[str],
@@ -85,24 +73,24 @@ def execute(
         raise UsageError("`--timeout 0` leaves no time for an answer", "leave it out for no limit")
     output = Output()
     view: View = JsonView(output) if json or format == "json" else TextView(output)
-    client = _client(_prompt(prompt), _folder(cwd), _permissions(permissions, prompt), fs, view)
+    turn = _turn(_prompt(prompt), _folder(cwd), _permissions(permissions, prompt), fs, view)
     try:
         started = Started(parsed)
     except ConductorError as error:
         report.error(error.text, error.hint)
         return error.exit_code
-    runtime = started.runtime(MemoryTransport(client.run))
-    control = _Control(client, runtime, view, timeout)
+    runtime = started.runtime(MemoryTransport(turn.run))
+    control = _Control(turn, runtime, view, timeout)
     try:
         run_loop(control.run())
     finally:
         started.guardian.release()
         started.lines.close()
-    if client.defect is not None:
-        raise client.defect
+    if turn.defect is not None:
+        raise turn.defect
     if output.line_open and output.terminal:
         report.write("")
-    return _report(control, client, runtime)
+    return _report(control, turn, runtime)
 
 
 def _prompt(text: str) -> str:
@@ -136,7 +124,7 @@ def _permissions(mode: str | None, prompt: str) -> str:
     return {"none": "deny", "once": "allow-once"}.get(mode, mode)
 
 
-def _client(prompt: str, cwd: str, permissions: str, fs: str, view: View) -> Client:
+def _turn(prompt: str, cwd: str, permissions: str, fs: str, view: View) -> ExecTurn:
     files = Files(Path(cwd), fs)
     handlers: dict[str, Handler] = {
         PERMISSION: Permissions(permissions, view.note, ask_terminal).request
@@ -145,7 +133,7 @@ def _client(prompt: str, cwd: str, permissions: str, fs: str, view: View) -> Cli
         handlers["fs/read_text_file"] = files.read
     if files.writes:
         handlers["fs/write_text_file"] = files.write
-    return Client(
+    return ExecTurn(
         prompt=prompt,
         cwd=cwd,
         capabilities={"fs": files.capability(), "terminal": False},
@@ -157,8 +145,8 @@ def _client(prompt: str, cwd: str, permissions: str, fs: str, view: View) -> Cli
 class _Control:
     """Ends the turn early: on a signal, or at the time limit."""
 
-    def __init__(self, client: Client, runtime: Runtime, view: View, timeout: float | None) -> None:
-        self._client = client
+    def __init__(self, turn: ExecTurn, runtime: Runtime, view: View, timeout: float | None) -> None:
+        self._turn = turn
         self._runtime = runtime
         self._view = view
         self.timeout = timeout
@@ -178,7 +166,7 @@ class _Control:
     def _interrupt(self) -> None:
         again = self.signal == signal.SIGINT
         self.signal = self.signal or signal.SIGINT
-        if not again and self._client.cancel():
+        if not again and self._turn.cancel():
             self._view.note("cancelling the turn; press Ctrl-C again to end it at once")
         else:
             self._runtime.stop()
@@ -188,16 +176,16 @@ class _Control:
         self._runtime.stop()
 
     def _expire(self) -> None:
-        if self.signal or self._client.over:
+        if self.signal or self._turn.over:
             return
         self.timed_out = True
-        if self._client.cancel():
+        if self._turn.cancel():
             asyncio.get_running_loop().call_later(_CANCEL_GRACE, self._runtime.stop)
         else:
             self._runtime.stop()
 
 
-def _report(control: _Control, client: Client, runtime: Runtime) -> int:
+def _report(control: _Control, turn: ExecTurn, runtime: Runtime) -> int:
     """Reports one error at most; returns the exit code."""
     if control.signal:
         return 128 + control.signal
@@ -207,10 +195,10 @@ def _report(control: _Control, client: Client, runtime: Runtime) -> int:
             "allow more time with --timeout SECONDS",
         )
         return EXIT_TIMEOUT
-    if client.stop_reason is not None:
+    if turn.stop_reason is not None:
         code, text, hint = _STOPS.get(
-            client.stop_reason,
-            (EXIT_FAILED, f"the turn ended with `{client.stop_reason}`", _DEBUG),
+            turn.stop_reason,
+            (EXIT_FAILED, f"the turn ended with `{turn.stop_reason}`", _DEBUG),
         )
         if text:
             report.error(text, hint)
@@ -218,17 +206,16 @@ def _report(control: _Control, client: Client, runtime: Runtime) -> int:
     if runtime.failure is not None:
         report.error(runtime.failure.text, runtime.failure.hint)
         return EXIT_FAILED
-    return _report_error(client)
+    return _report_error(turn)
 
 
-def _report_error(client: Client) -> int:
-    match client.error:
-        case RpcError(code=code, message=message):
-            # The message may hold a hint of an inner conductor or of anybody: quote all of it.
-            report.error(f"{client.stage} failed: {message}", _ADVICE.get(code, _DEBUG))
-            return EXIT_NO_SESSION if client.stage == "session/new" else EXIT_FAILED
+def _report_error(turn: ExecTurn) -> int:
+    match turn.error:
+        case RequestError(text=text, hint=hint, method=method):
+            report.error(text, hint or _DEBUG)
+            return EXIT_NO_SESSION if method == "session/new" else EXIT_FAILED
         case OutputClosed():
-            report.error(f"cannot write standard output: {client.error}", "read it to its end")
+            report.error(f"cannot write standard output: {turn.error}", "read it to its end")
         case ChainEnded() | None:
             report.error("the chain ended without an answer", _DEBUG)
     return EXIT_FAILED

@@ -12,7 +12,7 @@ import msgspec
 import wasm_host
 from conductor.author.caged import CagedReader
 from conductor.cli import report
-from conductor.cli.version import version
+from conductor.version import version
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
 from conductor.record.redaction import redacted as redact

@@ -123,7 +123,7 @@ def _audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) -> Audi
     """
     if options.audit is None:
         return None
-    from conductor.cli.version import version
+    from conductor.version import version
     from conductor.record.audit.auditor import Auditor
     from conductor.record.audit.file import AuditFile
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conductor.cli.client import RpcError
-from conductor.cli.client_handlers import Files
+from conductor.errors import RequestError
+from conductor.client.handlers import Files
 from tests.harness.process.command import conductor
 
 if TYPE_CHECKING:
@@ -82,13 +82,13 @@ def test_reading(folder: Path, extra: dict[str, Any], content: str) -> None:
 def test_reading_what_is_not_given(folder: Path, path: str, text: str) -> None:
     os.mkfifo(folder / "pipe")
     (folder / "latin").write_bytes(b"\xfc")
-    with pytest.raises(RpcError, match=text):
+    with pytest.raises(RequestError, match=text):
         done(Files(folder, "read").read({"path": str(folder / path)}))
 
 
 @pytest.mark.parametrize("path", ["../new", "link", "link/x", "no/folder", ".", "/no/such"])
 def test_writing_where_it_is_not_allowed(folder: Path, path: str) -> None:
-    with pytest.raises(RpcError):
+    with pytest.raises(RequestError):
         done(Files(folder, "write").write({"path": str(folder / path), "content": "x"}))
     assert (folder.parent / "secret").read_text() == "secret"
     assert not (folder.parent / "new").exists()
@@ -99,12 +99,12 @@ def test_writing_where_it_is_not_allowed(folder: Path, path: str) -> None:
     [{}, {"path": 1}, {"path": "poem.txt"}, {"path": None}],
 )
 def test_params_that_make_no_sense(folder: Path, params: dict[str, Any]) -> None:
-    with pytest.raises(RpcError, match="absolute path"):
+    with pytest.raises(RequestError, match="absolute path"):
         done(Files(folder, "read").read(params))
     params = {"path": str(folder / "poem.txt")}
-    with pytest.raises(RpcError, match="`line`"):
+    with pytest.raises(RequestError, match="`line`"):
         done(Files(folder, "read").read({**params, "line": -1}))
-    with pytest.raises(RpcError, match="`content`"):
+    with pytest.raises(RequestError, match="`content`"):
         done(Files(folder, "write").write(params))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conductor.cli.client_handlers import option_of
+from conductor.client.handlers import option_of
 from tests.harness.process.command import Running, conductor
 
 KINDS = ("allow_always", "allow_once", "reject_always", "reject_once")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conductor.cli import report
-from conductor.cli.client_output import Output, OutputClosed, TextView
+from conductor.cli.exec_output import Output, OutputClosed, TextView
 from conductor.errors import one_line, visible
 from tests.harness.process.command import conductor
 

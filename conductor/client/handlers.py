@@ -1,4 +1,4 @@
-"""How the client of `conductor exec` answers requests: for permission, and for files.
+"""How a client answers requests of the chain: for permission, and for files.
 
 Permission options are chosen by kind, never by position, and never one that holds for longer than
 once: a denial must not become an allowance, nor one allowance many.
@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from conductor.cli.client import CANCELLED, RpcError
+from conductor.client.connection import CANCELLED
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
-from conductor.errors import one_line
+from conductor.errors import RequestError, one_line
 
 ALLOW: Final = "allow_once"
 REJECT: Final = "reject_once"
@@ -125,21 +125,21 @@ class Files:
         return {"readTextFile": self.reads, "writeTextFile": self.writes}
 
     async def read(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Serves `fs/read_text_file`. Raises `RpcError`."""
+        """Serves `fs/read_text_file`. Raises `RequestError`."""
         path = self._inside(params)
         line, limit = (_positive(params, name) for name in ("line", "limit"))
         try:
             if not path.is_file():
-                raise RpcError(RESOURCE_NOT_FOUND, f"no such file: {path}")
+                raise RequestError(RESOURCE_NOT_FOUND, f"no such file: {path}")
             if path.stat().st_size > LARGEST_FILE:
-                raise RpcError(INVALID_PARAMS, f"{path} is larger than {LARGEST_FILE} bytes")
+                raise RequestError(INVALID_PARAMS, f"{path} is larger than {LARGEST_FILE} bytes")
             # newline="": a proxy that writes the text back must not change its line ends.
             with path.open(encoding="utf-8", newline="") as file:
                 text = file.read()
         except UnicodeDecodeError:
-            raise RpcError(INVALID_PARAMS, f"{path} is not UTF-8 text") from None
+            raise RequestError(INVALID_PARAMS, f"{path} is not UTF-8 text") from None
         except OSError as error:
-            raise RpcError(INTERNAL_ERROR, f"cannot read {path}: {error.strerror}") from None
+            raise RequestError(INTERNAL_ERROR, f"cannot read {path}: {error.strerror}") from None
         if line is None and limit is None:
             return {"content": text}
         start = (line or 1) - 1
@@ -147,32 +147,32 @@ class Files:
         return {"content": "".join(lines)}
 
     async def write(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Serves `fs/write_text_file`; makes no folders. Raises `RpcError`."""
+        """Serves `fs/write_text_file`; makes no folders. Raises `RequestError`."""
         path = self._inside(params)
         content = params.get("content")
         if not isinstance(content, str):
-            raise RpcError(INVALID_PARAMS, "`content` must be a string")
+            raise RequestError(INVALID_PARAMS, "`content` must be a string")
         try:
             if path.exists() and not path.is_file():
-                raise RpcError(INVALID_PARAMS, f"{path} is not a file")
+                raise RequestError(INVALID_PARAMS, f"{path} is not a file")
             path.write_text(content, encoding="utf-8", newline="")
         except UnicodeEncodeError:
-            raise RpcError(INVALID_PARAMS, "`content` is not well-formed Unicode") from None
+            raise RequestError(INVALID_PARAMS, "`content` is not well-formed Unicode") from None
         except OSError as error:
-            raise RpcError(INTERNAL_ERROR, f"cannot write {path}: {error.strerror}") from None
+            raise RequestError(INTERNAL_ERROR, f"cannot write {path}: {error.strerror}") from None
         return {}
 
     def _inside(self, params: dict[str, Any]) -> Path:
-        """The path with symbolic links resolved. Raises `RpcError` if it is not below the root."""
+        """The path with symbolic links resolved. Raises `RequestError` if it is not below the root."""
         text = params.get("path")
         if not isinstance(text, str) or not Path(text).is_absolute() or "\0" in text:
-            raise RpcError(INVALID_PARAMS, "`path` must be an absolute path")
+            raise RequestError(INVALID_PARAMS, "`path` must be an absolute path")
         try:
             path = Path(text).resolve()
         except (OSError, RuntimeError) as error:
-            raise RpcError(INVALID_PARAMS, f"cannot resolve {text}: {error}") from None
+            raise RequestError(INVALID_PARAMS, f"cannot resolve {text}: {error}") from None
         if not path.is_relative_to(self._root):
-            raise RpcError(INVALID_PARAMS, f"{text} is outside the working directory {self._root}")
+            raise RequestError(INVALID_PARAMS, f"{text} is outside the working directory {self._root}")
         return path
 
 
@@ -181,5 +181,5 @@ def _positive(params: dict[str, Any], name: str) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise RpcError(INVALID_PARAMS, f"`{name}` must be a whole number of 0 or more")
+        raise RequestError(INVALID_PARAMS, f"`{name}` must be a whole number of 0 or more")
     return value

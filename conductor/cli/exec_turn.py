@@ -1,0 +1,75 @@
+"""The one turn of `conductor exec`: from `initialize` to the answer of `session/prompt`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conductor.cli.exec_output import OutputClosed, View
+from conductor.client.connection import ChainEnded, Connection, Handler
+from conductor.errors import RequestError
+from conductor.transports.memory import Channel
+
+
+class ExecTurn:
+    """Runs the turn. Afterwards `stop_reason` holds how it ended, or `error` why it did not."""
+
+    def __init__(
+        self,
+        *,
+        prompt: str,
+        cwd: str,
+        capabilities: dict[str, Any],
+        view: View,
+        handlers: Mapping[str, Handler],
+    ) -> None:
+        self._prompt = prompt
+        self._cwd = cwd
+        self._capabilities = capabilities
+        self._view = view
+        self._connection = Connection(
+            "exec", handlers, on_update=self._updated, on_frame=view.frame
+        )
+        self._session: str | None = None
+        self.stop_reason: str | None = None
+        self.error: RequestError | ChainEnded | OutputClosed | None = None
+        self.defect: Exception | None = None
+        """An exception of the client itself."""
+
+    async def run(self, channel: Channel) -> None:
+        """The in-process component; returns when the turn is over."""
+        async with self._connection.over(channel):
+            try:
+                self.stop_reason = await self._turn()
+            except (RequestError, ChainEnded, OutputClosed) as error:
+                self.error = error
+            except Exception as error:
+                self.defect = error
+                return
+            try:
+                await self._view.finish()
+            except OutputClosed as error:
+                self.error = self.error or error
+
+    async def _turn(self) -> str:
+        await self._connection.initialize(self._capabilities)
+        self._session = await self._connection.new_session(self._cwd)
+        blocks = [{"type": "text", "text": self._prompt}]
+        return await self._connection.prompt(self._session, blocks)
+
+    async def _updated(self, session: str, update: dict[str, Any]) -> None:
+        # The id is unknown until the answer to `session/new`; there is only one session.
+        if self._session in (None, session):
+            await self._view.update(update)
+
+    @property
+    def over(self) -> bool:
+        """Whether the turn has ended."""
+        return self.stop_reason is not None or self.error is not None
+
+    def cancel(self) -> bool:
+        """Cancels the turn; False if no prompt is pending."""
+        if self._session is None or self.over:
+            return False
+        self._connection.cancel(self._session)
+        return True

@@ -1,0 +1,289 @@
+"""The client's end of a chain: ACP v1 requests to it, and requests and updates from it.
+
+Runs as an in-process component (`conductor.transports.memory`), so that the chain sees the same
+messages as from an editor. `conductor exec` and `conductor.open` are made of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+
+from conductor.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND
+from conductor.errors import ConductorError, RequestError, UsageError
+from conductor.transports.memory import Channel
+from conductor.version import version
+
+PROTOCOL_VERSION: Final = 1
+PERMISSION: Final = "session/request_permission"
+REQUEST_CANCELLED: Final = -32800
+UNSUPPORTED_VERSION: Final = -32022
+
+CANCELLED: Final[dict[str, Any]] = {"outcome": {"outcome": "cancelled"}}
+"""The answer to a permission request when the turn is cancelled, or no option fits."""
+
+ADVICE: Final = {
+    -32000: "log in with the agent's own command first, then run this again",
+    UNSUPPORTED_VERSION: "use a version of the agent that speaks ACP version 1",
+}
+"""Error code -> hint."""
+
+Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Serves one method: params in, result out. May raise `RequestError` to answer with an error."""
+
+OnUpdate = Callable[[str, dict[str, Any]], Awaitable[None]]
+"""Takes the session and the update of a `session/update`."""
+
+OnFrame = Callable[[bytes], Awaitable[None]]
+"""Takes a frame from the chain, byte for byte."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ChainEnded(ConductorError):  # noqa: N818 - an event, not a mistake
+    """The chain closed the connection while a request of the client was pending."""
+
+
+class Connection:
+    """One connection to a chain.
+
+    What a handler, `on_update` or `on_frame` raises ends the connection: the pending requests and
+    all later ones raise it, and it stays in `defect`.
+
+    Args:
+        name: What the client is called in `initialize`.
+        handlers: By method: how requests of the chain are served.
+        on_update: Takes each update, in order; the next message waits for it.
+        on_frame: Takes each frame before anything else does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        handlers: Mapping[str, Handler],
+        *,
+        on_update: OnUpdate,
+        on_frame: OnFrame | None = None,
+    ) -> None:
+        self._name = name
+        self._handlers = handlers
+        self._on_update = on_update
+        self._on_frame = on_frame
+        self._channel: Channel | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._last_id = 0
+        self._pending: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
+        self._serving: dict[object, tuple[str, str, asyncio.Task[dict[str, Any]]]] = {}
+        """Requests of the chain, by id: method, session and task."""
+        self._ended: BaseException | None = None
+        self._cancelled: set[str] = set()
+        """Sessions whose turn is cancelled and has not ended yet."""
+        self.defect: BaseException | None = None
+        """An exception of the client's own functions."""
+
+    @asynccontextmanager
+    async def over(self, channel: Channel) -> AsyncIterator[None]:
+        """Reads `channel`, and serves what comes, as long as the block lasts."""
+        self._channel = channel
+        self._reader = asyncio.get_running_loop().create_task(self._read(channel))
+        try:
+            yield
+        finally:
+            self._end(ChainEnded("the connection is closed"))
+            tasks = [self._reader, *(task for _, _, task in self._serving.values())]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- requests to the chain ------------------------------------------------------------------
+
+    async def initialize(self, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+        """Sends `initialize`; the result. Raises `RequestError`, also for another version."""
+        info = {"name": f"conductor-{self._name}", "title": f"conductor {self._name}"}
+        params = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "clientInfo": {**info, "version": version()},
+            "clientCapabilities": capabilities,
+        }
+        result = await self.request("initialize", params)
+        spoken = result.get("protocolVersion")
+        if spoken != PROTOCOL_VERSION:
+            raise RequestError(
+                UNSUPPORTED_VERSION,
+                f"the agent speaks ACP version {spoken}, this client {PROTOCOL_VERSION}",
+                method="initialize",
+                hint=ADVICE[UNSUPPORTED_VERSION],
+            )
+        return result
+
+    async def new_session(self, cwd: str) -> str:
+        """Sends `session/new`; the session's id. Raises `RequestError`."""
+        result = await self.request("session/new", {"cwd": cwd, "mcpServers": []})
+        session = result.get("sessionId")
+        if not isinstance(session, str):
+            text = "the answer holds no sessionId"
+            raise RequestError(INTERNAL_ERROR, text, method="session/new")
+        return session
+
+    async def prompt(self, session: str, blocks: list[dict[str, Any]]) -> str:
+        """Sends `session/prompt`; the stop reason. Raises `RequestError`."""
+        try:
+            turn = await self.request("session/prompt", {"sessionId": session, "prompt": blocks})
+        finally:
+            self._cancelled.discard(session)
+        return str(turn.get("stopReason"))
+
+    def cancel(self, session: str) -> None:
+        """Cancels the session's turn, which then ends with the stop reason `cancelled`."""
+        if self._ended is not None:
+            return
+        self._cancelled.add(session)
+        self._send(method="session/cancel", params={"sessionId": session})
+        for method, of, task in list(self._serving.values()):
+            if method == PERMISSION and of == session:
+                task.cancel()
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Sends a request; its result.
+
+        Raises `RequestError` for an error, `ChainEnded`, and what the client's own functions have
+        raised.
+        """
+        self.refuse_in_reader()
+        if self._ended is not None:
+            raise self._ended
+        self._last_id += 1
+        answer = asyncio.get_running_loop().create_future()
+        self._pending[self._last_id] = method, answer
+        self._send(id=self._last_id, method=method, params=params)
+        result: dict[str, Any] = await answer
+        return result
+
+    def refuse_in_reader(self) -> None:
+        """Raises `UsageError` in a function that the next message waits for: it would wait for
+        ever."""
+        if asyncio.current_task() is self._reader:
+            raise UsageError(
+                "`on_update` waits for the chain, and the chain's next message waits for it",
+                "start a task for that (`asyncio.create_task`), and return",
+            )
+
+    def _send(self, **members: object) -> None:
+        assert self._channel is not None
+        self._channel.send(_encode({"jsonrpc": "2.0", **members}))
+
+    # -- messages from the chain ----------------------------------------------------------------
+
+    async def _read(self, channel: Channel) -> None:
+        """Handles messages in order: the answer that ends a turn follows its updates."""
+        try:
+            while (line := await channel.receive()) is not None:
+                if self._on_frame is not None:
+                    await self._on_frame(line)
+                for message in _messages(line):
+                    await self._dispatch(message)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            self._end(ChainEnded("the chain ended without an answer"))
+
+    def _fail(self, error: BaseException) -> None:
+        """A function of the client failed."""
+        self.defect = self.defect or error
+        self._end(error)
+
+    def _end(self, error: BaseException) -> None:
+        self._ended = self._ended or error
+        for _, answer in self._pending.values():
+            if not answer.done():
+                answer.set_exception(error)
+        self._pending.clear()
+
+    async def _dispatch(self, message: dict[str, Any]) -> None:
+        method, params = message.get("method"), _members(message.get("params"))
+        if not isinstance(method, str):
+            self._resolve(message)
+        elif "id" in message:
+            self._serve(message["id"], method, params)
+        elif method == "session/update":
+            update = params.get("update")
+            if isinstance(update, dict):
+                await self._on_update(str(params.get("sessionId")), update)
+        elif method == "$/cancel_request":
+            serving = self._serving.get(params.get("requestId"))
+            if serving is not None:
+                serving[2].cancel()
+
+    def _resolve(self, message: dict[str, Any]) -> None:
+        method, answer = self._pending.pop(message.get("id", 0), ("", None))
+        if answer is None or answer.done():
+            return
+        if "error" not in message:
+            answer.set_result(_members(message.get("result")))
+            return
+        error = _members(message["error"])
+        code = error.get("code")
+        code = code if isinstance(code, int) else INTERNAL_ERROR
+        text = str(error.get("message", "no reason given"))
+        hint = ADVICE.get(code, "")
+        answer.set_exception(
+            RequestError(code, text, details=error.get("data"), method=method, hint=hint)
+        )
+
+    def _serve(self, request_id: object, method: str, params: dict[str, Any]) -> None:
+        session = str(params.get("sessionId"))
+        task = asyncio.get_running_loop().create_task(self._call_handler(method, session, params))
+        self._serving[request_id] = method, session, task
+        # A callback, since a task that is cancelled before it runs cannot answer.
+        task.add_done_callback(lambda done: self._respond(request_id, done))
+
+    def _respond(self, request_id: object, done: asyncio.Task[dict[str, Any]]) -> None:
+        method, session, _ = self._serving.pop(request_id)
+        if done.cancelled():
+            if method == PERMISSION and session in self._cancelled:
+                self._send(id=request_id, result=CANCELLED)
+            else:
+                error = {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
+                self._send(id=request_id, error=error)
+            return
+        match done.exception():
+            case None:
+                self._send(id=request_id, result=done.result())
+            case RequestError(code=code, message=message, details=details):
+                data = {} if details is None else {"data": details}
+                self._send(id=request_id, error={"code": code, "message": message, **data})
+            case defect:
+                self._send(id=request_id, error={"code": INTERNAL_ERROR, "message": str(defect)})
+                self._fail(defect)
+
+    async def _call_handler(
+        self, method: str, session: str, params: dict[str, Any]
+    ) -> dict[str, Any]:
+        handler = self._handlers.get(method)
+        if handler is None:
+            text = f"Method not found: this client has no `{method}`"
+            raise RequestError(METHOD_NOT_FOUND, text)
+        if method == PERMISSION and session in self._cancelled:
+            return CANCELLED
+        return await handler(params)
+
+
+def _messages(line: bytes) -> list[dict[str, Any]]:
+    """The messages of a frame. The chain has checked that it is JSON-RPC."""
+    try:
+        frame = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        frame = json.loads(line)  # accepts lone surrogates, which some agents send
+    return [each for each in (frame if isinstance(frame, list) else [frame]) if _members(each)]
+
+
+def _members(value: object) -> dict[str, Any]:
+    """An object's members; empty for anything else."""
+    return value if isinstance(value, dict) else {}
