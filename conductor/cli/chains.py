@@ -101,6 +101,8 @@ def _run(command: str, components: list[str], values: dict[str, Any]) -> int:
 @takes("exec")
 def exec_(components: Components, **values: Any) -> int:
     """Sends one prompt through a chain and prints the answer."""
+    from conductor.cli import configured
     from conductor.cli import exec_ as turns
 
-    return turns.execute(components, **values)
+    values, config = configured.layered("exec", components, values)
+    return turns.execute(components, config=config, **values)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import report
+from conductor.cli import configured, report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
 from conductor.run import spawn
@@ -43,6 +43,9 @@ _FIRST_REQUEST: Final = 2.0
 def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
+        parsed = configured.applied(parsed)
+        if parsed.options.isolation == "inline":
+            spawn.discard()  # only now it is known that guests run in this process
         started = Started(parsed)
     except ConductorError as error:
         spawn.discard()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -86,18 +86,17 @@ def _project(folder: str) -> Layer:
     return Layer(kind=Kind.PROJECT, path=path, state=state, content=held)
 
 
-def load(layers: Sequence[Layer], folder: str, version: Callable[[], str]) -> Config:
+def load(layers: Sequence[Layer], folder: str) -> Config:
     """What the files say together that are in force. Raises `UsageError`.
 
     Args:
         layers: The files, lowest first.
         folder: The folder that choices are judged by.
-        version: Tells which conductor reads them.
     """
     whole = Config(folder=folder)
     for layer in layers:
         if layer.state is State.READ:
-            whole = _above(whole, reading.parse(layer.content, layer.path, version))
+            whole = _above(whole, reading.parse(layer.content, layer.path))
     return whole
 
 

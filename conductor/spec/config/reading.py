@@ -6,7 +6,7 @@ The start path loads this module if there is such a file: it imports nothing hea
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
 from typing import Any, Final
 
 from conductor.errors import UsageError
@@ -16,9 +16,9 @@ from conductor.spec.config.model import (
     Config,
     ConfigFile,
     NamedChain,
+    Written,
     WrittenChoice,
     WrittenOption,
-    Written,
 )
 from conductor.spec.config.places import lines
 from conductor.spec.programs import NAME_RULE, is_name
@@ -26,6 +26,9 @@ from conductor.spec.toml_files import Key, Mistake
 
 MOST: Final = 256 * 1024
 """Bytes of a file."""
+
+_AT_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
+"""The end of an error of tomllib."""
 
 _HINT: Final = "docs/configuration.md says what a file holds; `--isolated` reads none"
 
@@ -48,21 +51,21 @@ def content(path: str, *, links: bool) -> bytes:
         ) from None
 
 
-def parse(text: bytes, path: str, version: Callable[[], str]) -> Config:
-    """The configuration in a file's bytes; errors name it `path`. Raises `UsageError`.
-
-    `version` tells which conductor reads it; it is called if the file asks for certain ones.
-    """
+def parse(text: bytes, path: str) -> Config:
+    """The configuration in a file's bytes; errors name it `path`. Raises `UsageError`."""
     try:
         source = text.decode("utf-8-sig")
         tables = toml_files.loads(source)
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: {error}", "save it in UTF-8") from None
     except ValueError as error:
-        raise UsageError(f"{path}: {error}", _HINT) from None
+        place, text = path, str(error)
+        if at := _AT_LINE.search(text):
+            place, text = f"{path}, line {at[1]}", text[: at.start()]
+        raise UsageError(f"{place}: {text}", _HINT) from None
     try:
         # Before all else: a file for another version may hold what this one does not know.
-        _check_version(tables.get("required-version"), version)
+        _check_version(tables.get("required-version"))
         file = toml_files.convert(tables, ConfigFile, "a configuration")
         _check_names(file)
     except Mistake as mistake:
@@ -70,12 +73,14 @@ def parse(text: bytes, path: str, version: Callable[[], str]) -> Config:
     return _Places(path, source).config(file)
 
 
-def _check_version(wanted: Any, version: Callable[[], str]) -> None:
+def _check_version(wanted: Any) -> None:
     """Raises `Mistake` if this is not a version that the file is written for."""
     if not isinstance(wanted, str):
         return
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import InvalidVersion
+
+    from conductor.version import version
 
     try:
         specifiers = SpecifierSet(wanted)
