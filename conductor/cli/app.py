@@ -18,6 +18,7 @@ from conductor.cli import (
     cache,
     chains,
     check_,
+    config_,
     new_,
     replay,
     report,
@@ -212,6 +213,7 @@ app.command(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
 app.command(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
 app.add_typer(audit.audit_app, name="audit")
+app.add_typer(config_.app, name="config")
 
 
 @app.command(hidden=True, help="Carry a proxy's successor traffic. Proxies start this themselves.")

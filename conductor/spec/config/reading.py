@@ -5,6 +5,7 @@ The start path loads this module if there is such a file: it imports nothing hea
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from typing import Any, Final
@@ -53,24 +54,60 @@ def content(path: str, *, links: bool) -> bytes:
 
 def parse(text: bytes, path: str) -> Config:
     """The configuration in a file's bytes; errors name it `path`. Raises `UsageError`."""
+    source, tables = _tables(text, path)
+    try:
+        return _config(tables, source, path)
+    except Mistake as mistake:
+        raise mistake.placed(source, path, _HINT) from None
+
+
+def mistakes(text: bytes, path: str) -> tuple[Config, list[UsageError]]:
+    """All that is wrong with a file, and the configuration in it without that."""
+    found: list[UsageError] = []
+    try:
+        source, tables = _tables(text, path)
+    except UsageError as error:
+        return Config(), [error]
+    while True:
+        try:
+            return _config(tables, source, path), found
+        except Mistake as mistake:
+            found.append(mistake.placed(source, path, _HINT))
+            if not _remove(tables, mistake.at):
+                return Config(), found
+
+
+def _tables(text: bytes, path: str) -> tuple[str, dict[str, Any]]:
+    """The text and the tables of a file. Raises `UsageError`."""
     try:
         source = text.decode("utf-8-sig")
-        tables = toml_files.loads(source)
+        return source, toml_files.loads(source)
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: {error}", "save it in UTF-8") from None
     except ValueError as error:
-        place, text = path, str(error)
-        if at := _AT_LINE.search(text):
-            place, text = f"{path}, line {at[1]}", text[: at.start()]
-        raise UsageError(f"{place}: {text}", _HINT) from None
-    try:
-        # Before all else: a file for another version may hold what this one does not know.
-        _check_version(tables.get("required-version"))
-        file = toml_files.convert(tables, ConfigFile, "a configuration")
-        _check_names(file)
-    except Mistake as mistake:
-        raise mistake.placed(source, path, _HINT) from None
+        place, why = path, str(error)
+        if at := _AT_LINE.search(why):
+            place, why = f"{path}, line {at[1]}", why[: at.start()]
+        raise UsageError(f"{place}: {why}", _HINT) from None
+
+
+def _config(tables: dict[str, Any], source: str, path: str) -> Config:
+    """The configuration in a file's tables. Raises `Mistake`."""
+    # Before all else: a file for another version may hold what this one does not know.
+    _check_version(tables.get("required-version"))
+    file = toml_files.convert(tables, ConfigFile, "a configuration")
+    _check_names(file)
     return _Places(path, source).config(file)
+
+
+def _remove(tables: dict[str, Any], at: tuple[Key, ...]) -> bool:
+    """Takes a key out of nested tables, or the nearest one around it that is in no list; False if
+    there is none."""
+    keys = list(itertools.takewhile(lambda key: isinstance(key, str), at))
+    table: Any = tables
+    for key in keys[:-1]:
+        table = table[key]
+    return bool(keys) and table.pop(keys[-1], None) is not None
 
 
 def _check_version(wanted: Any) -> None:
