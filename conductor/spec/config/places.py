@@ -69,7 +69,7 @@ def _header(
 ) -> tuple[Key, ...]:
     """The table that a header names; `counts` holds how many each list of tables has so far."""
     end = next((token.start for token in tokens if token.kind == "newline"), len(source))
-    text = source[first.start : end]
+    text = source[first.start : end].rstrip()
     keys = _leading(tomllib.loads(text))
     path: tuple[Key, ...] = ()
     for depth, key in enumerate(keys, 1):

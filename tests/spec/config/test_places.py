@@ -99,3 +99,7 @@ def value_at(value: Any, path: tuple[Key, ...]) -> Any:
     for key in path:
         value = value[key]
     return value
+
+
+def test_lines_may_end_as_on_windows() -> None:
+    assert lines(TEXT.replace("\n", "\r\n")) == lines(TEXT)
