@@ -65,7 +65,7 @@ RULES: Final = (
             *("conductor.spec", "conductor.core", "conductor.errors"),
             *("conductor.services.scopes", "conductor.mcp", "conductor.version"),
         ),
-        ("msgspec", "packaging", "pydantic", "tomlkit", "platformdirs"),
+        ("msgspec", "packaging", "pydantic", "tomlkit", "platformdirs", "cryptography"),
     ),
     Rule(
         "conductor.run",

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor.cli import configured, report
+from conductor.cli.options import FILE, FOLDER
 from conductor.record.redaction import redacted
-from conductor.spec import syntax
+from conductor.spec import secrets, syntax
 from conductor.spec.config.layers import State
 from conductor.spec.config.model import Config
 
 if TYPE_CHECKING:
     from conductor.spec.config.layers import Layer
     from conductor.spec.config.model import NamedChain, When, Written, WrittenOption
-
-REFERENCES: Final = ("env:", "file:", "keyring:")
-"""How a setting begins that says where a secret is."""
 
 _STATES: Final = {
     State.READ: "",
@@ -149,7 +147,7 @@ def shown_option(key: str, option: WrittenOption) -> Any:
     """What an option is set to: paths absolute, as they are used."""
     value = configured.value(key, option)
     row = configured.ROWS[key]
-    if row.kind in (configured.FILE, configured.FOLDER):
+    if row.kind in (FILE, FOLDER):
         return os.path.abspath(value)
     return value if isinstance(value, bool) else option.value
 
@@ -174,7 +172,10 @@ def _shown_text(text: str) -> str:
         words = base.split()
     cleaned = _clean({"args": words})["args"]
     clean_options = [(key, _clean({key.split(".")[-1]: it})) for key, it in options]
-    kept = all(it == next(iter(new.values())) for (_, it), (_, new) in zip(options, clean_options, strict=True))
+    kept = all(
+        it == next(iter(new.values()))
+        for (_, it), (_, new) in zip(options, clean_options, strict=True)
+    )
     if cleaned == words and kept:
         return text
     behind = "".join(f",{key}={next(iter(new.values()))}" for key, new in clean_options)
@@ -194,7 +195,7 @@ def _clean(value: Any) -> Any:
 
 
 def _kept(value: Any, cleaned: Any) -> Any:
-    if isinstance(value, str) and value.startswith(REFERENCES):
+    if secrets.is_reference(value):
         return value
     if isinstance(value, dict) and isinstance(cleaned, dict):
         return {key: _kept(it, cleaned.get(key)) for key, it in value.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from conductor.cli import options, report
@@ -19,7 +19,7 @@ from conductor.spec import paths
 
 if TYPE_CHECKING:
     from conductor.spec.config.layers import Layer
-    from conductor.spec.config.model import Config, WrittenOption
+    from conductor.spec.config.model import Config, Written, WrittenOption
 
 PREFIX: Final = "CONDUCTOR_"
 ISOLATED: Final = "CONDUCTOR_ISOLATED"
@@ -44,11 +44,11 @@ def applied(parsed: Parsed) -> Parsed:
     values, config = layered(parsed.command, parsed.components, parsed.values)
     if config is None:
         return parsed
-    return options.assemble(parsed.command, parsed.components, config=config, **values)
+    return options.assembled(parsed.command, parsed.components, values, config)
 
 
 def layered(
-    command: str, components: list[str], values: dict[str, Any]
+    command: str, components: Sequence[str | Written], values: dict[str, Any]
 ) -> tuple[dict[str, Any], Config | None]:
     """The options of a run, and what files configure; None where there is nothing.
 
@@ -74,7 +74,9 @@ def layered(
 def is_isolated(values: Mapping[str, Any]) -> bool:
     """Whether neither files nor variables count."""
     text = os.environ.get(ISOLATED, "")
-    return bool(values.get("isolated")) or bool(text and options.read(ISOLATED, text, options.switch))
+    return bool(values.get("isolated")) or bool(
+        text and options.read(ISOLATED, text, options.switch)
+    )
 
 
 def _anything(values: Mapping[str, Any]) -> bool:
@@ -145,14 +147,17 @@ def variable(row: Option) -> str:
     return PREFIX + row.name.upper()
 
 
-def _of_chains(components: list[str], config: Config) -> dict[str, WrittenOption]:
-    """The options of the chains that the command line names. Raises `UsageError` where two of them
-    contradict each other."""
+def _of_chains(components: Sequence[str | Written], config: Config) -> dict[str, WrittenOption]:
+    """The options of the chains that the command line names; those of a chain are above those of
+    the chains within it. Raises `UsageError` where two of them contradict each other."""
     from conductor.spec.config import names
 
     found: dict[str, WrittenOption] = {}
-    for chain in names.named(components, config):
-        for key, written in chain.options.items():
+    for component in components:
+        of_one: dict[str, WrittenOption] = {}
+        for chain in names.named([component], config):
+            of_one = {**chain.options, **of_one}
+        for key, written in of_one.items():
             other = found.setdefault(key, written)
             if other.value != written.value:
                 raise UsageError(
@@ -203,9 +208,7 @@ def value(key: str, written: WrittenOption) -> Any:
         return _typed(row, written)
     except ValueError as error:
         shown = written.value if isinstance(written.value, str) else repr(written.value)
-        raise UsageError(
-            f"{written.origin}: `{key}` cannot be `{shown}`", str(error)
-        ) from None
+        raise UsageError(f"{written.origin}: `{key}` cannot be `{shown}`", str(error)) from None
 
 
 def _typed(row: Option, written: WrittenOption) -> Any:

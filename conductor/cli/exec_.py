@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductor.cli import options, report
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
@@ -21,6 +21,9 @@ from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.run.runtime import Runtime
 from conductor.transports.memory import MemoryTransport
+
+if TYPE_CHECKING:
+    from conductor.spec.config.model import Config
 
 EXIT_FAILED: Final = 1
 EXIT_TIMEOUT: Final = 3
@@ -53,6 +56,7 @@ _STOPS: Final[dict[str, tuple[int, str, str]]] = {
 
 def execute(
     components: list[str],
+    rest: list[str] | None = None,
     *,
     prompt: str,
     cwd: str = ".",
@@ -61,14 +65,16 @@ def execute(
     timeout: float | None = None,
     format: str = "text",  # noqa: A002 - the option's name
     json: bool = False,
+    config: Config | None = None,
     **chain: Any,
 ) -> int:
     """Runs one turn; the exit code: see `conductor exec --help`. Raises `UsageError`.
 
-    The parameters are the options of `conductor exec`; `chain` holds those that `agent` has too.
+    `rest` is what follows `--`, `config` what files configure. The other parameters are the options
+    of `conductor exec`; `chain` holds those that `agent` has too.
     """
     # drain: once the turn is over no request is open that the chain would have to wait for.
-    parsed = options.assemble("exec", components, drain=0.0, **chain)
+    parsed = options.assemble("exec", components, rest, config=config, drain=0.0, **chain)
     if timeout == 0:
         raise UsageError("`--timeout 0` leaves no time for an answer", "leave it out for no limit")
     output = Output()

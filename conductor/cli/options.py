@@ -20,7 +20,9 @@ from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import CONFIG, LOCK_FILE
 
 if TYPE_CHECKING:
-    from conductor.spec.config.model import Config
+    from collections.abc import Sequence
+
+    from conductor.spec.config.model import Config, Written
 
 Value = TypeVar("Value")
 
@@ -124,6 +126,9 @@ class Option(msgspec.Struct, frozen=True):
     required: bool = False
     typed: tuple[str, ...] = ()
     """The commands that take it from the command line alone, and not from files and variables."""
+    rare: bool = False
+    """Whether few need it: then the help of commands that run a chain leaves it to `conductor help
+    options`."""
 
     @property
     def name(self) -> str:
@@ -171,7 +176,7 @@ TABLE: Final = (
     Option(
         "--prompt -p",
         Kind("TEXT", str),
-        "The prompt; `-` reads it from standard input.",
+        "The prompt, or `-` to read it from standard input.",
         commands=("exec",),
         required=True,
         typed=ALL,
@@ -206,6 +211,7 @@ TABLE: Final = (
         "`text` prints the answer as it arrives; `json` prints every message received, one a line.",
         commands=("exec",),
         default="text",
+        rare=True,
     ),
     Option("--json", SWITCH, "The same as `--format json`.", ("exec",), typed=ALL),
     Option(
@@ -215,6 +221,7 @@ TABLE: Final = (
         commands=("agent",),
         typed=ALL,
         default="the first message received decides",
+        rare=True,
     ),
     Option(
         "--dialect",
@@ -223,6 +230,7 @@ TABLE: Final = (
         commands=("proxy",),
         typed=ALL,
         default="detected",
+        rare=True,
     ),
     Option(
         "--project",
@@ -231,6 +239,7 @@ TABLE: Final = (
         commands=(*ALL, "config"),
         typed=ALL,
         default="the current one",
+        rare=True,
         page="See [configuration.md](configuration.md).",
     ),
     Option(
@@ -239,6 +248,7 @@ TABLE: Final = (
         f"Read no `{CONFIG}`, and no options from `CONDUCTOR_` variables.",
         commands=(*ALL, "config"),
         typed=ALL,
+        rare=True,
     ),
     Option(
         "--require-sandbox",
@@ -255,6 +265,7 @@ TABLE: Final = (
         "`conductor doctor` shows whether it does.",
         panel=_SANDBOX,
         page="See [security.md](security.md#the-process-of-sandboxed-proxies).",
+        rare=True,
     ),
     Option(
         "--locked",
@@ -269,6 +280,7 @@ TABLE: Final = (
         "The lock file to enforce; implies `--locked`.",
         panel=_SANDBOX,
         default=LOCK_FILE,
+        rare=True,
     ),
     Option(
         "--isolation",
@@ -277,6 +289,7 @@ TABLE: Final = (
         "each has a child process of its own; `inline`, all run in this process.",
         commands=(*ALL, "lock"),
         panel=_SANDBOX,
+        rare=True,
     ),
     Option(
         "--cache",
@@ -285,6 +298,7 @@ TABLE: Final = (
         commands=(*ALL, "check", "doctor", "cache"),
         panel=_SANDBOX,
         default="in the user's cache folder",
+        rare=True,
     ),
     Option(
         "--clock",
@@ -293,6 +307,7 @@ TABLE: Final = (
         "runs that can be repeated.",
         panel=_SANDBOX,
         default="the current time",
+        rare=True,
     ),
     Option(
         "--line-limit",
@@ -300,6 +315,7 @@ TABLE: Final = (
         "Longest message accepted. The conductor skips a longer one, and answers it with an error "
         "if it is a request.",
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--stall",
@@ -308,6 +324,7 @@ TABLE: Final = (
         "its connection.",
         commands=LONG_LIVED,
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--grace",
@@ -315,6 +332,7 @@ TABLE: Final = (
         "Time that a component gets to end before each harder step: end of its input, SIGTERM, "
         "SIGKILL.",
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--drain",
@@ -323,6 +341,7 @@ TABLE: Final = (
         commands=LONG_LIVED,
         panel=_LIMITS,
         page="Only messages of the agent and of other programs count, not those of guests.",
+        rare=True,
     ),
     Option(
         "--drain-total",
@@ -330,6 +349,7 @@ TABLE: Final = (
         "After the editor closes its end: how long open requests may take in total.",
         commands=LONG_LIVED,
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--mcp-bridge",
@@ -338,6 +358,7 @@ TABLE: Final = (
         "addresses (`http`), over ACP (`acp`), or by what the agent advertises (`auto`). Some "
         "agents advertise transports they do not support; override them here.",
         page="See [mcp.md](mcp.md).",
+        rare=True,
     ),
     Option(
         "--trace",
@@ -354,6 +375,7 @@ TABLE: Final = (
         "How much of each message traces and audits hold: `redacted`, all but what looks like a "
         "secret; `all`; or `none`, only sender, receiver, method and size.",
         panel=_OUTPUT,
+        rare=True,
     ),
     Option(
         "--audit",
@@ -371,6 +393,7 @@ TABLE: Final = (
         "conductor replaces the file at most once a second.",
         panel=_OUTPUT,
         typed=_ONE_WRITER,
+        rare=True,
     ),
     Option(
         "--watch",
@@ -445,26 +468,69 @@ def read(flag: str, text: str, reader: Callable[[str], Value]) -> Value:
         raise UsageError(f"invalid value `{text}` for `{flag}`", str(error)) from None
 
 
+def _command(command: str, rest: list[str]) -> Written:
+    """The component behind `--`. Raises `UsageError`."""
+    from conductor.spec.config.model import Written  # most command lines have no `--`
+
+    if not rest:
+        raise UsageError(
+            "nothing follows `--`",
+            f"what follows is one command with its arguments: `conductor {command} datetime -- "
+            "claude-agent-acp`",
+        )
+    return Written(rest)
+
+
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A chain to run, as the command line describes it."""
 
     command: str
     mode: str
     """`agent`, `proxy`, or `auto`: the first message received decides."""
-    components: list[str]
+    components: list[str | Written]
+    """The last one is a `Written` if it is the command behind `--`."""
     dialect: str | None = None
     log: str = "warning"
     options: Options
     values: dict[str, Any]
     """All of that, by the names of options, as it was set."""
     config: Config | None = None
-    """What files configure (`conductor.cli.configured`); None: nothing, or they are not read yet."""
+    """What files configure (`conductor.cli.configured`); None: nothing, or they are not read."""
 
 
 def assemble(
-    command: str, components: list[str], *, config: Config | None = None, **values: Any
+    command: str,
+    typed: list[str],
+    rest: list[str] | None = None,
+    *,
+    config: Config | None = None,
+    **values: Any,
 ) -> Parsed:
-    """The chain that a command line describes; `values` by the names of options."""
+    """The chain that a command line describes.
+
+    Args:
+        command: `agent`, `proxy` or `exec`.
+        typed: The components before `--`.
+        rest: What follows `--`; None: there is no `--`.
+        config: What files configure.
+        values: What is set, by the names of options.
+
+    Raises:
+        UsageError: Nothing follows `--`.
+    """
+    components: list[str | Written] = [*typed]
+    if rest is not None:
+        components.append(_command(command, rest))
+    return assembled(command, components, values, config)
+
+
+def assembled(
+    command: str,
+    components: Sequence[str | Written],
+    values: dict[str, Any],
+    config: Config | None = None,
+) -> Parsed:
+    """The chain of these components, and what is set, by the names of options."""
     log = values.get("log") or ("debug" if values.get("verbose") else "warning")
     fields = {key: value for key, value in values.items() if key in Options.__struct_fields__}
     options = Options(**{**fields, "verbose": log in ("debug", "info")})
@@ -479,7 +545,7 @@ def assemble(
     return Parsed(
         command=command,
         mode=mode,
-        components=components,
+        components=[*components],
         dialect=values.get("dialect"),
         log=log,
         options=options,

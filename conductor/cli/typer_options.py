@@ -68,7 +68,9 @@ def takes(name: str) -> Callable[[Callable[..., int]], Any]:
                     values[row.name] = value
                 if row.off and values.pop(offs[row.name].name):
                     if value:
-                        raise UsageError(f"`{row.flags}` and `{row.off}` exclude each other", "give one of them")
+                        raise UsageError(
+                            f"`{row.flags}` and `{row.off}` exclude each other", "give one of them"
+                        )
                     values[row.name] = False
             return command(**values)
 

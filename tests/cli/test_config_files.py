@@ -207,7 +207,9 @@ def test_a_file_for_another_version_is_refused_before_what_only_that_one_knows(
     here.user('new-key = 1\nrequired-version = ">=900"')
     ran = here.run(*TURN)
     version = here.run("--version").out.split()[1]
-    ran.assert_error(2, f"line 2: it is written for conductor >=900, and this is conductor {version}")
+    ran.assert_error(
+        2, f"line 2: it is written for conductor >=900, and this is conductor {version}"
+    )
     here.user(f'required-version = "=={version}"')
     assert here.run(*TURN).code == 0
 

@@ -39,9 +39,7 @@ def test_without_a_file_and_a_variable_nothing_is_configured(here: Place) -> Non
     assert parsed("demo").config is None
 
 
-def test_each_place_is_above_the_one_before(
-    here: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_place_is_above_the_one_before(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     here.user('options.stall = 1\noptions.grace = 1\noptions.drain = 1\noptions.isolation="inline"')
     assert parsed("demo").options.stall == 1
     here.trusted(
@@ -172,7 +170,7 @@ def test_options_of_other_commands_are_checked_but_left_out(here: Place) -> None
 def test_chains_that_contradict_each_other_are_refused(here: Place) -> None:
     here.user(
         '[chains.a]\ncomponents = []\noptions.stall = 1\n[chains.b]\ncomponents = ["demo"]\n'
-        'options = {stall = 2}\n[chains.c]\ncomponents = []\noptions.stall = 1'
+        "options = {stall = 2}\n[chains.c]\ncomponents = []\noptions.stall = 1"
     )
     with pytest.raises(UsageError, match=r"line 6: `stall` contradicts .*, line 3"):
         parsed("a", "b")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -63,10 +64,10 @@ def start(project: str | None = None) -> str:
 
 def find(folder: str) -> list[Layer]:
     """The files for a chain that is started in this folder, lowest first. Raises `UsageError`."""
-    return [_user(), _project(folder)]
+    return [find(folder) for find in FINDERS]
 
 
-def _user() -> Layer:
+def _user(_: str) -> Layer:
     path = paths.user_config()
     if not path or not paths.exists(path):
         return Layer(kind=Kind.USER, path=path, state=State.ABSENT)
@@ -86,17 +87,23 @@ def _project(folder: str) -> Layer:
     return Layer(kind=Kind.PROJECT, path=path, state=state, content=held)
 
 
-def load(layers: Sequence[Layer], folder: str) -> Config:
-    """What the files say together that are in force. Raises `UsageError`.
+FINDERS: Final = (_user, _project)
+"""What finds each file for a chain that is started in a folder, the lowest first."""
 
-    Args:
-        layers: The files, lowest first.
-        folder: The folder that choices are judged by.
-    """
+
+def load(layers: Iterable[Layer], folder: str) -> Config:
+    """What the files say together that are in force, the lowest first. Raises `UsageError`."""
+    configs = [
+        reading.parse(layer.content, layer.path) for layer in layers if layer.state is State.READ
+    ]
+    return merged(configs, folder)
+
+
+def merged(configs: Iterable[Config], folder: str) -> Config:
+    """What files say together, the lowest first; choices are judged by `folder`."""
     whole = Config(folder=folder)
-    for layer in layers:
-        if layer.state is State.READ:
-            whole = _above(whole, reading.parse(layer.content, layer.path))
+    for config in configs:
+        whole = _above(whole, config)
     return whole
 
 

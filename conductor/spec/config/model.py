@@ -98,7 +98,8 @@ class WrittenChoice(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """Everything that is configured, but for the managed policy: files merged; of what several name, the highest file counts."""
+    """Everything that is configured, but for the managed policy: files merged. Of what several
+    name, the highest file counts."""
 
     options: dict[str, WrittenOption] = {}
     components: dict[str, Written] = {}

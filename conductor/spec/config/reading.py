@@ -10,8 +10,9 @@ import os
 import re
 from typing import Any, Final
 
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 from conductor.spec import toml_files, untrusted_files
+from conductor.spec.component_options import NAMES, is_option
 from conductor.spec.config.model import (
     Chain,
     Config,
@@ -23,6 +24,7 @@ from conductor.spec.config.model import (
 )
 from conductor.spec.config.places import lines
 from conductor.spec.programs import NAME_RULE, is_name
+from conductor.spec.syntax import ComponentObject
 from conductor.spec.toml_files import Key, Mistake
 
 MOST: Final = 256 * 1024
@@ -44,7 +46,7 @@ def content(path: str, *, links: bool) -> bytes:
     except untrusted_files.TooLargeError:
         raise UsageError(
             f"{path}: a configuration is at most {MOST:,} bytes",
-            "settings of a component can be in a file of their own: `config = \"FILE\"`",
+            'settings of a component can be in a file of their own: `config = "FILE"`',
         ) from None
     except OSError as error:
         raise UsageError(
@@ -97,6 +99,7 @@ def _config(tables: dict[str, Any], source: str, path: str) -> Config:
     _check_version(tables.get("required-version"))
     file = toml_files.convert(tables, ConfigFile, "a configuration")
     _check_names(file)
+    _check_components(file)
     return _Places(path, source).config(file)
 
 
@@ -144,6 +147,23 @@ def _check_names(file: ConfigFile) -> None:
         for name in getattr(file, table):
             if not is_name(name):
                 raise Mistake(f"`{name}` cannot be a name: it is {NAME_RULE}", table, name)
+
+
+def _check_components(file: ConfigFile) -> None:
+    """Raises `Mistake` for a key that no component has."""
+    tables: list[tuple[Any, tuple[Key, ...]]] = [
+        (table, ("components", name)) for name, table in file.components.items()
+    ]
+    for name, chain in file.chains.items():
+        at = ("chains", name, "components")
+        tables += [(table, (*at, number)) for number, table in enumerate(chain.components)]
+    kinds = ComponentObject.__struct_fields__
+    for table, place in tables:
+        for key in table if isinstance(table, dict) else ():
+            if key not in (*kinds, "limits") and not is_option(key):
+                known = (*kinds, "limits", *NAMES)
+                hint = did_you_mean(key, known, f"keys are: {', '.join(known)}")
+                raise Mistake(f"a component has no key `{key}`", *place, key, hint=hint)
 
 
 class _Places:
