@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import report
+from conductor.cli import configured, report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError, UsageError
 from conductor.run import spawn
@@ -45,6 +45,9 @@ _FIRST_REQUEST: Final = 2.0
 def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
+        parsed = configured.applied(parsed)
+        if parsed.options.isolation == "inline":
+            spawn.discard()  # only now it is known that guests run in this process
         started = Started(parsed)
     except ConductorError as error:
         spawn.discard()
@@ -71,7 +74,10 @@ class Started:
         if agent_last and not parsed.components:
             raise _nothing(parsed.command)
         specs = resolve_all(
-            parsed.components, agent_last=agent_last, config=parsed.config, note=_note(log)
+            parsed.components,
+            agent_last=agent_last,
+            config=parsed.config,
+            note=_note(log) if options.verbose else None,
         )
         specs = managed.required(specs, agent_last=agent_last)
         _announce_first_use(specs)
@@ -119,10 +125,8 @@ def _nothing(command: str) -> UsageError:
     )
 
 
-def _note(log: str) -> Callable[[str], None] | None:
-    """Reports what names hide, where the log shows it: else nobody looks for it."""
-    if log not in ("debug", "info"):
-        return None
+def _note(log: str) -> Callable[[str], None]:
+    """Logs what a name of a component hides."""
     logger = report.logger(log)
     return lambda text: logger("info", "conductor", text)
 

@@ -46,9 +46,9 @@ def refused(option: Option) -> str:
 
 
 def flags(command: str) -> list[str]:
-    """The switches of a command."""
+    """The switches of a command, and what switches them off."""
     rows = [row for row in options.of(command) if row.kind.read is None]
-    return [flag for row in rows for flag in row.flags.split()]
+    return [flag for row in rows for flag in (*row.flags.split(), row.off) if flag]
 
 
 def valued(command: str) -> list[Option]:
@@ -73,7 +73,7 @@ def by_typer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Parsed | 
 def test_every_row_is_a_field_of_the_options_or_of_the_command_line() -> None:
     own = {"prompt", "cwd", "permissions", "fs", "timeout", "format", "json"}
     rows = [row for row in options.TABLE if {*row.commands} & {*options.ALL}]
-    names = {row.name for row in rows} - {"proxy", "dialect", "log"} - own
+    names = {row.name for row in rows} - {"proxy", "dialect", "log", "project", "isolated"} - own
     assert names <= set(Options.__struct_fields__)
     flags = [flag for row in rows for flag in row.flags.split()]
     assert len(flags) == len(set(flags))
@@ -118,6 +118,10 @@ def test_both_refuse_the_same_values(
         ["agent", "--verbose=1", "demo"],
         ["agent", "--dialect", "acp", "demo"],
         ["proxy", "--proxy", "demo"],
+        ["agent", "--watch", "--no-watch", "demo"],
+        ["agent", "--no-watch", "--watch", "demo"],
+        ["agent", "--no-watch=1", "demo"],
+        ["agent", "--no-verbose", "demo"],
         ["agent", "--frob", "demo"],
         ["agent", "-h"],
     ],
