@@ -41,6 +41,9 @@ _ROLE: Final = 10.0
 """Seconds a component has to take its role beside the chain. A service that it requests there is
 performed once it has joined, so one that waits for that joins without its role."""
 
+_LOADED: Final = 30.0
+"""Seconds that a host of guests has to load them: long ones are compiled at their first start."""
+
 _NAME: Final = "conductor"
 """Who says what is about no single component."""
 
@@ -148,11 +151,12 @@ class Rearrangement:
     ) -> None:
         """Makes of the chain what is planned. Raises `_NotUsedError`."""
         await self._start(planned, new)
-        await self._until(self._ready, mark)
         if now:
-            await self._until(lambda: self._runtime.is_settled(gone), mark)
+            # Its role it may take later: else it could keep its former instance going meanwhile.
+            await self._until(lambda: self._loaded() and self._runtime.is_settled(gone), mark)
             self._take_over(planned, gone)
             return
+        await self._until(self._ready, mark)
         await self._until_quiet(gone, mark)
         try:
             self._take_over(planned, gone)
@@ -180,12 +184,21 @@ class Rearrangement:
                 raise _NotUsedError(f"{label}: {error.text}") from None
         runtime.apply(effects)
 
+    def _loaded(self) -> bool:
+        """Whether what is new is there. Raises `_NotUsedError` if that takes too long."""
+        late = [name for name, joining in self._joining.items() if not joining.loaded]
+        if late and self._waited() > _LOADED:
+            label = self._joining[late[0]].planned.component.label
+            raise _NotUsedError(f"{label} was not loaded within {_LOADED:g} s")
+        return not late
+
     def _ready(self) -> bool:
-        """Whether what is new can join."""
-        if not all(joining.loaded for joining in self._joining.values()):
-            return False
-        waited = asyncio.get_running_loop().time() - self._began
-        return self._runtime.router.prepared() or waited > _ROLE
+        """Whether what is new can join. Raises `_NotUsedError`, as `_loaded` does."""
+        return self._loaded() and (self._runtime.router.prepared() or self._waited() > _ROLE)
+
+    def _waited(self) -> float:
+        """Seconds since what is new was started."""
+        return asyncio.get_running_loop().time() - self._began
 
     async def _until(self, condition: Callable[[], bool], mark: object) -> None:
         """Waits for something. Raises `_NotUsedError`, also where a newer attempt is there."""

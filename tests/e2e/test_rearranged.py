@@ -173,6 +173,19 @@ def test_a_chain_changes_before_its_client_has_come(rig: Rig) -> None:
     assert changing.chain.finish() == 0
 
 
+def test_a_watched_configuration_changes_the_chain(rig: Rig) -> None:
+    changing = Changing(rig, [rig.demo()], "--watch")
+    chain = changing.chain
+    session = initialize(chain)
+    changing.write("datetime", rig.demo())
+    chain.until_stderr(NOW)
+    assert heard(rig, chain, session) == [DATE, "hi"]
+    changing.write("nothing-is-called-so", rig.demo())
+    chain.until_stderr(KEPT)
+    assert heard(rig, chain, session) == [DATE, "hi"]
+    assert chain.finish() == 0
+
+
 @pytest.mark.parametrize("how", ["no such program", "no proxy", "broken", "ends", "unknown name"])
 def test_what_cannot_start_changes_nothing(rig: Rig, how: str) -> None:
     broken = rig.folder / "broken.wasm"

@@ -121,7 +121,8 @@ def agent(
 class Chain:
     """A running chain and its client, which a test plays."""
 
-    def __init__(self, planned: Sequence[Planned], options: Options) -> None:
+    def __init__(self, planned: Sequence[Planned], options: Options, **more: Any) -> None:
+        """`more`: further arguments of `Runtime`."""
         self.log: list[str] = []
         """Lines: level, component and text."""
         self.received: list[Json] = []
@@ -134,9 +135,8 @@ class Chain:
         self.reading = asyncio.Event()
         """Whether the client reads; cleared, it takes nothing."""
         self.reading.set()
-        self.runtime = Runtime(
-            planned, "agent", MemoryTransport(self._client), options, log=self._log
-        )
+        upstream = MemoryTransport(self._client)
+        self.runtime = Runtime(planned, "agent", upstream, options, log=self._log, **more)
 
     def _log(self, *words: str) -> None:
         self.log.append(" ".join(words))
@@ -214,12 +214,16 @@ def _line(**message: Any) -> bytes:
 
 
 def run(
-    play: Callable[[Chain], Awaitable[None]], *planned: Planned, options: Options | None = None
+    play: Callable[[Chain], Awaitable[None]],
+    *planned: Planned,
+    options: Options | None = None,
+    **more: Any,
 ) -> int:
-    """Runs a chain while `play` plays its client, which then leaves; the exit code."""
+    """Runs a chain while `play` plays its client, which then leaves; the exit code. `more`: further
+    arguments of `Runtime`."""
 
     async def whole() -> int:
-        chain = Chain(planned, options or Options(grace=1, drain=1))
+        chain = Chain(planned, options or Options(grace=1, drain=1), **more)
         async with asyncio.timeout(PATIENCE):
             running = asyncio.ensure_future(chain.runtime.run())
             try:

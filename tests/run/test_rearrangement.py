@@ -1,0 +1,152 @@
+"""A chain that must change at once, whatever is open; requests of the conductor's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from conductor.errors import ComponentError
+from conductor.run.launch import Launcher
+from conductor.run.plan import Planned
+from conductor.spec.model import Spec
+from conductor.transports.base import Events
+from conductor.transports.memory import Channel, MemoryTransport
+from tests.run.chains import Chain, agent, pass_through, proxy, run
+
+DONE = {"stopReason": "end_turn"}
+NARROW = frozenset({"log"})
+
+
+class Plans:
+    """Plans components by their names: `make` has what makes each."""
+
+    agent_last = True
+
+    def __init__(self, **make: Callable[[], Planned]) -> None:
+        self._make = make
+
+    def plan(self, specs: Sequence[Spec], running: Sequence[Planned] = ()) -> list[Planned]:
+        """What runs, if its spec is the same, and else a new one."""
+        same = {each.specs[0].name: each for each in running if each.specs[0] in specs}
+        return [same.get(spec.name) or planned(self._make[spec.name](), spec) for spec in specs]
+
+
+def planned(one: Planned, spec: Spec) -> Planned:
+    """A component that is planned from a spec."""
+    return msgspec.structs.replace(one, specs=(spec,))
+
+
+def changing(play: Any, first: Planned, **make: Callable[[], Planned]) -> int:
+    """Runs a chain of `p` and an agent that may change."""
+    launcher = cast("Launcher", Plans(**make))
+    chain = planned(first, Spec(name="p")), planned(agent(), Spec(name="agent"))
+    return run(play, *chain, launcher=launcher)
+
+
+class Holding:
+    """A proxy that keeps a prompt which holds "keep", and passes it on when it is let."""
+
+    def __init__(self) -> None:
+        self.kept = asyncio.Event()
+        self.let = asyncio.Event()
+
+    async def __call__(self, channel: Channel) -> None:
+        other = {b"p": b"s", b"s": b"p"}
+        while (line := await channel.receive()) is not None:
+            if b"keep" in line:
+                self.kept.set()
+                await self.let.wait()
+                update = {"sessionUpdate": "agent_message_chunk", "content": {"text": "late"}}
+                params = {"sessionId": "s1", "update": update}
+                late = {"jsonrpc": "2.0", "method": "session/update", "params": params}
+                channel.send(b"p" + json.dumps(late).encode())
+            if (side := other.get(line[:1])) is not None:
+                channel.send(side + line[1:])
+
+
+SPECS = [Spec(name="p", grants=NARROW), Spec(name="agent")]
+
+
+def test_what_must_go_at_once_does_not_wait_for_what_it_holds() -> None:
+    old = Holding()
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        kept = await chain.begin_prompt("keep")
+        await old.kept.wait()
+        assert await chain.runtime.rearrange(SPECS, now=True)
+        error = (await kept)["error"]
+        assert error["message"] == "the chain has been given other components"
+        old.let.set()
+        assert (await chain.prompt("and now?"))["result"] == DONE
+        assert chain.texts() == ["and now?"]
+        assert [name for name, _ in chain.runtime.health()] == ["client", "p", "agent"]
+
+    assert changing(play, proxy("p", old), p=lambda: proxy("p", pass_through)) == 0
+
+
+class Missing(MemoryTransport):
+    """Cannot be opened."""
+
+    async def open(self, events: Events) -> None:
+        raise ComponentError("it is gone", "bring it back")
+
+
+def test_what_must_go_goes_also_if_nothing_can_take_its_place() -> None:
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        assert not await chain.runtime.rearrange(SPECS)  # it may stay until another can start
+        assert (await chain.prompt("still"))["result"] == DONE
+        assert not await chain.runtime.rearrange(SPECS, now=True)
+        assert chain.runtime.failure is not None
+        assert "may not go on, and nothing can take its place" in chain.runtime.failure.text
+
+    gone = msgspec.structs.replace(proxy("p"), transport=Missing(pass_through))
+    assert changing(play, proxy("p", on_failure="restart"), p=lambda: gone) == 1
+
+
+def test_the_conductor_asks_the_client_while_prompts_wait() -> None:
+    async def play(chain: Chain) -> None:
+        chain.runtime.hold()
+        await chain.initialize()
+        prompt = await chain.begin_prompt("hi")
+        answers: list[tuple[bytes, bytes]] = []
+        chain.runtime.ask("_agree", b'{"to":1}', lambda *answer: answers.append(answer))
+        await chain.until(lambda: chain.received[-1].get("method") == "_agree")
+        asked = chain.received.pop()
+        assert asked["params"] == {"to": 1}
+        assert not prompt.done()
+        await chain.send(id=asked["id"], result={"agreed": True})
+        while not answers:
+            await asyncio.sleep(0)
+        assert [(member, json.loads(body)) for member, body in answers] == [
+            (b"result", {"agreed": True})
+        ]
+        chain.runtime.release()
+        assert (await prompt)["result"] == DONE
+
+    assert run(play, proxy("p"), agent()) == 0
+
+
+def test_a_client_that_has_left_answers_nothing() -> None:
+    answers: list[tuple[bytes, bytes]] = []
+
+    async def play(chain: Chain) -> None:
+        chain.runtime.hold()
+        await chain.initialize()
+
+        def taken(member: bytes, body: bytes) -> None:
+            answers.append((member, body))
+            chain.runtime.release()
+
+        await chain.begin_prompt("hi")
+        chain.runtime.ask("_agree", b"{}", taken)
+
+    assert run(play, proxy("p"), agent()) == 0
+    ((member, body),) = answers
+    assert member == b"error"
+    assert json.loads(body)["message"] == "the client has closed its end"
