@@ -39,7 +39,7 @@ POINTER: Final = "cyan"
 EVENTS: Final = frozenset(
     {
         "chain", "component", "loaded", "change", "changes", "violation", "violations", "failure",
-        "restart", "bypass", "swap", "end",
+        "restart", "bypass", "swap", "add", "remove", "replace", "end",
     }
 )  # fmt: skip
 KINDS: Final = EVENTS | CHANGES

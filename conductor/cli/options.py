@@ -403,6 +403,7 @@ TABLE: Final = (
         SWITCH,
         "Replace a proxy by its new build when its file changes, between two messages. The signal "
         "SIGHUP does it once, even if no file has changed.",
+        page="Both also [change the chain](#a-chain-that-changes) as its configuration says.",
         commands=LONG_LIVED,
     ),
     Option(

@@ -18,6 +18,7 @@ from conductor.core.json_text import read_members, write_members
 from conductor.run.plan import Planned
 from conductor.run.report_lines import Sized
 from conductor.run.segment_spec import Recovered
+from conductor.spec.model import Spec
 
 Shape = TypeVar("Shape")
 
@@ -70,8 +71,12 @@ class Tracing(Protocol):
 class Auditing:
     """Receives what `conductor.record.audit.auditor.Auditor` records; this one records nothing."""
 
+    def joined(self, specs: Sequence[Spec]) -> None:
+        """Components join the running chain."""
+
     def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
-        """The chain is about to run; `hosts` names the guests, in order, of each of its hosts."""
+        """The chain is about to run, or has others from now on; `hosts` names the guests, in order,
+        of each of its hosts."""
 
     def must_last(self, fail: Callable[[str], None]) -> None:
         """Has `fail` called with the reason once nothing can be recorded any more."""
@@ -86,7 +91,7 @@ class Auditing:
         """A host reports that a guest of its did. Raises `ValueError` for nonsense."""
 
     def component_event(self, event: str, component: str, text: str) -> None:
-        """A component failed, was restarted, bypassed or swapped."""
+        """A component failed, was restarted, bypassed or swapped, or joined or left the chain."""
 
     def loaded(self, component: str, digest: str) -> None:
         """A host has loaded the module of a guest."""

@@ -290,6 +290,8 @@ class Runtime:
         self._services.rearranged(planned)
         self.supervisor.rearranged(joined.values())
         self._audit.begun({name: p.guests for name, p in self.planned.items() if p.guests})
+        for name in joined.values():
+            self._audit.joined(self.planned[name].specs)
 
     def watched(self, planned: Planned) -> Planned:
         """A new component, as the trace sees it."""

@@ -78,6 +78,11 @@ class Auditor(report_checks.Auditing):
             role = "agent" if agent_last and index == len(specs) - 1 else "proxy"
             self._record("component", **_described(spec, role))
 
+    def joined(self, specs: Sequence[Spec]) -> None:
+        """Records components that join the running chain."""
+        for spec in specs:
+            self._record("component", **_described(spec, "proxy"))
+
     def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
         """Takes the names of each host's guests: records name those instead of the host."""
         self._hosts = hosts
@@ -147,7 +152,8 @@ class Auditor(report_checks.Auditing):
         self.changed(_translated(changed, host, chain), before, after)
 
     def component_event(self, event: str, component: str, text: str) -> None:
-        """Records an event of a component: `failure`, `restart`, `bypass` or `swap`."""
+        """Records an event of a component: `failure`, `restart`, `bypass`, `swap`, or of one that
+        joins or leaves: `add`, `remove`, `replace`."""
         self._record(event, component=component, text=_text(text))
 
     def loaded(self, component: str, digest: str) -> None:
