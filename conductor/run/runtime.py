@@ -37,6 +37,7 @@ from conductor.core import (
     services,
 )
 from conductor.core.policy import checks
+from conductor.core.rearranging import newcomer
 from conductor.errors import ComponentError, ConductorError
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
@@ -69,6 +70,9 @@ _LAUNCH: Final = 5.0
 
 _OBSERVED: Final = 2.0
 """Seconds that components which only get copies have for the last of them, at most."""
+
+_NEWCOMER: Final = newcomer("")
+"""How the name of a component ends that is to join the chain."""
 
 Log = Callable[[str, str, str], None]
 Taker = Callable[[bytes, bytes], None]
@@ -499,7 +503,7 @@ class Runtime:
                 if self._rearrangement is None or not self._rearrangement.serve(effect):
                     self.serve(effect)
             case LogLine(level, peer, text):
-                self._log(level, peer, text)
+                self._log(level, peer.removesuffix(_NEWCOMER), text)
             case Trace():
                 if self._tracer is not None:
                     self._tracer.crossed(effect, self.router.mode)
