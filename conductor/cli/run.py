@@ -18,7 +18,7 @@ from conductor.cli import report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
 from conductor.run import spawn
-from conductor.run.launch import plan
+from conductor.run.launch import obliged, plan
 from conductor.run.plan import Planned
 from conductor.spec import managed
 from conductor.spec.catalog import resolve_all
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
-    from conductor.spec.managed.file import Managed
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
     from conductor.transports.process_groups import Guardian
@@ -62,9 +61,7 @@ class Started:
     """
 
     def __init__(self, parsed: Parsed) -> None:
-        policy = managed.policy()
-        if policy is not None:
-            parsed = _managed(policy, parsed)
+        parsed = _obliged(parsed)
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
@@ -102,14 +99,14 @@ class Started:
         )
 
 
-def _managed(policy: Managed, parsed: Parsed) -> Parsed:
-    """The chain to run, with the options that the managed policy demands. Raises `UsageError`."""
-    from conductor.run.held import applied
-
+def _obliged(parsed: Parsed) -> Parsed:
+    """The chain to run, with what the managed policy demands of it. Raises `UsageError`."""
+    if managed.policy() is None:
+        return parsed
     # Never `auto`: as a proxy of another conductor its last component would be a proxy too, and it
     # is judged as the agent.
     mode = "agent" if parsed.mode == "auto" else parsed.mode
-    return msgspec.structs.replace(parsed, mode=mode, options=applied(policy, parsed.options))
+    return msgspec.structs.replace(parsed, mode=mode, options=obliged(parsed.options))
 
 
 def _announce_first_use(specs: Sequence[Spec]) -> None:

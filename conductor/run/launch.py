@@ -46,6 +46,20 @@ def plan(
     return started(specs, options, agent_last=agent_last, on_stderr=on_stderr)
 
 
+def obliged(options: Options) -> Options:
+    """The options with what the managed policy demands, such as its audit.
+
+    To be asked before anything is opened; `plan` refuses a chain whose options lack it. Raises
+    `UsageError` for options that the policy forbids.
+    """
+    policy = managed.policy()
+    if policy is None:
+        return options
+    from conductor.run.held import applied
+
+    return applied(policy, options)
+
+
 def started(
     specs: Sequence[Spec], options: Options, *, agent_last: bool, on_stderr: Stderr
 ) -> tuple[list[Planned], Guardian]:

@@ -136,8 +136,8 @@ def signed(machine: Machine, *kind: str) -> tuple[Path, Path]:
     """A new pair of keys: the private one, and the public one in the administrator's folder."""
     private, public = machine.home / "key.pem", machine.opt / "key.pub"
     for command in (
-        ["openssl", "genpkey", *kind, "-out", private],
-        ["openssl", "pkey", "-in", private, "-pubout", "-out", public],
+        ["openssl", "genpkey", *kind, "-out", str(private)],
+        ["openssl", "pkey", "-in", str(private), "-pubout", "-out", str(public)],
     ):
         subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE)
     public.chmod(0o644)
@@ -147,7 +147,7 @@ def signed(machine: Machine, *kind: str) -> tuple[Path, Path]:
 def sign(file: Path, private: Path) -> bytes:
     """Writes the signature of a file beside it, as openssl does; its bytes."""
     beside = file.with_name(f"{file.name}.sig")
-    command = ["openssl", "dgst", "-sha256", "-sign", private, "-out", beside, file]
+    command = ["openssl", "dgst", "-sha256", "-sign", str(private), "-out", str(beside), str(file)]
     subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE)
     return beside.read_bytes()
 

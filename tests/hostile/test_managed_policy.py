@@ -287,6 +287,7 @@ def test_another_build_at_sighup(machine: Machine) -> None:
     command = machine.command("agent", "./p.wasm", "demo")
     with Client(command, machine.env(), machine.home) as client:
         client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        client.request("session/new", {"cwd": "/", "mcpServers": []})
         path.write_bytes(path.read_bytes() + b"\0\2\1x")
         client.process.send_signal(signal.SIGHUP)
         client.until_stderr(f"is not what {machine.policy}")
