@@ -195,7 +195,7 @@ def test_without_cryptography_a_signature_is_none(machine: Machine) -> None:
     machine.allow(f'[[components]]\nsigner = "{public}"\n')
     (machine.home / "cryptography.py").write_text("raise ImportError\n")
     path = f"{machine.home}{os.pathsep}{ROOT}"
-    refused = machine.conductor("exec", "./p.wasm", "demo", "-p", "hi", PYTHONPATH=path)
+    refused = machine.conductor("exec", "./p.wasm", "demo", "-p", "hi", env={"PYTHONPATH": path})
     machine.refuses(refused, "components")
     assert "pip install 'conductor-acp[signatures]'" in refused.err
 

@@ -74,9 +74,9 @@ def secret_kept(ran: Ran) -> None:
     assert (ran.code, ran.out.splitlines()[-1:]) == (0, ["hi XXX"]), ran.err
 
 
-def tell(machine: Machine, *arguments: str, **env: str) -> Ran:
+def tell(machine: Machine, *arguments: str) -> Ran:
     """One turn with a secret in its prompt."""
-    return machine.conductor("exec", *arguments, "-p", "hi Kugelfisch", **env)
+    return machine.conductor("exec", *arguments, "-p", "hi Kugelfisch")
 
 
 def test_the_policy_as_it_is_meant(machine: Machine) -> None:
@@ -379,7 +379,7 @@ def test_no_variable_names_another_policy(machine: Machine) -> None:
         "LOGNAME": "root",
         "SUDO_USER": "root",
     }
-    ran = machine.conductor("exec", "./evil", "-p", "hi", **variables)
+    ran = machine.conductor("exec", "./evil", "-p", "hi", env=variables)
     refused(machine, ran, "agents")
 
 
@@ -389,12 +389,14 @@ def test_a_program_on_path_is_not_what_the_policy_names(machine: Machine) -> Non
     for name in ("agent", "redact"):
         write(machine.home / name)
     path = f"{machine.home}:{machine.opt}:{os.environ['PATH']}"
-    refused(machine, machine.conductor("exec", "agent", "-p", "hi", PATH=path), "agents")
+    refused(machine, machine.conductor("exec", "agent", "-p", "hi", env={"PATH": path}), "agents")
     refused(
-        machine, machine.conductor("exec", "redact", "agent", "-p", "hi", PATH=path), "components"
+        machine,
+        machine.conductor("exec", "redact", "agent", "-p", "hi", env={"PATH": path}),
+        "components",
     )
     machine.allow(STRICT)
-    ran = machine.conductor("exec", "demo", "-p", "hi Kugelfisch", PATH=path)
+    ran = machine.conductor("exec", "demo", "-p", "hi Kugelfisch", env={"PATH": path})
     secret_kept(ran)
     assert not (machine.home / "ran").exists()
 
@@ -403,8 +405,10 @@ def test_a_program_on_path_is_not_what_the_policy_names(machine: Machine) -> Non
 def test_variables_of_a_component(machine: Machine, name: str) -> None:
     write(machine.opt / "agent")
     machine.allow(f'[[agents]]\nsource = "{machine.opt}/agent"\n')
-    agent = {"command": f"{machine.opt}/agent", "env": {name: str(machine.home)}}
-    refused(machine, tell(machine, json.dumps(agent)), "agents")
+    (machine.home / "value").write_text(str(machine.home))
+    for value in (str(machine.home), {"secret": f"file:{machine.home}/value"}):
+        agent = {"command": f"{machine.opt}/agent", "env": {name: value}}
+        refused(machine, tell(machine, json.dumps(agent)), "agents")
 
 
 # -- components ------------------------------------------------------------------------------------
@@ -481,7 +485,9 @@ def test_python_code_in_the_conductor(machine: Machine) -> None:
     for policy in ("", STRICT):
         machine.allow(policy)
         path = f"{machine.home}{os.pathsep}{machine.env()['PYTHONPATH']}"
-        ran = machine.conductor("exec", "py:mine:proxy", "demo", "-p", "hi", PYTHONPATH=path)
+        ran = machine.conductor(
+            "exec", "py:mine:proxy", "demo", "-p", "hi", env={"PYTHONPATH": path}
+        )
         ran.assert_error(2, "no `py:` component runs under the managed policy", f"ask {CONTACT}")
         assert not (machine.home / "ran").exists()
 
