@@ -396,6 +396,19 @@ def test_a_policy_that_is_wrong_closes(machine: Machine) -> None:
     assert "no key `audits`" in json.loads(ran.out)["error"]["message"]
 
 
+def test_config_show_has_it_first(machine: Machine) -> None:
+    machine.allow('require-sandbox = true\n[[agents]]\nsource = "bundled:demo"\n')
+    shown = machine.conductor("config", "show", "--origin").out.splitlines()
+    assert shown[:4] == [
+        "managed policy:",
+        f'  contact = "{CONTACT}"  ({machine.policy}, line 1)',
+        f"  require-sandbox = true  ({machine.policy}, line 2)",
+        f'  agents[0].source = "bundled:demo"  ({machine.policy}, line 4)',
+    ]
+    held = json.loads(machine.conductor("config", "show", "--json").out)["managed"]
+    assert held["require-sandbox"] == {"value": True, "origin": f"{machine.policy}, line 2"}
+
+
 def test_doctor_has_a_line(machine: Machine) -> None:
     machine.allow("")
     assert f"questions to {CONTACT}" in machine.conductor("doctor").out

@@ -411,6 +411,83 @@ def test_variables_of_a_component(machine: Machine, name: str) -> None:
         refused(machine, tell(machine, json.dumps(agent)), "agents")
 
 
+# -- configuration ---------------------------------------------------------------------------------
+
+SHADOWS = """
+[components.redact]
+command = "sh"
+args = ["-c", "touch ran"]
+[components.demo]
+command = "sh"
+args = ["-c", "touch ran"]
+[chains.work]
+components = ["redact", "path:demo"]
+"""
+
+
+def configure(machine: Machine, text: str) -> None:
+    """The user's own `conductor.toml`."""
+    file = machine.home / "XDG_CONFIG_HOME" / "conductor" / "conductor.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def test_names_of_the_configuration_are_not_what_the_policy_names(machine: Machine) -> None:
+    configure(machine, SHADOWS)
+    write(machine.home / "demo")
+    path = {"PATH": f"{machine.home}:{os.environ['PATH']}"}
+    refused(machine, machine.conductor("exec", "demo", "-p", "hi", env=path), "agents")
+    refused(machine, machine.conductor("exec", "path:demo", "-p", "hi", env=path), "agents")
+    refused(machine, machine.conductor("exec", "work", "-p", "hi", env=path), "require-sandbox")
+    secret_kept(tell(machine, "--isolated", "demo"))
+    refused(machine, machine.conductor("agent", "--", "sh", "-c", "touch ran"), "agents")
+
+
+@pytest.mark.parametrize(
+    ("option", "rule"),
+    [
+        ('trace = "t"', "trace"),
+        ('isolation = "inline"', "require-hardening"),
+        ('audit = "mine.jsonl"', "audit"),
+    ],
+)
+def test_options_of_the_configuration(machine: Machine, option: str, rule: str) -> None:
+    machine.allow(f'audit = "{machine.home}/theirs.jsonl"\n{STRICT}')
+    configure(machine, f"[options]\n{option}\n")
+    refused(machine, tell(machine, "demo"), rule)
+    configure(machine, "")
+    name, value = option.replace('"', "").split(" = ")
+    variables = {f"CONDUCTOR_{name.upper()}": value}
+    refused(machine, machine.conductor("exec", "demo", "-p", "hi", env=variables), rule)
+
+
+CHAIN = """
+[chains.work]
+components = [{}"demo"]
+"""
+
+
+def test_a_chain_that_changes_while_it_runs(machine: Machine) -> None:
+    """The new components are judged as the first ones were; those that run stay."""
+    configure(machine, CHAIN.format(""))
+    command = machine.command("agent", "work")
+    with Client(command, machine.env(), machine.home) as client:
+        client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        session = client.request("session/new", {"cwd": "/", "mcpServers": []})
+        configure(machine, CHAIN.format(f'"{machine.home}/p.wasm", '))
+        client.process.send_signal(signal.SIGHUP)
+        client.until_stderr("the chain stays as it was")
+        client.until_stderr(f"ask {CONTACT}")
+        configure(machine, CHAIN.format('"datetime", '))
+        machine.allow(STRICT.replace("[]", '[{source = "bundled:datetime"}]'))
+        client.process.send_signal(signal.SIGHUP)
+        prompt = [{"type": "text", "text": "hi Kugelfisch"}]
+        params = {"sessionId": session["result"]["sessionId"], "prompt": prompt}
+        client.request("session/prompt", params)
+        assert b"Kugelfisch" not in b"".join(client.lines)
+        assert client.finish() == 0
+
+
 # -- components ------------------------------------------------------------------------------------
 
 
