@@ -63,9 +63,9 @@ RULES: Final = (
         "conductor.spec",
         (
             *("conductor.spec", "conductor.core", "conductor.errors"),
-            *("conductor.services.scopes", "conductor.mcp"),
+            *("conductor.services.scopes", "conductor.mcp", "conductor.version"),
         ),
-        ("msgspec", "pydantic", "tomlkit", "platformdirs", "cryptography"),
+        ("msgspec", "packaging", "pydantic", "tomlkit", "platformdirs", "cryptography"),
     ),
     Rule(
         "conductor.run",
@@ -79,7 +79,7 @@ RULES: Final = (
         "conductor.record",
         (
             *("conductor.record", "conductor.run", "conductor.spec", "conductor.transports"),
-            *("conductor.core", "conductor.errors"),
+            *("conductor.core", "conductor.errors", "conductor.version"),
         ),
         ("msgspec",),
     ),

@@ -351,6 +351,11 @@ def apply(spec: Spec, options: Options) -> Spec:
     return spec
 
 
+def is_option(key: str) -> bool:
+    """Whether there is an option of this name."""
+    return _place(key) < len(OPTIONS)
+
+
 def _place(key: str) -> int:
     """Where an option is in the table; behind it if there is no such option."""
     base, _, inner = key.partition(".")
