@@ -16,7 +16,7 @@ import msgspec
 
 from conductor.cli import report
 from conductor.cli.audit import EXIT_BROKEN, unreadable
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 from conductor.record.audit.file import BrokenChainError, verified
 from conductor.run.report_checks import CHANGES
 from conductor.spec import untrusted_files
@@ -58,7 +58,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         for kind in self.kinds:
             if kind not in KINDS:
                 known = ", ".join(sorted(KINDS))
-                raise UsageError(f"no record is of the kind `{kind}`", f"one of: {known}")
+                hint = did_you_mean(kind, KINDS, f"kinds are: {known}")
+                raise UsageError(f"no record is of the kind `{kind}`", hint)
 
     def fits(self, record: Record) -> bool:
         """Whether a record is wanted."""
