@@ -64,6 +64,19 @@ def applied(parsed: Parsed) -> Parsed:
     return msgspec.structs.replace(whole, chosen=(config.folder, chosen.why))
 
 
+def known() -> Config | None:
+    """What files configure, for a command that takes components and runs no chain; None: nothing.
+
+    Raises `UsageError`. Reports on standard error what it ignores.
+    """
+    if is_isolated({}) or not _anything({}):
+        return None
+    layers, config = load({})
+    for text in ignored(layers):
+        report.logger("warning")("warning", "conductor", text)
+    return config
+
+
 def _chosen(parsed: Parsed, config: Config, warn: Callable[[str], None]) -> Chosen | None:
     """The chain that fits the project, for a command line that names none."""
     if not config.choose or parsed.mode == "proxy":
