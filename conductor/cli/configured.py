@@ -59,9 +59,9 @@ def applied(parsed: Parsed) -> Parsed:
         log("warning", "conductor", text)
     whole = options.assembled(parsed.command, components, merged, config)
     if chosen is None:
-        return whole
+        return msgspec.structs.replace(whole, typed=parsed)
     log("info", "conductor", chosen.why)
-    return msgspec.structs.replace(whole, chosen=(config.folder, chosen.why))
+    return msgspec.structs.replace(whole, typed=parsed, chosen=(config.folder, chosen.why))
 
 
 def known() -> Config | None:

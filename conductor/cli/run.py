@@ -18,7 +18,7 @@ from conductor.cli import configured, report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError, UsageError
 from conductor.run import spawn
-from conductor.run.launch import plan
+from conductor.run.launch import Launcher
 from conductor.run.plan import Planned
 from conductor.spec import managed
 from conductor.spec.catalog import resolve_all
@@ -71,26 +71,18 @@ class Started:
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
-        if agent_last and not parsed.components:
-            raise _nothing(parsed.command)
-        specs = resolve_all(
-            parsed.components,
-            agent_last=agent_last,
-            config=parsed.config,
-            note=_note(log) if options.verbose else None,
-        )
-        specs = managed.required(specs, agent_last=agent_last)
-        _announce_first_use(specs)
+        self._files = _files(parsed)
+        specs = self._resolved(parsed)
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
         try:
             specs = _locked(specs, options, log, agent_last=agent_last)
             self.lines: LogLines = report.lines(log, specs)
-            self.planned: list[Planned]
-            self.guardian: Guardian
-            self.planned, self.guardian = plan(
-                specs, options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
+            self._launcher = Launcher(
+                options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
             )
+            self.planned: list[Planned] = self._launcher.plan(specs)
+            self.guardian: Guardian = self._launcher.guardian
         except ConductorError as error:
             if self.auditor is not None:
                 self.auditor.end(error.text)
@@ -112,8 +104,56 @@ class Started:
             log=self.lines.say,
             tracer=self.tracer,
             auditor=self.auditor,
+            launcher=self._launcher,
+            respec=self.respec,
+            sources=self.sources,
             **others,
         )
+
+    def _resolved(self, parsed: Parsed) -> list[Spec]:
+        """What the words of the command line stand for now. Raises `ConductorError`."""
+        agent_last = parsed.mode != "proxy"
+        if agent_last and not parsed.components:
+            raise _nothing(parsed.command)
+        specs = resolve_all(
+            parsed.components,
+            agent_last=agent_last,
+            config=parsed.config,
+            note=_note(parsed.log) if parsed.options.verbose else None,
+        )
+        specs = managed.required(specs, agent_last=agent_last)
+        _announce_first_use(specs)
+        return specs
+
+    def respec(self) -> Sequence[Spec]:
+        """The components as they are to be from now on, at a reload: files and variables are read
+        again, and the components prepared as the first time, up to the plan.
+
+        Options of the run stay as they were at its start. Raises `ConductorError`: then the
+        components stay as they are.
+        """
+        parsed = msgspec.structs.replace(
+            configured.applied(self.parsed.typed or self.parsed), mode=self.parsed.mode
+        )
+        specs = _locked(
+            self._resolved(parsed),
+            self.parsed.options,
+            self.parsed.log,
+            agent_last=parsed.mode != "proxy",
+        )
+        self._files = _files(parsed)
+        self.lines.limit(report.line_limits(specs))
+        return specs
+
+    def sources(self) -> Sequence[str]:
+        """The files that `respec` reads beside the components' own: a change of one is a reload
+        with `--watch`."""
+        return self._files
+
+
+def _files(parsed: Parsed) -> Sequence[str]:
+    """The files that configure a chain."""
+    return parsed.config.files if parsed.config is not None else ()
 
 
 def _nothing(command: str) -> UsageError:
