@@ -108,6 +108,20 @@ def load(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
     return found, layers.load(found, folder)
 
 
+def again(config: Config) -> Config:
+    """What the files say now, for a chain that runs.
+
+    Raises `UsageError` also where a file that was read is not in force any more: whoever may write
+    it, as an agent may, must not rid the chain of what it says.
+    """
+    layers, fresh = load({"project": config.folder or None})
+    for path in config.files:
+        if path not in fresh.files:
+            why = ignored(layers) or [f"{path} is gone"]
+            raise UsageError(f"{why[0]}", "until then the chain stays as it is")
+    return fresh
+
+
 def ignored(layers: Iterable[Layer]) -> list[str]:
     """What to say of files that are not in force."""
     from conductor.spec import trust

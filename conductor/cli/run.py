@@ -18,7 +18,7 @@ from conductor.cli import configured, report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
 from conductor.run import spawn
-from conductor.run.launch import plan
+from conductor.run.launch import Launcher
 from conductor.run.plan import Planned
 from conductor.spec import managed
 from conductor.spec.catalog import resolve_all
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
+    from conductor.spec.config.model import Config
     from conductor.spec.managed.file import Managed
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
@@ -71,24 +72,17 @@ class Started:
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
-        specs = resolve_all(
-            parsed.components,
-            agent_last=agent_last,
-            config=parsed.config,
-            note=_note(log) if options.verbose else None,
-        )
-        specs = managed.required(specs, agent_last=agent_last)
-        _announce_first_use(specs)
+        specs = self._resolved(parsed.config)
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
         try:
             specs = _locked(specs, options, log, agent_last=agent_last)
             self.lines: LogLines = report.lines(log, specs)
-            self.planned: list[Planned]
-            self.guardian: Guardian
-            self.planned, self.guardian = plan(
-                specs, options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
+            self._launcher = Launcher(
+                options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
             )
+            self.planned: list[Planned] = self._launcher.plan(specs)
+            self.guardian: Guardian = self._launcher.guardian
         except ConductorError as error:
             if self.auditor is not None:
                 self.auditor.end(error.text)
@@ -106,8 +100,40 @@ class Started:
             log=self.lines.say,
             tracer=self.tracer,
             auditor=self.auditor,
+            launcher=self._launcher,
+            respec=self.respec,
+            sources=self.sources,
             **others,
         )
+
+    def _resolved(self, config: Config | None) -> list[Spec]:
+        """What the words of the command line stand for now. Raises `ConductorError`."""
+        agent_last = self.parsed.mode != "proxy"
+        specs = resolve_all(
+            self.parsed.components,
+            agent_last=agent_last,
+            config=config,
+            note=_note(self.parsed.log) if self.parsed.options.verbose else None,
+        )
+        specs = managed.required(specs, agent_last=agent_last)
+        _announce_first_use(specs)
+        return specs
+
+    def respec(self) -> Sequence[Spec]:
+        """The components as they are to be from now on, at a reload: prepared again as the first
+        time, up to the plan. Raises `ConductorError`: then they stay as they are."""
+        parsed = self.parsed
+        config = None if parsed.config is None else configured.again(parsed.config)
+        specs = _locked(
+            self._resolved(config), parsed.options, parsed.log, agent_last=parsed.mode != "proxy"
+        )
+        self.lines.limit(report.line_limits(specs))
+        return specs
+
+    def sources(self) -> Sequence[str]:
+        """The files that `respec` reads beside the components' own: a change of one is a reload
+        with `--watch`."""
+        return () if self.parsed.config is None else self.parsed.config.files
 
 
 def _note(log: str) -> Callable[[str], None]:

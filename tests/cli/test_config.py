@@ -44,7 +44,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 def shown(here: Place, *arguments: str, **variables: str) -> dict[str, Any]:
     """What `conductor config show --json` prints."""
-    ran = here.run("config", "show", "--json", *arguments, **variables)
+    ran = here.run("config", "show", "--json", *arguments, cwd=None, **variables)
     assert ran.code == 0, ran
     found: dict[str, Any] = json.loads(ran.out)
     return found

@@ -19,8 +19,7 @@ import msgspec
 import typer.main
 
 from conductor.cli import app as command_line
-from conductor.cli import config_schema, configured
-from conductor.cli import man, pages, topics
+from conductor.cli import config_schema, configured, man, pages, topics
 from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS

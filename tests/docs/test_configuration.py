@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.cli import configured, options
+from conductor.errors import UsageError
 from conductor.spec import component_options, limits
 from conductor.spec.config import reading
 from tests.cli.configurations import Place, place
@@ -110,7 +111,7 @@ def test_conductor_and_editors_refuse_the_same(text: str, here: Place) -> None:
     for key, written in config.options.items():
         try:
             configured.value(key, written)
-        except configured.UsageError as error:
+        except UsageError as error:
             impossible.append(error)
     # These are judged when the component is resolved.
     resolved = any(word in text for word in ("profile", "memroy", "args"))

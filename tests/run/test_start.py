@@ -140,5 +140,14 @@ def test_a_configuration_costs_no_heavy_import(tmp_path: Path) -> None:
     file = '[chains.work]\ncomponents = ["demo"]\noptions.watch = true'
     imported = run(CONFIGURED, str(tmp_path), file)
     assert {"conductor.spec.config.layers", "tomllib"} <= set(imported)
-    heavy = ("pydantic", "tomlkit", "typer", "platformdirs", "packaging", "hashlib", "json", "email")
+    heavy = (
+        "pydantic",
+        "tomlkit",
+        "typer",
+        "platformdirs",
+        "packaging",
+        "hashlib",
+        "json",
+        "email",
+    )
     assert not [name for name in imported if name.split(".")[0] in heavy]
