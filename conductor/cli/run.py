@@ -132,9 +132,7 @@ class Started:
         Options of the run stay as they were at its start. Raises `ConductorError`: then the
         components stay as they are.
         """
-        parsed = msgspec.structs.replace(
-            configured.applied(self.parsed.typed or self.parsed), mode=self.parsed.mode
-        )
+        parsed = msgspec.structs.replace(configured.again(self.parsed), mode=self.parsed.mode)
         specs = _locked(
             self._resolved(parsed),
             self.parsed.options,

@@ -347,7 +347,9 @@ def apply(spec: Spec, options: Options) -> Spec:
             spec = option.change(spec, _json(value) if quoted else value, key.partition(".")[2])
         except ValueError as error:
             written = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            raise UsageError(f"`{key}={written}` of `{name}`: {error}", HINT) from None
+            # A setting that is refused may be a secret where a reference to it was meant.
+            shown = key if key.startswith("config.") else f"{key}={written}"
+            raise UsageError(f"`{shown}` of `{name}`: {error}", HINT) from None
     return spec
 
 
