@@ -46,9 +46,8 @@ def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
         parsed = configured.applied(parsed)
-        if parsed.options.isolation == "inline":
-            spawn.discard()  # only now it is known that guests run in this process
         started = Started(parsed)
+        spawn.discard()  # nobody took the host: files made something else of the command line
     except ConductorError as error:
         spawn.discard()
         report.error(error.text, error.hint)

@@ -45,7 +45,7 @@ GRAMMAR: Final = (
     ("`py:package.module:function`", "Python code in this process; not sandboxed"),
     ("""`'{"command":"node","args":["p.js"]}'`""", "[a JSON object](#as-a-json-object)"),
     (
-        "`-- claude-agent-acp --flag`",
+        "`-- claude-agent-acp`",
         "the last component: all that follows `--` is one command, as it is typed",
     ),
 )
