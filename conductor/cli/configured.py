@@ -16,7 +16,7 @@ import msgspec
 
 from conductor.cli import options, report
 from conductor.cli.options import FILE, FOLDER, Option, Parsed
-from conductor.errors import UsageError, did_you_mean
+from conductor.errors import UsageError, did_you_mean, visible_path
 from conductor.spec import paths
 
 if TYPE_CHECKING:
@@ -62,6 +62,19 @@ def applied(parsed: Parsed) -> Parsed:
         return msgspec.structs.replace(whole, typed=parsed)
     log("info", "conductor", chosen.why)
     return msgspec.structs.replace(whole, typed=parsed, chosen=(config.folder, chosen.why))
+
+
+def known() -> Config | None:
+    """What files configure, for a command that takes components and runs no chain; None: nothing.
+
+    Raises `UsageError`. Reports on standard error what it ignores.
+    """
+    if is_isolated({}) or not _anything({}):
+        return None
+    layers, config = load({})
+    for text in ignored(layers):
+        report.logger("warning")("warning", "conductor", text)
+    return config
 
 
 def _chosen(parsed: Parsed, config: Config, warn: Callable[[str], None]) -> Chosen | None:
@@ -110,6 +123,24 @@ def load(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
     folder = layers.start(values.get("project") or os.environ.get(PROJECT) or None)
     found = layers.find(folder)
     return found, layers.load(found, folder)
+
+
+def again(parsed: Parsed) -> Parsed:
+    """What files and variables say now, for a chain that runs. A choice stays as it was made.
+
+    Raises `UsageError` also where a file that was read is not in force any more: whoever may write
+    it, or the files of the project, as an agent may, must not rid the chain of what it says.
+    """
+    typed = msgspec.structs.replace(parsed.typed or parsed, components=parsed.components)
+    fresh = applied(typed)
+    files = fresh.config.files if fresh.config is not None else []
+    for path in parsed.config.files if parsed.config is not None else []:
+        if path not in files:
+            raise UsageError(
+                f"{visible_path(path)} was read at the start, and is gone or not trusted any more",
+                "until it is back the chain stays as it is; to be rid of it, start conductor anew",
+            )
+    return fresh
 
 
 def ignored(layers: Iterable[Layer]) -> list[str]:

@@ -11,7 +11,7 @@ import msgspec
 
 import wasm_host
 from conductor.author.caged import CagedReader
-from conductor.cli import report
+from conductor.cli import configured, report
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
 from conductor.record.redaction import redacted as redact
@@ -52,7 +52,7 @@ def run(options: LockOptions) -> int:
     if not options.components:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
     agent_last = not options.proxy
-    specs = resolve_all(options.components, agent_last=agent_last)
+    specs = resolve_all(options.components, agent_last=agent_last, config=configured.known())
     specs = managed.required(specs, agent_last=agent_last)  # as `--locked` will see them
     lock = _existing(options.path)
     before = lock.component if lock is not None else None

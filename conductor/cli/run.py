@@ -45,9 +45,8 @@ def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
         parsed = configured.applied(parsed)
-        if parsed.options.isolation == "inline":
-            spawn.discard()  # only now it is known that guests run in this process
         started = Started(parsed)
+        spawn.discard()  # nobody took the host: files made something else of the command line
     except ConductorError as error:
         spawn.discard()
         report.error(error.text, error.hint)
@@ -129,9 +128,7 @@ class Started:
         Options of the run stay as they were at its start. Raises `ConductorError`: then the
         components stay as they are.
         """
-        parsed = msgspec.structs.replace(
-            configured.applied(self.parsed.typed or self.parsed), mode=self.parsed.mode
-        )
+        parsed = msgspec.structs.replace(configured.again(self.parsed), mode=self.parsed.mode)
         specs = _locked(
             self._resolved(parsed),
             self.parsed.options,
