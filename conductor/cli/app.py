@@ -163,11 +163,14 @@ def lock(
     proxy: _ForProxy = False,
     lock_agent: _LockAgent = None,
     upgrade: _Upgrade = False,
-    **isolation: str,
+    **values: Any,
 ) -> int:
     """Writes the lock file of a chain."""
+    from conductor.cli import configured
     from conductor.cli import lock as locking
 
+    set_, config = configured.layered("agent", components or [], values)
+    isolation = {"isolation": set_["isolation"]} if "isolation" in set_ else {}
     wanted = locking.LockOptions(
         components=components or [],
         path=output,
@@ -175,6 +178,7 @@ def lock(
         proxy=proxy,
         pin_agent=lock_agent,
         upgrade=upgrade,
+        config=config,
         **isolation,
     )
     return locking.run(wanted)

@@ -71,6 +71,20 @@ def layered(
     return merged, config
 
 
+def here(values: Mapping[str, Any] | None = None) -> Config | None:
+    """What files configure, for commands that run no chain; None: nothing. Raises `UsageError`.
+
+    Reports on standard error what it ignores. `values` are those of the command line.
+    """
+    values = values or {}
+    if is_isolated(values) or not _anything(values):
+        return None
+    layers, config = load(values)
+    for text in ignored(layers):
+        report.write(text, word="warning")
+    return config
+
+
 def is_isolated(values: Mapping[str, Any]) -> bool:
     """Whether neither files nor variables count."""
     text = os.environ.get(ISOLATED, "")

@@ -6,6 +6,7 @@ import itertools
 import os
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,6 +28,9 @@ from conductor.spec.model import Spec
 from conductor.spec.paths import LOCK_FILE
 from conductor.version import version
 
+if TYPE_CHECKING:
+    from conductor.spec.config.model import Config
+
 EXIT_STALE = 1
 _BY_SHAPE = ("core", "component")
 """Carriers that speak the channel by their ABI."""
@@ -40,6 +44,8 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
     check: bool = False
     proxy: bool = False
     isolation: str = Options().isolation
+    config: Config | None = None
+    """What files configure."""
     pin_agent: bool | None = None
     """None: keep the lock file's setting; off in a new one."""
     upgrade: bool = False
@@ -52,7 +58,7 @@ def run(options: LockOptions) -> int:
     if not options.components:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
     agent_last = not options.proxy
-    specs = resolve_all(options.components, agent_last=agent_last)
+    specs = resolve_all(options.components, agent_last=agent_last, config=options.config)
     specs = managed.required(specs, agent_last=agent_last)  # as `--locked` will see them
     lock = _existing(options.path)
     before = lock.component if lock is not None else None

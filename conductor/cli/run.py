@@ -20,7 +20,7 @@ from conductor.errors import ConductorError
 from conductor.run import spawn
 from conductor.run.launch import Launcher
 from conductor.run.plan import Planned
-from conductor.spec import managed
+from conductor.spec import managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
@@ -133,7 +133,9 @@ class Started:
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload
         with `--watch`."""
-        return () if self.parsed.config is None else self.parsed.config.files
+        config = self.parsed.config
+        # A project's file counts again once the user trusts its new content.
+        return () if config is None else (*config.files, paths.trust())
 
 
 def _note(log: str) -> Callable[[str], None]:
