@@ -169,17 +169,19 @@ def lock(
     from conductor.cli import configured
     from conductor.cli import lock as locking
 
-    set_, config = configured.layered("agent", components or [], values)
-    isolation = {"isolation": set_["isolation"]} if "isolation" in set_ else {}
+    parsed = options.assemble("proxy" if proxy else "agent", components or [], **values)
+    if not upgrade:
+        parsed = configured.applied(parsed)
     wanted = locking.LockOptions(
         components=components or [],
+        chain=parsed.components,
         path=output,
         check=check,
         proxy=proxy,
         pin_agent=lock_agent,
         upgrade=upgrade,
-        config=config,
-        **isolation,
+        isolation=parsed.options.isolation,
+        config=parsed.config,
     )
     return locking.run(wanted)
 

@@ -81,6 +81,6 @@ def exec_(context: typer.Context, components: Components = None, **values: Any) 
     from conductor.cli import configured
     from conductor.cli import exec_ as turns
 
-    typed = components or []
-    values, config = configured.layered("exec", typed, values)
-    return turns.execute(typed, context.obj, config=config, **values)
+    parsed = options.assemble("exec", components or [], context.obj, **values)
+    parsed = configured.applied(parsed)
+    return turns.execute(parsed, **parsed.values)

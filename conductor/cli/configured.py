@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from conductor.cli import options, report
 from conductor.cli.options import FILE, FOLDER, Option, Parsed
@@ -18,6 +20,7 @@ from conductor.errors import UsageError, did_you_mean
 from conductor.spec import paths
 
 if TYPE_CHECKING:
+    from conductor.spec.config.choose import Chosen
     from conductor.spec.config.layers import Layer
     from conductor.spec.config.model import Config, Written, WrittenOption
 
@@ -41,34 +44,35 @@ def applied(parsed: Parsed) -> Parsed:
 
     Reports on standard error what it ignores.
     """
-    values, config = layered(parsed.command, parsed.components, parsed.values)
-    if config is None:
+    if is_isolated(parsed.values) or not _anything(parsed.values):
         return parsed
-    return options.assembled(parsed.command, parsed.components, values, config)
-
-
-def layered(
-    command: str, components: Sequence[str | Written], values: dict[str, Any]
-) -> tuple[dict[str, Any], Config | None]:
-    """The options of a run, and what files configure; None where there is nothing.
-
-    Args:
-        command: `agent`, `proxy` or `exec`.
-        components: The words of the command line.
-        values: What the command line sets.
-    """
-    typed = {key: value for key, value in values.items() if key not in ("project", "isolated")}
-    if is_isolated(values) or not _anything(values):
-        return typed, None
-    layers, config = load(values)
-    variables, complaints = from_environment()
-    merged = _merged(command, [config.options, _of_chains(components, config)])
-    merged = _over(merged, _values(command, variables))
-    merged = _over(merged, _levelled(typed))
+    layers, config = load(parsed.values)
+    complaints: list[str] = []
+    chosen = _chosen(parsed, config, complaints.append)
+    components = parsed.components if chosen is None else chosen.components
+    variables, unknown = from_environment()
+    merged = _merged(parsed.command, [config.options, _of_chains(components, config)])
+    merged = _over(merged, _values(parsed.command, variables))
+    merged = _over(merged, _levelled(parsed.values))
     log = report.logger(merged.get("log", "warning"))
-    for text in [*complaints, *ignored(layers)]:
+    for text in [*unknown, *ignored(layers), *complaints]:
         log("warning", "conductor", text)
-    return merged, config
+    whole = options.assembled(parsed.command, components, merged, config)
+    if chosen is None:
+        return msgspec.structs.replace(whole, typed=parsed)
+    log("info", "conductor", chosen.why)
+    return msgspec.structs.replace(whole, typed=parsed, chosen=(config.folder, chosen.why))
+
+
+def _chosen(parsed: Parsed, config: Config, warn: Callable[[str], None]) -> Chosen | None:
+    """The chain that fits the project, for a command line that names none."""
+    if not config.choose or parsed.mode == "proxy":
+        return None
+    from conductor.spec.config import choose
+
+    if not choose.is_asked(parsed.components):
+        return None
+    return choose.chosen(parsed.components, config, config.folder, warn)
 
 
 def here(values: Mapping[str, Any] | None = None) -> Config | None:
@@ -122,17 +126,21 @@ def load(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
     return found, layers.load(found, folder)
 
 
-def again(config: Config) -> Config:
-    """What the files say now, for a chain that runs.
+def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
+    """A command line with what files and variables say now, for a chain that runs.
 
-    Raises `UsageError` also where a file that was read is not in force any more: whoever may write
-    it, as an agent may, must not rid the chain of what it says.
+    `files` are those that its configuration was read from. Raises `UsageError` also where one of
+    them is not in force any more: whoever may write it, as an agent may, must not rid the chain of
+    what it says.
     """
-    layers, fresh = load({"project": config.folder or None})
-    for path in config.files:
-        if path not in fresh.files:
-            why = ignored(layers) or [f"{path} is gone"]
-            raise UsageError(f"{why[0]}", "until then the chain stays as it is")
+    fresh = applied(parsed.typed or parsed)
+    now = fresh.config.files if fresh.config is not None else ()
+    for path in files:
+        if path not in now:
+            raise UsageError(
+                f"{path} is gone, or you do not trust it as it is now: the chain stays as it was",
+                f"read the file, then `conductor trust {shlex.quote(os.path.dirname(path))}`",
+            )
     return fresh
 
 

@@ -29,7 +29,7 @@ from conductor.spec.paths import LOCK_FILE
 from conductor.version import version
 
 if TYPE_CHECKING:
-    from conductor.spec.config.model import Config
+    from conductor.spec.config.model import Config, Written
 
 EXIT_STALE = 1
 _BY_SHAPE = ("core", "component")
@@ -40,6 +40,9 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command line."""
 
     components: list[str]
+    """As they were typed."""
+    chain: list[str | Written] = []
+    """The components to lock."""
     path: str = LOCK_FILE
     check: bool = False
     proxy: bool = False
@@ -55,10 +58,10 @@ def run(options: LockOptions) -> int:
     """Writes or checks the file; the exit code. Raises `UsageError`."""
     if options.upgrade:
         return _upgrade(options)
-    if not options.components:
+    if not options.chain:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
     agent_last = not options.proxy
-    specs = resolve_all(options.components, agent_last=agent_last, config=options.config)
+    specs = resolve_all(options.chain, agent_last=agent_last, config=options.config)
     specs = managed.required(specs, agent_last=agent_last)  # as `--locked` will see them
     lock = _existing(options.path)
     before = lock.component if lock is not None else None

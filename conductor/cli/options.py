@@ -499,6 +499,11 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """All of that, by the names of options, as it was set."""
     config: Config | None = None
     """What files configure (`conductor.cli.configured`); None: nothing, or they are not read."""
+    chosen: tuple[str, str] | None = None
+    """The folder by which `[[choose]]` chose the chain, and why; None: the command line named it.
+    """
+    typed: Parsed | None = None
+    """The command line alone, where files or variables add to it."""
 
 
 def assemble(

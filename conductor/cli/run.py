@@ -16,7 +16,7 @@ import msgspec
 
 from conductor.cli import configured, report
 from conductor.core.dialects import DIALECTS
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, UsageError
 from conductor.run import spawn
 from conductor.run.launch import Launcher
 from conductor.run.plan import Planned
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
-    from conductor.spec.config.model import Config
     from conductor.spec.managed.file import Managed
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
@@ -72,7 +71,8 @@ class Started:
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
-        specs = self._resolved(parsed.config)
+        self._files = _files(parsed)
+        specs = self._resolved(parsed)
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
         try:
@@ -92,6 +92,10 @@ class Started:
         """The runtime of the chain, with `upstream` at the client's end of it."""
         from conductor.run.runtime import Runtime  # the event loop: while the components start
 
+        if self.parsed.chosen is not None:
+            from conductor.run.judged_folder import JudgedFolder
+
+            upstream = JudgedFolder(upstream, *self.parsed.chosen, self.lines.say)
         return Runtime(
             self.planned,
             self.parsed.mode,
@@ -106,36 +110,59 @@ class Started:
             **others,
         )
 
-    def _resolved(self, config: Config | None) -> list[Spec]:
+    def _resolved(self, parsed: Parsed) -> list[Spec]:
         """What the words of the command line stand for now. Raises `ConductorError`."""
-        agent_last = self.parsed.mode != "proxy"
+        agent_last = parsed.mode != "proxy"
+        if agent_last and not parsed.components:
+            raise _nothing(parsed.command)
         specs = resolve_all(
-            self.parsed.components,
+            parsed.components,
             agent_last=agent_last,
-            config=config,
-            note=_note(self.parsed.log) if self.parsed.options.verbose else None,
+            config=parsed.config,
+            note=_note(parsed.log) if parsed.options.verbose else None,
         )
         specs = managed.required(specs, agent_last=agent_last)
         _announce_first_use(specs)
         return specs
 
     def respec(self) -> Sequence[Spec]:
-        """The components as they are to be from now on, at a reload: prepared again as the first
-        time, up to the plan. Raises `ConductorError`: then they stay as they are."""
-        parsed = self.parsed
-        config = None if parsed.config is None else configured.again(parsed.config)
+        """The components as they are to be from now on, at a reload: files and variables are read
+        again, and the components prepared as the first time, up to the plan.
+
+        Options of the run stay as they were at its start. Raises `ConductorError`: then the
+        components stay as they are.
+        """
+        parsed = configured.again(self.parsed, self._files)
+        parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode)
         specs = _locked(
-            self._resolved(config), parsed.options, parsed.log, agent_last=parsed.mode != "proxy"
+            self._resolved(parsed),
+            self.parsed.options,
+            self.parsed.log,
+            agent_last=parsed.mode != "proxy",
         )
+        self._files = _files(parsed)
         self.lines.limit(report.line_limits(specs))
         return specs
 
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload
         with `--watch`."""
-        config = self.parsed.config
         # A project's file counts again once the user trusts its new content.
-        return () if config is None else (*config.files, paths.trust())
+        return (*self._files, paths.trust()) if self._files else ()
+
+
+def _files(parsed: Parsed) -> Sequence[str]:
+    """The files that configure a chain."""
+    return parsed.config.files if parsed.config is not None else ()
+
+
+def _nothing(command: str) -> UsageError:
+    """The error for a chain without any component."""
+    return UsageError(
+        f"`conductor {command}` needs a COMPONENT",
+        f"see `conductor {command} --help`; or let `[[choose]]` in conductor.toml choose a chain "
+        "by the project",
+    )
 
 
 def _note(log: str) -> Callable[[str], None]:

@@ -66,13 +66,13 @@ def test_files_and_variables_read_what_the_command_line_reads(
         else:
             typed = row.kind.read(text)
         here.user(f"[options]\n{row.key} = {written(row, text)}")
-        values, _ = configured.layered(command, ["demo"], {})
+        values = configured.applied(options.assemble(command, ["demo"])).values
         base = os.path.dirname(here.user_file)
         path = row.kind in (options.FILE, options.FOLDER)
         assert values == {row.name: os.path.join(base, typed) if path else typed}
         here.user_file.unlink()
         monkeypatch.setenv(configured.variable(row), text)
-        assert configured.layered(command, ["demo"], {})[0] == {row.name: typed}
+        assert configured.applied(options.assemble(command, ["demo"])).values == {row.name: typed}
         monkeypatch.delenv(configured.variable(row))
 
 
@@ -121,7 +121,7 @@ def test_verbose_is_above_the_level_of_a_file(here: Place) -> None:
 
 def test_a_conductor_within_another_does_not_write_to_its_files(here: Place) -> None:
     here.user('[options]\ntrace = "t"\nmetrics = "m"\naudit = "a"')
-    values, _ = configured.layered("proxy", [], {})
+    values = configured.applied(options.assemble("proxy", [])).values
     assert values == {"audit": str(here.user_file.with_name("a"))}
 
 
@@ -163,8 +163,8 @@ def test_an_option_that_no_file_has(key: str, text: str, hint: str, here: Place)
 
 def test_options_of_other_commands_are_checked_but_left_out(here: Place) -> None:
     here.user('[options]\nstall = 5\nfs = "read"')
-    assert configured.layered("exec", ["demo"], {})[0] == {"fs": "read"}
-    assert configured.layered("agent", ["demo"], {})[0] == {"stall": 5}
+    assert configured.applied(options.assemble("exec", ["demo"])).values == {"fs": "read"}
+    assert configured.applied(options.assemble("agent", ["demo"])).values == {"stall": 5}
 
 
 def test_chains_that_contradict_each_other_are_refused(here: Place) -> None:

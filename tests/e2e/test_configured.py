@@ -14,6 +14,7 @@ from tests.cli.configurations import Place, place
 from tests.harness.process.rig import Chain, Rig
 
 CHANGED = "the chain is now: "
+KEPT = "the chain stays as it was"
 
 
 @pytest.fixture(name="here")
@@ -69,7 +70,7 @@ def test_with_watch_it_changes_once_the_file_is_trusted_again(rig: Rig, here: Pl
     session = chain.new_session()
     text = named(['prompt-prefix,config.text="prefixed"', "demo"])
     here.project_file.write_text(text)
-    chain.until(lambda: f"{here.project_file} is ignored" in chain.stderr, "the refusal")
+    chain.until(lambda: KEPT in chain.stderr, "the refusal")
     assert CHANGED not in chain.stderr
     here.trusted(text)
     chain.until(lambda: CHANGED in chain.stderr, "the chain to change")
@@ -87,11 +88,11 @@ def test_whoever_writes_the_projects_file_cannot_rid_a_running_chain_of_it(
     with here.project_file.open("a") as file:
         file.write("# an agent was here\n")
     os.kill(chain.process.pid, signal.SIGHUP)
-    chain.until(lambda: f"{here.project_file} is ignored" in chain.stderr, "the refusal")
+    chain.until(lambda: KEPT in chain.stderr, "the refusal")
     assert CHANGED not in chain.stderr
     here.project_file.unlink()
     os.kill(chain.process.pid, signal.SIGHUP)
-    chain.until(lambda: f"{here.project_file} is gone" in chain.stderr, "the refusal")
+    chain.until(lambda: chain.stderr.count(KEPT) == 2, "the refusal")
     chain.prompt(session, "hi")
     assert CHANGED not in chain.stderr
     assert chain.finish() == 0
