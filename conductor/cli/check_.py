@@ -100,7 +100,7 @@ def _known(names: Sequence[str]) -> Sequence[str]:
 
 def _proxy(component: str) -> Spec:
     """The component. Raises `UsageError` for a bundled agent."""
-    spec = catalog.resolve(component, configured.known())
+    spec = catalog.resolve(component, configured.here())
     if spec.bundled is not None and spec.manifest is not None and spec.manifest.kind == "agent":
         raise UsageError(
             f"`{component}` is an agent; these are the rules of proxies",

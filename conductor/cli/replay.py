@@ -94,7 +94,7 @@ def _replay(
     from conductor.record.replay import player, recording
     from conductor.spec.catalog import resolve
 
-    spec = resolve(component, configured.known())
+    spec = resolve(component, configured.here())
     shown = name or spec.name
     recorded = recording.load(trace, shown)
     if to is not None:
