@@ -16,7 +16,7 @@ from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
 from conductor.record.redaction import redacted as redact
 from conductor.run.plan import Options
-from conductor.spec import digests, syntax, toml_files
+from conductor.spec import digests, managed, syntax, toml_files
 from conductor.spec.catalog import resolve_all
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock import compare, file
@@ -51,7 +51,9 @@ def run(options: LockOptions) -> int:
         return _upgrade(options)
     if not options.components:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
-    specs = resolve_all(options.components, agent_last=not options.proxy)
+    agent_last = not options.proxy
+    specs = resolve_all(options.components, agent_last=agent_last)
+    specs = managed.required(specs, agent_last=agent_last)  # as `--locked` will see them
     lock = _existing(options.path)
     before = lock.component if lock is not None else None
     entries = _entries(options, specs, before)

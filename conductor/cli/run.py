@@ -20,6 +20,7 @@ from conductor.errors import ConductorError
 from conductor.run import spawn
 from conductor.run.launch import plan
 from conductor.run.plan import Planned
+from conductor.spec import managed
 from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
+    from conductor.spec.managed.file import Managed
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
     from conductor.transports.process_groups import Guardian
@@ -60,10 +62,14 @@ class Started:
     """
 
     def __init__(self, parsed: Parsed) -> None:
+        policy = managed.policy()
+        if policy is not None:
+            parsed = _managed(policy, parsed)
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
         specs = resolve_all(parsed.components, agent_last=agent_last)
+        specs = managed.required(specs, agent_last=agent_last)
         _announce_first_use(specs)
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
@@ -94,6 +100,16 @@ class Started:
             auditor=self.auditor,
             **others,
         )
+
+
+def _managed(policy: Managed, parsed: Parsed) -> Parsed:
+    """The chain to run, with the options that the managed policy demands. Raises `UsageError`."""
+    from conductor.run.held import applied
+
+    # Never `auto`: as a proxy of another conductor its last component would be a proxy too, and it
+    # is judged as the agent.
+    mode = "agent" if parsed.mode == "auto" else parsed.mode
+    return msgspec.structs.replace(parsed, mode=mode, options=applied(policy, parsed.options))
 
 
 def _announce_first_use(specs: Sequence[Spec]) -> None:

@@ -17,6 +17,8 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     exchange        send, answer, refuse: what all parts below do with messages
     policy.enforcer who carries a message, and what is allowed
 
+    held_prompts    prompts of the client that wait for their release
+    questions       requests of the conductor's own to the client
     agent_turns     which turns run in an agent with limited turns
     roles           how `initialize` walks the chain, and which dialect a proxy speaks
     services        what proxies may ask of the conductor itself
@@ -32,6 +34,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
 from conductor.core.component import Component
 from conductor.core.dialects import CHANNEL, DIALECTS, Dialect
 from conductor.core.effects import (
+    Answered,
     Changed,
     Closure,
     Effect,
@@ -54,6 +57,7 @@ __all__ = [
     "DIALECTS",
     "SERVICES",
     "UPSTREAM",
+    "Answered",
     "Changed",
     "Closure",
     "Component",

@@ -14,10 +14,11 @@ from conductor.core import agent_turns, jsonrpc
 from conductor.core.dialects import CANCEL, ENVELOPES
 from conductor.core.effects import Effects, Send
 from conductor.core.exchange import Exchange
+from conductor.core.held_prompts import HeldPrompts
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message, Params
 from conductor.core.oversize import Oversize
-from conductor.core.policy.key_table import UPDATE
+from conductor.core.policy.key_table import STOP, UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.requests import NOT_STRUCTURED, ONE_HOP, ROLES, STRUCTURED, Requests
 from conductor.core.services import Services, called
@@ -46,6 +47,7 @@ class Dispatcher:
         requests: Requests,
         oversize: Oversize,
         policed: PolicedNotifications,
+        held: HeldPrompts,
         max_depth: int,
     ) -> None:
         self._exchange = exchange
@@ -54,6 +56,7 @@ class Dispatcher:
         self._requests = requests
         self._oversize = oversize
         self._policed = policed
+        self._held = held
         self._max_depth = max_depth
 
     def receive(self, name: str, frame: bytes) -> Effects:
@@ -210,6 +213,8 @@ class Dispatcher:
             # Only logged for debugging: JSON-RPC forbids an answer to a notification.
             self._exchange.log(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
             return
+        if self._held.on and method == STOP:
+            self._held.stopped(lane, params, out)
         if lane.policed:
             self._policed.notify(lane, method, params, out)
         elif target.peer.ready and not self._exchange.tracing:

@@ -158,6 +158,17 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     target_id: str | None
 
 
+class Answered(msgspec.Struct, frozen=True):
+    """A request of `Router.ask` has its answer."""
+
+    token: int
+    """As given to `ask`."""
+    member: bytes
+    """`result` or `error` …"""
+    body: bytes
+    """… and that member's raw JSON. Also an error where the client cannot answer any more."""
+
+
 class Closure(msgspec.Struct, frozen=True):
     """Why a component is gone."""
 
@@ -181,6 +192,7 @@ Effect = (
     | Wake
     | Trace
     | Changed
+    | Answered
 )
 
 Effects = list[Effect]

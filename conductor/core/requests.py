@@ -11,6 +11,7 @@ from conductor.core import agent_turns, dialects, jsonrpc
 from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
+from conductor.core.held_prompts import HeldPrompt, HeldPrompts
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
@@ -63,8 +64,10 @@ class Requests:
         detection: Detection,
         services: Services,
         enforcer: Enforcer,
+        held: HeldPrompts,
     ) -> None:
         self._exchange = exchange
+        self._held = held
         self._initializer = initializer
         self._detection = detection
         self._services = services
@@ -171,12 +174,32 @@ class Requests:
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         """Sends a request of the conversation on; `Malformed` where it comes too early."""
-        exchange, peer = self._exchange, lane.peer
-        from_upstream = peer is exchange.upstream
-        if from_upstream:
+        if lane.peer is self._exchange.upstream:
             self._initializer.check_begun()
+            if self._held.on and self._held.keeps(lane, method, params, pending, out):
+                return
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
+        self._send_on(lane, lane.across, method, params, pending, out)
+
+    def released(self, held: HeldPrompt, out: Effects) -> None:
+        """Sends on what was held."""
+        lane, method, params, pending, _ = held
+        assert lane.across is not None
+        self._exchange.number = pending.number
+        self._send_on(lane, lane.across, method, params, pending, out)
+
+    def _send_on(
+        self,
+        lane: Lane,
+        across: Lane,
+        method: str,
+        params: Params,
+        pending: PendingRequest,
+        out: Effects,
+    ) -> None:
+        exchange, peer = self._exchange, lane.peer
+        from_upstream = peer is exchange.upstream
         if method in CONCERNED:
             self._enforcer.mcp_ownership.requested(lane, method, params, pending)
         if method in ENTERING and from_upstream:
@@ -186,7 +209,7 @@ class Requests:
         if lane.policed:
             self._policed.ask(lane, method, params, pending, out)
         else:
-            exchange.forward(lane.across, method, params, pending, out)
+            exchange.forward(across, method, params, pending, out)
 
     def unwrap(
         self, lane: Lane, method: str, params: Params, out: Effects
@@ -210,6 +233,8 @@ class Requests:
         if pending is not None and self._policed.may_cancel(pending, out):
             source = Source(lane, self._exchange.number)
             self._enforcer.turns.cancel(pending, out, source)
+            if self._held.on:
+                self._held.cancelled(pending, out)
 
     # -- answers -------------------------------------------------------------------------------
 

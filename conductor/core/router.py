@@ -14,9 +14,11 @@ from conductor.core.dispatch import Dispatcher
 from conductor.core.effects import Closure, Effects
 from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
+from conductor.core.held_prompts import HeldPrompts
 from conductor.core.oversize import Oversize
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.sessions import Sessions
+from conductor.core.questions import Questions
 from conductor.core.requests import Requests
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
@@ -75,10 +77,15 @@ class Router:
         self._detection = Detection(exchange, initializer)
         self._endings = Endings(exchange, enforcer, initializer)
         self._services = Services(exchange)
-        requests = Requests(exchange, initializer, self._detection, self._services, enforcer)
+        self._held, self._questions = held, _ = HeldPrompts(exchange), Questions(exchange)
+        self._requests = requests = Requests(
+            exchange, initializer, self._detection, self._services, enforcer, held
+        )
         self._oversize = Oversize(exchange, requests, enforcer)
         depth, policed = min(max_depth, jsonrpc.MAX_DEPTH), enforcer.notifications
-        dispatcher = Dispatcher(exchange, self._services, requests, self._oversize, policed, depth)
+        dispatcher = Dispatcher(
+            exchange, self._services, requests, self._oversize, policed, held, depth
+        )
         self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
         bytes. The method itself, since a method that calls it costs each message 0.05 µs."""
@@ -141,6 +148,40 @@ class Router:
         """Whether all observers have taken their copies of all requests that have been answered."""
         unseen = self._enforcer.observers.unseen
         return all(peer.ready and not unseen(peer) for peer in self.observers())
+
+    # -- the conductor and the client ----------------------------------------------------------
+
+    def hold(self) -> None:
+        """From now on prompts of the client wait until `release`, in order, and with them what
+        must not overtake a prompt of its session. A cancellation answers a held prompt."""
+        self._held.on = True
+
+    def release(self) -> Effects:
+        """Sends on what was held; nothing is held any more."""
+        out: Effects = []
+        for held in self._held.release():
+            self._requests.released(held, out)
+        return out
+
+    def ask(self, method: str, params: bytes, token: int) -> Effects:
+        """Sends the client a request of the conductor's own, past every proxy.
+
+        Its answer is an `Answered` effect: an error if the client has not sent `initialize` or is
+        gone, if the chain ends, and in proxy mode, which has no client.
+
+        Args:
+            params: raw JSON.
+            token: the caller's own; of no other open request of this kind.
+        """
+        out: Effects = []
+        self._questions.ask(method, params, token, out)
+        return out
+
+    def upstream_ended(self, reason: Closure) -> Effects:
+        """Nothing more will come from upstream; what it sent goes on."""
+        out: Effects = []
+        self._questions.ended(reason, out)
+        return out
 
     # -- what happens to peers -------------------------------------------------------------------
 
@@ -241,9 +282,10 @@ class Router:
         return out
 
     def abandon(self, reason: Closure) -> Effects:
-        """Answers everything upstream still waits for: the chain is over."""
+        """Answers everything upstream still waits for, and what it was asked: the chain is over."""
         out: Effects = []
         self._endings.abandon(reason, out)
+        self._questions.ended(reason, out)
         return out
 
     def overdue(self, why: str, hint: str) -> tuple[Closure | None, Effects]:

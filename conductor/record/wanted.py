@@ -32,9 +32,10 @@ def auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Aud
     """
     if options.audit is None:
         return None
-    found = Auditor(AuditFile.open(options.audit, log), options.trace_content)
-    found.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
-    return found
+    content = options.audit_content or options.trace_content
+    auditor = Auditor(AuditFile.open(options.audit, log), content)
+    auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
+    return auditor
 
 
 def locked(specs: list[Spec], options: Options, log: Log, *, agent_last: bool) -> list[Spec]:

@@ -10,6 +10,7 @@ their order without locks, and each destination is written once a chunk.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -18,6 +19,7 @@ import msgspec
 
 from conductor.core import (
     UPSTREAM,
+    Answered,
     Changed,
     Closure,
     Dialect,
@@ -64,6 +66,8 @@ _OBSERVED: Final = 2.0
 """Seconds that components which only get copies have for the last of them, at most."""
 
 Log = Callable[[str, str, str], None]
+Taker = Callable[[bytes, bytes], None]
+"""Takes the answer to a request of the conductor's own: `b"result"` or `b"error"`, and its JSON."""
 
 
 class Runtime:
@@ -117,8 +121,13 @@ class Runtime:
         terminals = (UPSTREAM, self._tail) if self._tail else (UPSTREAM,)
         self.flow = Flow(transports, terminals, options, self._stalled)
         self._teardown = Teardown(self.router)
+        if options.audit_rule:
+            self._audit.must_last(self._unrecorded)
         self._tasks = Tasks(self._fail)
         self._supervisor = Supervisor(self, self._planned, self._tasks.start)
+        self._takers: dict[int, Taker] = {}
+        """Of open requests of `ask`, by token."""
+        self._tokens = itertools.count(1)
         self._reports = Reports(self._planned, self.router, tracer, self._audit)
 
     def _new_router(self, mode: str, outer_dialect: Dialect | None, *, audited: bool) -> Router:
@@ -191,6 +200,23 @@ class Runtime:
         """Ends the chain, for a signal: it waits for nothing but the components' grace."""
         self._teardown.stop()
 
+    # -- the conductor and the client ------------------------------------------------------------
+
+    def hold(self) -> None:
+        """From now on the client's prompts wait for `release` (`Router.hold`)."""
+        self.router.hold()
+
+    def release(self) -> None:
+        """Sends on what was held."""
+        self.apply(self.router.release())
+
+    def ask(self, method: str, params: bytes, taker: Taker) -> None:
+        """Sends the client a request of the conductor's own (`Router.ask`); `taker` gets its
+        answer, once, maybe before this returns."""
+        token = next(self._tokens)
+        self._takers[token] = taker
+        self.apply(self.router.ask(method, params, token))
+
     # -- one chunk ---------------------------------------------------------------------------
 
     def feed(self, name: str, frames: list[bytes]) -> None:
@@ -240,6 +266,7 @@ class Runtime:
                 text = f"the client, `{how.data['function']}`, {how.text}"
                 self._fail(Closure(text, "correct it", how.data))
             self._teardown.client_gone()
+            self.apply(self.router.upstream_ended(Closure("the client has closed its end")))
             return
         final = name in self._reports.last_words
         self._component_ended(name, self._closure(name, how), final=final)
@@ -360,6 +387,8 @@ class Runtime:
                 pass  # this router lasts as long as the chain
             case Changed():
                 self._audit.changed(effect)
+            case Answered(token, member, body):
+                self._takers.pop(token)(member, body)
             case Reopen(peer):
                 self._tasks.start(self._reopen(peer))
             case Listen(peer):
@@ -431,6 +460,9 @@ class Runtime:
     def _fail(self, reason: Closure) -> None:
         if self._teardown.fail(reason) and self._on_failure is not None:
             self._on_failure(reason)
+
+    def _unrecorded(self, why: str) -> None:
+        self._fail(Closure(f"the chain is not recorded any more: {why}", self._options.audit_rule))
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -59,6 +59,13 @@ def first_use() -> str:
     )
 
 
+def trust() -> str:
+    """The user's record of what they trust (private; `conductor.spec.trust`)."""
+    return _user_folder(
+        "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "trust.json"
+    )
+
+
 def values() -> str:
     """The user's file of values that components keep (`kv`; private; created when first used)."""
     import platformdirs  # not on the start path: only a request for `kv` or `fetch` comes here

@@ -41,8 +41,14 @@ Over = Callable[[Carried, bytes, bytes, list[Effect]], None]
 
 _HELD: Final = (State.QUEUED, State.GIVEN, State.RETURNED)
 _CANCELLED: Final = (b"result", b'{"stopReason":"cancelled"}')
-_REFUSED: Final = (b"error", jsonrpc.error_object(REQUEST_CANCELLED, "Request cancelled"))
-"""In version 2 a result says that the prompt is part of the conversation."""
+REFUSED: Final = (b"error", jsonrpc.error_object(REQUEST_CANCELLED, "Request cancelled"))
+"""The answer to a cancelled request."""
+
+
+def turn_cancelled(version: int | None) -> tuple[bytes, bytes]:
+    """The answer to the prompt of a cancelled turn that the agent has not begun."""
+    # In version 2 a result says that the prompt is part of the conversation.
+    return REFUSED if version == 2 else _CANCELLED
 
 
 _NOT_GIVEN: Final = b'{"outcome":{"outcome":"cancelled"}}'
@@ -91,7 +97,7 @@ class Turns:
         """The turns of a session are cancelled: what the component holds of them is answered so,
         it does not retry what it has passed on, and sends no prompts of its own within them."""
         for carried in held:
-            self.stop(carried, self._turn_cancelled, out)
+            self.stop(carried, turn_cancelled(self._exchange.version), out)
         if session is not None:
             for carried in lane.other.in_flight.prompts(session):
                 carried.turn.stopped = True
@@ -111,7 +117,7 @@ class Turns:
         if carried is not None and carried.state in _HELD:
             policy_state = carried.policy_state
             if policy_state.enforced:
-                self.stop(carried, _REFUSED, out)
+                self.stop(carried, REFUSED, out)
         for follower in pending.followers:
             self.cancel(follower, out, source)
 
@@ -138,10 +144,6 @@ class Turns:
         assert carried.upstream is not None
         carried.pending.answer_number = 0
         self._over(carried, *carried.upstream, out)
-
-    @property
-    def _turn_cancelled(self) -> tuple[bytes, bytes]:
-        return _REFUSED if self._exchange.version == 2 else _CANCELLED
 
     @staticmethod
     def _held(lane: Lane, session: str | None) -> list[Carried]:

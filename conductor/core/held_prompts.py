@@ -1,0 +1,82 @@
+"""Prompts of the client that are held: accepted, and sent on once they are released.
+
+Neither the components nor the agent know of a held prompt. So a cancellation answers it here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from conductor.core.effects import Effects
+from conductor.core.exchange import Exchange
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import session_of
+from conductor.core.policy.key_table import AFTER_PROMPTS, CLOSING, PROMPT
+from conductor.core.policy.turns import REFUSED, turn_cancelled
+from conductor.core.state import Lane, PendingRequest
+
+
+class HeldPrompt(NamedTuple):
+    """A prompt that is held, or a setting that waits behind one of its session."""
+
+    lane: Lane
+    method: str
+    params: Params
+    pending: PendingRequest
+    session: str | None
+
+
+class HeldPrompts:
+    """The part of a router that holds prompts of upstream."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._waiting: list[HeldPrompt] = []
+        self.on = False
+        """Whether prompts are held."""
+
+    def keeps(
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
+    ) -> bool:
+        """Whether a request waits for the release: a prompt, and what must not overtake one. A
+        request that closes a session goes on, and ends the session's held prompts."""
+        if lane is not self._exchange.upstream.p:
+            return False
+        session = session_of(params)
+        if method in CLOSING:
+            self._stop(session, out)
+        waits = method == PROMPT or (
+            method in AFTER_PROMPTS and any(held.session == session for held in self._waiting)
+        )
+        if waits:
+            self._waiting.append(HeldPrompt(lane, method, params, pending, session))
+        return waits
+
+    def stopped(self, lane: Lane, params: Params, out: Effects) -> None:
+        """A `session/cancel` leaves `lane`: held prompts of its session are answered."""
+        if lane is self._exchange.upstream.p:
+            self._stop(session_of(params), out)
+
+    def _stop(self, session: str | None, out: Effects) -> None:
+        stopped = [held for held in self._waiting if held.session == session]
+        for held in stopped:
+            if held.method == PROMPT:
+                self._answer(held, turn_cancelled(self._exchange.version), out)
+
+    def cancelled(self, pending: PendingRequest, out: Effects) -> None:
+        """A request is cancelled by its id: if it is held, that is its answer."""
+        for held in self._waiting:
+            if held.pending is pending:
+                self._answer(held, REFUSED, out)
+                break
+
+    def _answer(self, held: HeldPrompt, answer: tuple[bytes, bytes], out: Effects) -> None:
+        self._waiting.remove(held)
+        if held.pending.origin is not None:
+            self._exchange.reply(held.pending, *answer, out)
+
+    def release(self) -> list[HeldPrompt]:
+        """Holds nothing any more. Returns what was held and is still waited for, in order."""
+        self.on = False
+        waiting, self._waiting = self._waiting, []
+        return [held for held in waiting if held.pending.origin is not None]

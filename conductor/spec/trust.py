@@ -1,0 +1,255 @@
+"""What the user trusts: folders, project files, and components that were agreed to.
+
+One private file in the user's state folder. Whatever is wrong with it (another version, other users
+may write it, it is broken), nothing is trusted then, and nothing overwrites it. The start path
+loads this module only where an answer is needed; a digest is computed only where the store has one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+import msgspec
+
+from conductor.errors import UsageError
+from conductor.spec import paths, untrusted_files
+
+VERSION: Final = 1
+_MOST: Final = 16 * 1024 * 1024
+"""Bytes of the store."""
+
+_WAIT: Final = 5.0
+"""Seconds to wait for another conductor that changes the store."""
+
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+Result = TypeVar("Result")
+
+
+class TrustedFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A folder that is trusted with everything in it."""
+
+    since: int
+    """Seconds since 1970."""
+    own: bool = False
+    """`conductor new` made it."""
+
+
+class TrustedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A project file, as it was when the user trusted it."""
+
+    since: int
+    sha256: str
+
+
+class Agreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the user has agreed that one version of a component may do beyond the default."""
+
+    since: int
+    name: str
+    place: str
+    """The path of its file, or of its folder."""
+    sha256: str
+    """The digest of that."""
+    profile: str = ""
+    rights: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+
+
+class Trust(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that is trusted, by path or digest."""
+
+    version: int = VERSION
+    folders: dict[str, TrustedFolder] = {}
+    files: dict[str, TrustedFile] = {}
+    agreed: dict[str, Agreement] = {}
+
+    def folder_of(self, place: str) -> str | None:
+        """The trusted folder that a path is, or lies in; None if there is none."""
+        path = os.path.realpath(place)
+        while path not in self.folders:
+            above = os.path.dirname(path)
+            if above == path:
+                return None
+            path = above
+        return path
+
+    def has_file(self, path: str, content: bytes) -> bool:
+        """Whether a project file is trusted with this content."""
+        known = self.files.get(os.path.realpath(path))
+        return known is not None and known.sha256 == sha256(content)
+
+
+class _Head(msgspec.Struct):
+    version: int
+
+
+def sha256(content: bytes) -> str:
+    """The SHA-256 of some bytes, in hex."""
+    import hashlib  # loads OpenSSL, which an editor would wait for
+
+    return hashlib.sha256(content).hexdigest()
+
+
+def now() -> int:
+    """The current time as the store keeps it."""
+    return int(time.time())
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def load() -> Trust:
+    """What is trusted; nothing where there is no store. Raises `UsageError` for a store that cannot
+    be used."""
+    path = paths.trust()
+    try:
+        _refuse_what_others_write(path)
+        content = untrusted_files.read(path, _MOST, links=False)
+    except FileNotFoundError:
+        return Trust()
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from None
+    try:
+        version = msgspec.json.decode(content, type=_Head).version
+        if version != VERSION:
+            raise _unusable(path, f"it is of version {version}; this conductor reads {VERSION}")
+        return msgspec.json.decode(content, type=Trust)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _unusable(path, f"it is damaged: {error}") from None
+
+
+def known() -> tuple[Trust, str]:
+    """What is trusted, and why the store cannot be used: then nothing is trusted."""
+    try:
+        return load(), ""
+    except UsageError as error:
+        return Trust(), f"{error.text}; nothing counts as trusted until then: {error.hint}"
+
+
+def trusts_file(path: str, content: bytes) -> bool:
+    """Whether the user trusts a project file with this content. False where the store cannot be
+    used: `known` has the reason."""
+    return known()[0].has_file(path, content)
+
+
+def stamp() -> tuple[int, int, int]:
+    """What the file system reports of the store; it changes whenever the store does."""
+    try:
+        status = os.stat(paths.trust(), follow_symlinks=False)
+    except OSError:
+        return 0, 0, 0
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _refuse_what_others_write(path: str) -> None:
+    """Raises `UsageError` for a store that another user may have written. Raises `OSError`."""
+    for place in (path, os.path.dirname(path)):
+        status = os.stat(place, follow_symlinks=False)
+        if status.st_uid != os.geteuid():
+            raise _unusable(path, f"`{place}` belongs to another user, or is a link of one")
+        if not stat.S_ISLNK(status.st_mode) and status.st_mode & _OTHERS_WRITE:
+            raise _unusable(path, f"other users may write `{place}`")
+
+
+def _unusable(path: str, why: str) -> UsageError:
+    return UsageError(
+        f"what you trust cannot be read from `{path}`: {why}",
+        "put that right, or move the file away and trust again what you trusted",
+    )
+
+
+# -- changing --------------------------------------------------------------------------------------
+
+
+def change(edit: Callable[[Trust], Result]) -> Result:
+    """Changes the store; nothing that another conductor writes at the same time is lost.
+
+    Args:
+        edit: Changes the tables that it receives.
+
+    Raises:
+        UsageError: The store cannot be used, or not be written.
+    """
+    path = paths.trust()
+    try:
+        _make_private(path)
+        with _alone(f"{path}.lock"):
+            trust = load()
+            before = msgspec.json.encode(trust, order="sorted")
+            result = edit(trust)
+            after = msgspec.json.encode(trust, order="sorted")
+            if after != before:
+                _replace(path, msgspec.json.format(after))
+    except OSError as error:
+        raise UsageError(
+            f"what you trust cannot be written to `{path}`: {error.strerror}",
+            "make its folder writable, or set XDG_STATE_HOME to one that is",
+        ) from None
+    return result
+
+
+def own(folder: str) -> None:
+    """Remembers a folder that the user has just made here. Raises `UsageError`."""
+    path = storable(os.path.realpath(folder))
+    change(lambda trust: trust.folders.update({path: TrustedFolder(now(), own=True)}))
+
+
+def storable(path: str) -> str:
+    """The path itself. Raises `UsageError` for one that is not text: it could not be told from
+    others once it is written down."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"`{path}` cannot be trusted: its name is not UTF-8", "rename it first"
+        ) from None
+    return path
+
+
+def _make_private(path: str) -> None:
+    """Makes the folder of the store, so that nobody else may write there. Raises `OSError`."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if not os.path.lexists(path):  # one that is there may be a stranger's: `load` refuses it
+        os.chmod(folder, 0o700)
+
+
+@contextlib.contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """Waits until no other conductor changes the store. Raises `OSError` after a while."""
+    import fcntl
+
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        until = time.monotonic() + _WAIT
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > until:
+                    raise OSError(error.errno, "another conductor holds it", path) from None
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _replace(path: str, content: bytes) -> None:
+    """Puts content in the place of a file, as a whole. Raises `OSError`."""
+    fresh = f"{path}.new"  # only the holder of the lock writes it
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(fresh)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, path)

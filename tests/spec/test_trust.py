@@ -1,0 +1,168 @@
+"""The store of what the user trusts: kept whole, private, and nothing trusted where it is not."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conductor.errors import UsageError
+from conductor.spec import paths, trust
+from conductor.spec.trust import Agreement, Trust, TrustedFile, TrustedFolder
+
+AT_ONCE: Final = """
+import sys
+from conductor.spec import trust
+for number in range(20):
+    trust.own(f"/{sys.argv[1]}/{number}")
+"""
+
+
+@pytest.fixture(name="store", autouse=True)
+def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The path of the store of a user who trusts nothing yet."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return Path(paths.trust())
+
+
+def trust_file(path: Path) -> None:
+    entry = TrustedFile(trust.now(), trust.sha256(path.read_bytes()))
+    trust.change(lambda held: held.files.update({os.path.realpath(path): entry}))
+
+
+def test_without_a_store_nothing_is_trusted_and_nothing_is_made(store: Path) -> None:
+    assert trust.load() == Trust()
+    assert trust.stamp() == (0, 0, 0)
+    assert not trust.trusts_file("/conductor.toml", b"")
+    assert not store.parent.exists()
+
+
+def test_a_folder_is_trusted_with_everything_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    (folder / "in" / "it").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(folder)
+    trust.own(str(tmp_path / "link"))
+    held = trust.load()
+    assert list(held.folders) == [str(folder)]
+    assert held.folders[str(folder)].own
+    for place in ("mine", "mine/in/it", "mine/in/it/p.wasm", "link/in"):
+        assert held.folder_of(str(tmp_path / place)) == str(folder)
+    for place in ("", "mine2", "mine/../other"):
+        assert held.folder_of(str(tmp_path / place)) is None
+    (folder / "out").symlink_to(tmp_path)
+    assert held.folder_of(str(folder / "out" / "p.wasm")) is None
+
+
+def test_a_project_file_is_trusted_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "conductor.toml"
+    file.write_text("[chains]")
+    trust_file(file)
+    assert trust.trusts_file(str(file), b"[chains]")
+    assert not trust.trusts_file(str(file), b"[chains] ")
+    assert not trust.trusts_file(str(tmp_path / "x" / "conductor.toml"), b"[chains]")
+    assert not trust.trusts_file(str(tmp_path / "other.toml"), b"[chains]")
+
+
+def test_the_store_is_private_and_replaced_as_a_whole(store: Path) -> None:
+    trust.own("/a")
+    before = trust.stamp()
+    assert stat.S_IMODE(store.stat().st_mode) == 0o600
+    assert stat.S_IMODE(store.parent.stat().st_mode) == 0o700
+    with store.open("rb") as reader:
+        trust.own("/b")
+        assert b'"/b"' not in reader.read()
+    assert trust.stamp() != before
+    same = trust.stamp()
+    trust.change(lambda held: held.folders.pop("/nowhere", None))
+    assert trust.stamp() == same
+
+
+def test_two_at_once_lose_nothing() -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", AT_ONCE, name]) for name in "abcd"]
+    assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
+    assert len(trust.load().folders) == 80
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('{"version": 2, "folders": {"/": {"since": 1}}, "more": 1}', "it is of version 2"),
+        ('{"version": 1, "folders": {"/": {"since": 1}}, "more": 1}', "it is damaged"),
+        ('{"version": 1, "folders": {"/": {"since": 1}', "it is damaged"),
+        ('{"folders": {"/": {"since": 1}}}', "it is damaged"),
+        ("", "it is damaged"),
+        ("\udcff", "it is damaged"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_nothing_and_is_kept(
+    store: Path, content: str, why: str
+) -> None:
+    store.parent.mkdir(parents=True, mode=0o700)
+    store.write_bytes(content.encode("utf-8", "surrogateescape"))
+    os.chmod(store, 0o600)
+    before = store.read_bytes()
+    held, problem = trust.known()
+    assert held == Trust()
+    assert why in problem
+    with pytest.raises(UsageError, match=why):
+        trust.own("/a")
+    assert store.read_bytes() == before
+
+
+def test_a_store_that_others_may_write_is_nothing(store: Path, tmp_path: Path) -> None:
+    trust.own("/a")
+    os.chmod(store, 0o620)
+    assert "other users may write" in trust.known()[1]
+    os.chmod(store, 0o600)
+    store.parent.chmod(0o770)
+    assert "other users may write" in trust.known()[1]
+    with pytest.raises(UsageError, match="other users may write"):
+        trust.own("/b")
+    os.chmod(store.parent, 0o700)
+    assert trust.known() == (trust.load(), "")
+    elsewhere = tmp_path / "elsewhere"
+    store.rename(elsewhere)
+    store.symlink_to(elsewhere)
+    assert "it is a link" in trust.known()[1]
+
+
+def test_a_folder_that_was_there_before_becomes_private(store: Path) -> None:
+    store.parent.mkdir(parents=True)
+    store.parent.chmod(0o775)
+    trust.own("/a")
+    assert stat.S_IMODE(store.parent.stat().st_mode) == 0o700
+    assert list(trust.load().folders) == ["/a"]
+
+
+def test_a_pipe_in_its_place_holds_nobody_up(store: Path) -> None:
+    store.parent.mkdir(parents=True, mode=0o700)
+    os.mkfifo(store, 0o600)
+    assert "it is no ordinary file" in trust.known()[1]
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(UsageError, match="cannot be written"):
+        trust.own("/a")
+    with pytest.raises(UsageError, match="its name is not UTF-8"):
+        trust.own("/\udcff")
+
+
+def test_all_of_it_comes_back(store: Path) -> None:
+    agreement = Agreement(
+        since=1, name="p", place="/p.wasm", sha256="00", profile="full", services=("kv",)
+    )
+    trust.change(lambda held: held.agreed.update({"ab": agreement}))
+    trust.own("/a")
+    held = trust.load()
+    assert held.agreed == {"ab": agreement}
+    assert isinstance(held.folders["/a"], TrustedFolder)
+    assert not store.with_name("trust.json.new").exists()
