@@ -268,6 +268,8 @@ class Runtime:
             self._teardown.client_gone()
             self.apply(self.router.upstream_ended(Closure("the client has closed its end")))
             return
+        if "function" in how.data and self._teardown.phase is Phase.CLOSING:
+            self._log("error", name, f"it {how.text}")  # nothing else would tell
         final = name in self._reports.last_words
         self._component_ended(name, self._closure(name, how), final=final)
 

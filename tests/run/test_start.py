@@ -110,3 +110,17 @@ def test_msgspec_is_imported_without_what_it_merely_asks_about() -> None:
 def test_a_msgspec_that_wants_to_know_more_gets_the_real_modules() -> None:
     asked = run(LEAN.format(prepare='fast_msgspec._STAND_INS = {"uuid": (), "decimal": ()}'))
     assert {"uuid", "decimal"} <= set(asked)
+
+
+IMPORTED: Final = """
+import sys
+import conductor
+names = ("asyncio", "msgspec", "conductor.client", "conductor.run", "importlib.metadata")
+print(*(name for name in names if name in sys.modules))
+conductor.open, conductor.Chain
+print("conductor.client" in sys.modules)
+"""
+
+
+def test_importing_the_library_loads_nothing_until_it_is_used() -> None:
+    assert run(IMPORTED) == ["True"]
