@@ -63,7 +63,18 @@ def transcripts(
     update: bool = False,
 ) -> int:
     """Plays transcripts."""
-    folder, files, how = _transcripts(paths or ["."], component)
+    return play(paths or ["."], component, match, update=update)
+
+
+def play(
+    paths: Sequence[str],
+    component: str | None = None,
+    match: str | None = None,
+    *,
+    update: bool = False,
+) -> int:
+    """Plays transcripts, and reports each; the exit code. Raises `ConductorError`."""
+    folder, files, how = _transcripts(paths, component)
     loose = (match or how) == "json"
     failed = _play(component or folder, files, loose=loose, update=update)
     if not failed:
