@@ -160,6 +160,7 @@ def test_what_the_component_prints_is_shown(mine: Path, dev: Running) -> None:
     dev.wait_for(dev.err, "mine: replaced by its new build")
     dev.type("hello\n")
     dev.wait_for(dev.err, "mine: looking")
+    dev.wait_for(dev.out, "hello\n> ")
     dev.interrupt()
     assert dev.end().code == 0
 
