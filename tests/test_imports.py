@@ -64,9 +64,9 @@ RULES: Final = (
         "conductor.spec",
         (
             *("conductor.spec", "conductor.core", "conductor.errors"),
-            *("conductor.services.scopes", "conductor.mcp"),
+            *("conductor.services.scopes", "conductor.mcp", "conductor.version"),
         ),
-        ("msgspec", "pydantic", "tomlkit", "platformdirs", "cryptography"),
+        ("msgspec", "packaging", "pydantic", "tomlkit", "platformdirs", "cryptography"),
     ),
     Rule(
         "conductor.run",

@@ -17,6 +17,8 @@ from conductor.cli import (
     cache,
     chains,
     check_,
+    completion,
+    config_,
     dev,
     help_,
     new_,
@@ -24,6 +26,7 @@ from conductor.cli import (
     pages,
     replay,
     report,
+    surroundings,
     test_,
     usage,
 )
@@ -214,7 +217,11 @@ _making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
 _making(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
+app.add_typer(config_.app, name="config", rich_help_panel=_LOOK)
 app.command(name="help", rich_help_panel=_LOOK, help=help_.HELP, epilog=help_.EPILOG)(help_.help_)
+app.command(
+    name="completion", rich_help_panel=_LOOK, help=completion.HELP, epilog=completion.EPILOG
+)(completion.completion)
 
 
 @app.command(hidden=True, help="Carry a proxy's successor traffic. Proxies start this themselves.")
@@ -260,6 +267,8 @@ def main(arguments: list[str]) -> int:
         end = arguments.index("--")
         typed, rest = arguments[:end], arguments[end + 1 :]
     try:
+        if arguments and (unfit := surroundings.unfit(arguments)) is not None:
+            raise unfit
         code = command.main(
             typed or ["--help"], prog_name="conductor", standalone_mode=False, obj=rest
         )

@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from conductor.cli import options, report
+import msgspec
+
+from conductor.cli import report
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import Started, run_loop
@@ -22,6 +24,12 @@ from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.run.runtime import Runtime
 from conductor.transports.memory import MemoryTransport
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from conductor.cli.options import Parsed
 
 EXIT_FAILED: Final = 1
 EXIT_TIMEOUT: Final = 3
@@ -53,8 +61,7 @@ _STOPS: Final[dict[str, tuple[int, str, str]]] = {
 
 
 def execute(
-    components: list[str],
-    rest: list[str] | None = None,
+    parsed: Parsed,
     *,
     prompt: str,
     cwd: str = ".",
@@ -63,15 +70,16 @@ def execute(
     timeout: float | None = None,
     format: str = "text",  # noqa: A002 - the option's name
     json: bool = False,
-    **chain: Any,
+    **_: Any,
 ) -> int:
     """Runs one turn; the exit code: see `conductor exec --help`. Raises `UsageError`.
 
-    `rest` is what follows `--`. The other parameters are the options of `conductor exec`; `chain`
-    holds those that `agent` has too.
+    The parameters behind `parsed` are the options of `conductor exec`; `parsed` holds those that
+    `agent` has too.
     """
     # drain: once the turn is over no request is open that the chain would have to wait for.
-    parsed = options.assemble("exec", components, rest, drain=0.0, **chain)
+    chain = msgspec.structs.replace(parsed.options, drain=0.0)
+    parsed = msgspec.structs.replace(parsed, options=chain)
     if timeout == 0:
         raise UsageError("`--timeout 0` leaves no time for an answer", "leave it out for no limit")
     output = Output()

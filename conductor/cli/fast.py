@@ -8,26 +8,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.cli import options
+from conductor.cli import options, surroundings
 from conductor.cli.options import Parsed
 
 
 def parse(arguments: list[str]) -> Parsed | None:
     """The parsed command line, or None where typer has to explain something."""
+    if surroundings.unfit(arguments) is not None:
+        return None
     command, *rest = arguments
     rows = {flag: row for row in options.of(command) for flag in row.flags.split()}
+    off = {row.off: row for row in options.of(command) if row.off}
     values: dict[str, Any] = {}
     at = 0
     while at < len(rest) and rest[at].startswith("-") and rest[at] != "--":
         flag, equals, text = rest[at].partition("=")
         at += 1
-        row = rows.get(flag)
+        row = rows.get(flag) or off.get(flag)
         if row is None:
             return None
         if row.kind.read is None:
-            if equals:
+            if equals or values.get(row.name) is (flag == row.off):
                 return None
-            values[row.name] = True
+            values[row.name] = flag != row.off
             continue
         if not equals:
             if at == len(rest) or rest[at] == "--":

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import report
+from conductor.cli import configured, report
 from conductor.core.dialects import DIALECTS
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, UsageError
 from conductor.run import spawn
-from conductor.run.launch import plan
+from conductor.run.launch import Launcher
 from conductor.run.plan import Planned
 from conductor.spec import managed
 from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from conductor.cli.options import Parsed
     from conductor.record.audit.auditor import Auditor
@@ -45,6 +45,9 @@ _FIRST_REQUEST: Final = 2.0
 def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
+        parsed = configured.applied(parsed)
+        if parsed.options.isolation == "inline":
+            spawn.discard()  # only now it is known that guests run in this process
         started = Started(parsed)
     except ConductorError as error:
         spawn.discard()
@@ -68,19 +71,18 @@ class Started:
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
-        specs = resolve_all(parsed.components, agent_last=agent_last)
-        specs = managed.required(specs, agent_last=agent_last)
-        _announce_first_use(specs)
+        self._files = _files(parsed)
+        specs = self._resolved(parsed)
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
         try:
             specs = _locked(specs, options, log, agent_last=agent_last)
             self.lines: LogLines = report.lines(log, specs)
-            self.planned: list[Planned]
-            self.guardian: Guardian
-            self.planned, self.guardian = plan(
-                specs, options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
+            self._launcher = Launcher(
+                options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
             )
+            self.planned: list[Planned] = self._launcher.plan(specs)
+            self.guardian: Guardian = self._launcher.guardian
         except ConductorError as error:
             if self.auditor is not None:
                 self.auditor.end(error.text)
@@ -90,6 +92,10 @@ class Started:
         """The runtime of the chain, with `upstream` at the client's end of it."""
         from conductor.run.runtime import Runtime  # the event loop: while the components start
 
+        if self.parsed.chosen is not None:
+            from conductor.run.judged_folder import JudgedFolder
+
+            upstream = JudgedFolder(upstream, *self.parsed.chosen, self.lines.say)
         return Runtime(
             self.planned,
             self.parsed.mode,
@@ -98,8 +104,71 @@ class Started:
             log=self.lines.say,
             tracer=self.tracer,
             auditor=self.auditor,
+            launcher=self._launcher,
+            respec=self.respec,
+            sources=self.sources,
             **others,
         )
+
+    def _resolved(self, parsed: Parsed) -> list[Spec]:
+        """What the words of the command line stand for now. Raises `ConductorError`."""
+        agent_last = parsed.mode != "proxy"
+        if agent_last and not parsed.components:
+            raise _nothing(parsed.command)
+        specs = resolve_all(
+            parsed.components,
+            agent_last=agent_last,
+            config=parsed.config,
+            note=_note(parsed.log) if parsed.options.verbose else None,
+        )
+        specs = managed.required(specs, agent_last=agent_last)
+        _announce_first_use(specs)
+        return specs
+
+    def respec(self) -> Sequence[Spec]:
+        """The components as they are to be from now on, at a reload: files and variables are read
+        again, and the components prepared as the first time, up to the plan.
+
+        Options of the run stay as they were at its start. Raises `ConductorError`: then the
+        components stay as they are.
+        """
+        parsed = msgspec.structs.replace(
+            configured.applied(self.parsed.typed or self.parsed), mode=self.parsed.mode
+        )
+        specs = _locked(
+            self._resolved(parsed),
+            self.parsed.options,
+            self.parsed.log,
+            agent_last=parsed.mode != "proxy",
+        )
+        self._files = _files(parsed)
+        self.lines.limit(report.line_limits(specs))
+        return specs
+
+    def sources(self) -> Sequence[str]:
+        """The files that `respec` reads beside the components' own: a change of one is a reload
+        with `--watch`."""
+        return self._files
+
+
+def _files(parsed: Parsed) -> Sequence[str]:
+    """The files that configure a chain."""
+    return parsed.config.files if parsed.config is not None else ()
+
+
+def _nothing(command: str) -> UsageError:
+    """The error for a chain without any component."""
+    return UsageError(
+        f"`conductor {command}` needs a COMPONENT",
+        f"see `conductor {command} --help`; or let `[[choose]]` in conductor.toml choose a chain "
+        "by the project",
+    )
+
+
+def _note(log: str) -> Callable[[str], None]:
+    """Logs what a name of a component hides."""
+    logger = report.logger(log)
+    return lambda text: logger("info", "conductor", text)
 
 
 def _managed(policy: Managed, parsed: Parsed) -> Parsed:

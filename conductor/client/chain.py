@@ -22,11 +22,13 @@ from conductor.client.values import (
 )
 from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.record import wanted
+from conductor.run.held import applied
 from conductor.run.host_log import ENTRY, FURTHER
 from conductor.run.launch import plan
 from conductor.run.plan import Options
 from conductor.run.runtime import Runtime
 from conductor.services.log_lines import LogLines
+from conductor.spec import managed
 from conductor.spec.catalog import resolve_all
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
@@ -329,7 +331,11 @@ async def _opened(
 ) -> AsyncIterator[Chain]:
     if not components:
         raise UsageError("a chain needs an agent", 'for example `conductor.open("demo")`')
-    chain = Chain(resolve_all(components), options, setup)
+    policy = managed.policy()
+    if policy is not None:
+        options = applied(policy, options)
+    specs = managed.required(resolve_all(components), agent_last=True)
+    chain = Chain(specs, options, setup)
     try:
         await chain._start()
         yield chain

@@ -173,7 +173,7 @@ def _of_command(words: list[str], here: str, names: _Names) -> Spec:
 
         words = anchors.command(words, here)
     if manifest is None or not manifest.command:
-        return _command(words, names)
+        return _command([words[0].removeprefix("path:"), *words[1:]], names)
     spec = _bundled(manifest)
     return msgspec.structs.replace(spec, command=[*(spec.command or ()), *words[1:]])
 
@@ -210,13 +210,15 @@ def _with_environment(spec: Spec, env: dict[str, str | dict[str, str]] | None, h
     """The program with variables added to its environment. Raises `UsageError`."""
     if env is None:
         return spec
-    variables = {name: value for name, value in env.items() if isinstance(value, str)}
-    fields: dict[str, Any] = {"env": {**os.environ, **variables}, "variables": variables}
-    if len(variables) < len(env):
+    texts = {name: value for name, value in env.items() if isinstance(value, str)}
+    fields: dict[str, Any] = {"env": {**os.environ, **texts}, "variables": texts}
+    if len(texts) < len(env):
         from conductor.spec import secrets
 
-        held = {name: value for name, value in env.items() if name not in variables}
-        fields["secrets"] = secrets.references(secrets.anchored(held, here), spec.name)
+        held = {name: value for name, value in env.items() if name not in texts}
+        references = secrets.references(secrets.anchored(held, here), spec.name)
+        shown = {name: secrets.shown(where) for name, where in references.items()}
+        fields |= {"variables": {**texts, **shown}, "secrets": references}
     return msgspec.structs.replace(spec, **fields)
 
 

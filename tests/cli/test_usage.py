@@ -29,6 +29,23 @@ WRONG = {
         "put it in quotes",
     ),
     "no component": (["agent"], "`conductor agent` needs a COMPONENT", "conductor agent --help"),
+    "a component behind two dashes": (
+        ["agent", "--", "datetime", "demo"],
+        "`datetime` is no command, and what follows `--` is one command with its arguments",
+        "components stand in front of `--`",
+    ),
+    "nothing behind two dashes": (
+        ["agent", "datetime", "--"],
+        "nothing follows `--`",
+        "conductor agent datetime -- claude-agent-acp",
+    ),
+    "no program behind two dashes": (
+        ["exec", "-p", "x", "--", "no-such-agent", "--flag"],
+        "`no-such-agent` is neither a component nor a program on PATH",
+        "install it",
+    ),
+    "no chain": (["agent", "@work", "demo"], "there is no chain `work`", "[chains.NAME]"),
+    "name misspelt": (["agent", "datetme", "demo"], "`datetme`", "did you mean `datetime`?"),
     "no value": (["agent", "--log"], "'--log' requires an argument", "conductor agent --help"),
     "flag with a value": (["agent", "--proxy=1", "demo"], "does not take a value", "--help"),
     "isolation": (

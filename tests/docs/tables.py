@@ -352,7 +352,9 @@ def options(*commands: str) -> str:
     rows = [
         _option(parameter)
         for parameter in COMMANDS[commands[0]].params
-        if parameter.opts[0].startswith("-") and owners[parameter.name] == group
+        if parameter.opts[0].startswith("-")
+        and owners[parameter.name] == group
+        and not parameter.hidden
     ]
     return table(("option", "meaning", "default"), rows)
 
