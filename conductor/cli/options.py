@@ -431,6 +431,13 @@ TABLE: Final = (
         commands=("replay",),
     ),
     Option(
+        "--agent",
+        Kind("COMPONENT", str),
+        "The agent behind the component, written as for `conductor agent`.",
+        commands=("dev",),
+        default="demo",
+    ),
+    Option(
         "--to",
         FILE,
         "Also write the recorded conversation as a transcript for `conductor test`. Only for "
