@@ -91,7 +91,8 @@ class Rearrangement:
             try:
                 planned = self._planned(specs, running)
             except ConductorError as error:
-                self._not_used(error.text, running if now else [])
+                hint = f"\nhint: {error.hint}" if error.hint else ""
+                self._not_used(f"{error.text}{hint}", running if now else [])
                 return False
             before = {id(each.transport) for each in running}
             planned = [

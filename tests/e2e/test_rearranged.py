@@ -23,18 +23,23 @@ DATE = '<current-date date="2025-10-08" time="12:34:56"/>'
 
 
 class Changing:
-    """A chain that is started over a list of components, and gets others."""
+    """A chain that is started over a configured list of components, and gets others."""
 
-    def __init__(self, rig: Rig, components: Sequence[str], *options: str, **env: str) -> None:
-        self._file = rig.folder / "components"
+    def __init__(self, rig: Rig, components: Sequence[str], *options: str) -> None:
+        self._file = rig.folder / "home" / "conductor" / "conductor.toml"
+        self._file.parent.mkdir(parents=True)
         self.write(*components)
-        actor = [sys.executable, "-m", "tests.e2e.actors.changing_chain", str(self._file), "agent"]
-        options = ("--log", "info", "--cache", str(rig.cache), *CLOCK, *options)
-        self.chain: Chain = rig.start([*actor, *options], **env)
+        self.chain: Chain = rig.agent(
+            "@work",
+            options=("--log", "info", *CLOCK, *options),
+            XDG_CONFIG_HOME=str(self._file.parents[1]),
+        )
 
     def write(self, *components: str) -> None:
         """Writes another list."""
-        self._file.write_text("\n".join(components), encoding="utf-8")
+        listed = ", ".join(map(json.dumps, components))
+        text = f"[chains.work]\ncomponents = [{listed}]\n"
+        self._file.write_text(text, encoding="utf-8")
 
     def ask(self, *components: str) -> None:
         """Writes another list, and signals that."""
