@@ -287,8 +287,12 @@ class Rearrangement:
             self._runtime.after_message = None
 
     def _is_quiet(self, gone: Sequence[Planned]) -> bool:
-        runtime = self._runtime
-        buffered = any(transport.buffered for transport in runtime.connections.transports.values())
+        runtime, peers = self._runtime, self._runtime.router.peers
+        buffered = any(
+            transport.buffered
+            for name, transport in runtime.connections.transports.items()
+            if (peer := peers.get(name)) is not None and peer.closure is None
+        )
         return runtime.router.quiet() and not buffered and runtime.is_settled(gone)
 
     def _take_over(self, planned: Sequence[Planned], gone: Sequence[Planned]) -> None:

@@ -590,6 +590,8 @@ class Runtime:
         from conductor.core.roles.initialize import successor_name
         from conductor.transports.socket import ListeningTransport
 
+        if name not in self.router.peers:
+            return  # it is not used
         transport = ListeningTransport(line_limit=self._options.line_limit)
         successor = successor_name(name)
         effects = self.router.listening(name, transport.server(successor))

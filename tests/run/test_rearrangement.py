@@ -11,7 +11,7 @@ import msgspec
 
 from conductor.errors import ComponentError
 from conductor.run.launch import Launcher
-from conductor.run.plan import Planned
+from conductor.run.plan import Belongings, Planned
 from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport
@@ -150,3 +150,19 @@ def test_a_client_that_has_left_answers_nothing() -> None:
     ((member, body),) = answers
     assert member == b"error"
     assert json.loads(body)["message"] == "the client has closed its end"
+
+
+def test_guests_of_a_new_host_get_what_they_kept_in_any_other() -> None:
+    one, other = Belongings(), Belongings()
+    one.kept["a"].update(b'{"count":1}')
+    one.started(["a", "b"])
+    other.own["c"] = {"acp:c"}
+    other.started(["c"])
+    one.known = other.known = frozenset({"acp:c", "acp:d"})
+    new = Belongings.of([one, None, other])
+    new.kept["a"].update(b'{"count":2}')
+    assert (one.kept["a"].to_json(), new.kept["a"].to_json()) == (b'{"count":1}', b'{"count":2}')
+    assert new.by_owner() == {"c": ["acp:c"], "": ["acp:d"]}
+    new.started(["a", "e"])
+    assert (new.starts["a"], new.starts["b"], new.starts["e"]) == (2, 1, 1)
+    assert one.starts["a"] == 1
