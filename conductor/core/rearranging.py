@@ -169,7 +169,7 @@ class Rearranging:
         for name, peer in self._new.items():
             self._join(name, peer)
         self._topology.components = self._order
-        self._topology.join_all()
+        self._topology.join_all([peer for peer in before if peer.closure is not None])
         self._exchange.reserve_names(self._order)
         joined, self._new = self._new, {}
         for name, peer in joined.items():

@@ -78,9 +78,12 @@ class Topology:
             upstream.speak(upstream.dialect)
         self.join_all()
 
-    def join_all(self) -> None:
+    def join_all(self, left_out: Collection[Peer] = ()) -> None:
         """Joins the lanes in the order of the components, once agent or proxy mode is settled.
-        Those that are gone are left out."""
+
+        Args:
+            left_out: Proxies that the chain does without.
+        """
         if self.mode == "auto":
             return
         order = [self.peers[component.name] for component in self.components]
@@ -88,7 +91,7 @@ class Topology:
         if self.mode == "agent":
             tail = order.pop().p
         for proxy in order:
-            if proxy.closure is None:
+            if proxy not in left_out:
                 join(left, proxy.p)
                 left = proxy.p.other  # of a second connection, if it has launched its successor
         join(left, tail)

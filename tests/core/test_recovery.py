@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conductor.core import Closure, Fail
+from conductor.core import Closure, Component, Fail, Router
 from tests.harness.router.playbook import Playbook
 from tests.harness.router.plays import (
     OK,
@@ -89,6 +89,14 @@ def test_an_end_of_the_chain_cannot_be_bypassed() -> None:
     with begin_acp(agent_mode("acp")) as pb:
         pb >> (lambda r: r.bypassed("agent", GONE))
         pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
+
+
+def test_a_chain_does_not_do_without_a_proxy_that_failed_before_its_client_came() -> None:
+    components = [Component("p", "proxy `p`"), Component("agent")]
+    with Playbook(Router(components, "auto")) as pb:
+        pb >> (lambda r: r.closed("p", GONE)) << Fail("p", GONE)
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("client", error("i", -32603, TEXT, DATA))
 
 
 def test_a_request_expires() -> None:
