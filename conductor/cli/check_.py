@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import first_use, report
+from conductor.cli import configured, first_use, report
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError, did_you_mean, visible
 from conductor.spec import catalog
@@ -100,7 +100,7 @@ def _known(names: Sequence[str]) -> Sequence[str]:
 
 def _proxy(component: str) -> Spec:
     """The component. Raises `UsageError` for a bundled agent."""
-    spec = catalog.resolve(component)
+    spec = catalog.resolve(component, configured.here())
     if spec.bundled is not None and spec.manifest is not None and spec.manifest.kind == "agent":
         raise UsageError(
             f"`{component}` is an agent; these are the rules of proxies",

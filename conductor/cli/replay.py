@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import report
+from conductor.cli import configured, report
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError
 
@@ -94,7 +94,7 @@ def _replay(
     from conductor.record.replay import player, recording
     from conductor.spec.catalog import resolve
 
-    spec = resolve(component)
+    spec = resolve(component, configured.here())
     shown = name or spec.name
     recorded = recording.load(trace, shown)
     if to is not None:

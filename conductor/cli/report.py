@@ -170,6 +170,12 @@ def page(text: str) -> None:
     send(encoded(f"{text}\n", sys.stdout))
 
 
+def ask(question: str) -> None:
+    """Shows a question in front of what the user types, on a terminal."""
+    sys.stdout.write(question)
+    sys.stdout.flush()
+
+
 def say_json(value: Any) -> None:
     """Writes a value to standard output as JSON, safe for a terminal."""
     import msgspec  # `conductor join` must start without it

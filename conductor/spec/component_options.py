@@ -348,8 +348,10 @@ def apply(spec: Spec, options: Options) -> Spec:
             spec = option.change(spec, _json(value) if quoted else value, key.partition(".")[2])
         except ValueError as error:
             written = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            # A setting that is refused may be a secret where a reference to it was meant.
+            shown_as = key if key.startswith("config.") else f"{key}={written}"
             hint = hint_of(error) or "`conductor help component` explains every option"
-            raise UsageError(f"`{key}={written}` of `{name}`: {error}", hint) from None
+            raise UsageError(f"`{shown_as}` of `{name}`: {error}", hint) from None
     return spec
 
 
