@@ -230,9 +230,9 @@ def _facts(played: Played) -> dict[str, Any]:
     differences = [
         {
             "line": mismatch.line,
-            "given": list(map(_text, mismatch.given)),
-            "expected": list(map(_text, mismatch.expected)),
-            "returned": list(map(_text, mismatch.returned)),
+            "given": list(map(_exact, mismatch.given)),
+            "expected": list(map(_exact, mismatch.expected)),
+            "returned": list(map(_exact, mismatch.returned)),
         }
         for mismatch in played.mismatches
     ]
@@ -291,8 +291,12 @@ def explained(path: str, mismatch: Mismatch) -> Iterator[str]:
         yield f"+ {_cut(_text(line))}"
 
 
+def _exact(line: bytes) -> str:
+    return line.decode("utf-8", "backslashreplace")
+
+
 def _text(line: bytes) -> str:
-    return visible(line.decode("utf-8", "backslashreplace"))
+    return visible(_exact(line))
 
 
 def _cut(text: str) -> str:
