@@ -40,7 +40,7 @@ def make(name: str, lang: str) -> tuple[dict[str, Any], list[str]]:
         paths = [_write(folder, path, text) for path, text in files(lang, name)]
     except OSError as error:
         raise UsageError(
-            f"`{error.filename}` cannot be written: {error.strerror}", "check the folder"
+            f"`{error.filename or name}` cannot be written: {error.strerror}", "check the folder"
         ) from None
     return template(lang), paths
 

@@ -223,7 +223,9 @@ _making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
 _making(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
-app.add_typer(config_.app, name="config", rich_help_panel=_LOOK)
+app.add_typer(
+    config_.app, name="config", rich_help_panel=_LOOK, short_help="Show and check the configuration"
+)
 app.command(name="help", rich_help_panel=_LOOK, help=help_.HELP, epilog=help_.EPILOG)(help_.help_)
 app.command(
     name="completion", rich_help_panel=_LOOK, help=completion.HELP, epilog=completion.EPILOG

@@ -42,7 +42,7 @@ AGENT_EPILOG: Final = paragraphs(
     '    "args": ["agent", "datetime", "claude-code-acp"]}}',
 )
 
-PROXY_HELP: Final = "Run a chain of proxies that is itself a proxy of another conductor."
+PROXY_HELP: Final = "Run a chain that is itself a proxy of another conductor."
 PROXY_EPILOG: Final = 'Example:\n\n  conductor agent "conductor proxy ./a.wasm ./b.wasm" demo'
 
 EXEC_HELP: Final = "Send one prompt through a chain and print the answer."

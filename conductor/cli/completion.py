@@ -20,7 +20,7 @@ from conductor.spec import catalog, component_options
 from conductor.spec.limits import LIMITS
 
 HELP: Final = paragraphs(
-    "Print a script that completes conductor's command lines in a shell.",
+    "Print a script that completes command lines in a shell.",
     "It knows commands, options and their values, bundled components and what may follow them.",
 )
 EPILOG: Final = paragraphs(

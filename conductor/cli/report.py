@@ -265,6 +265,7 @@ def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
     """
     hidden = False
     in_entry = False
+    notices: set[str] = set()
 
     def show(name: str, line: str) -> None:
         nonlocal hidden, in_entry
@@ -280,13 +281,18 @@ def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
                 write(CONTINUED + line.removeprefix(FURTHER))
         else:
             in_entry = False
-            write(_from_host(line))
+            if not _is_notice(line):
+                write(f"[host] {line}")
+            elif line not in notices:  # each process of guests sends its own
+                notices.add(line)
+                write(line)
 
     return show
 
 
-def _from_host(line: str) -> str:
-    """A line of the host outside of its log: our notice that it compiles, or a failure of it."""
+def _is_notice(line: str) -> bool:
+    """Whether a line of the host outside of its log is a notice of ours; else it is a failure."""
+    from conductor.run.segment_spec import NOT_KEPT
     from conductor.spec.python_guest.scripts import COMPILING
 
-    return line if line == COMPILING else f"[host] {line}"
+    return line == COMPILING or line.startswith(NOT_KEPT)

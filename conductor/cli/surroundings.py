@@ -21,6 +21,11 @@ TAKE_COMPONENTS: Final = frozenset(
 """Commands whose paths begin in the current folder, and end up in messages."""
 
 
+_PLACES: Final = (
+    "HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
+)  # fmt: skip
+
+
 def prepare() -> None:
     """Opens what is closed of the standard streams, and makes sure that Python reads UTF-8.
 
@@ -41,6 +46,9 @@ def prepare() -> None:
 
 def unfit(words: Sequence[str]) -> UsageError | None:
     """Why these words cannot be a command line here: messages can only hold UTF-8."""
+    for name in _PLACES:
+        if not _is_text(os.environ.get(name, "")):
+            return _error(f"{name} is not UTF-8", "set it to a folder whose path is UTF-8")
     for word in words:
         if not _is_text(word):
             return _error(f"`{word}` is not UTF-8", "rename the file, or write the text, in UTF-8")

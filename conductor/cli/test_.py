@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from conductor.cli import configured, report
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError, visible, visible_path
 from conductor.services.scopes import compile_glob
 from conductor.spec import untrusted_files
@@ -57,13 +57,14 @@ _Paths = Annotated[
 @takes("test")
 def transcripts(
     paths: _Paths = None,
+    json_: Json = False,
     *,
     component: str | None = None,
     match: str | None = None,
     update: bool = False,
 ) -> int:
     """Plays transcripts."""
-    return play(paths or ["."], component, match, update=update)
+    return play(paths or ["."], component, match, update=update, as_json=json_)
 
 
 def play(
@@ -72,11 +73,20 @@ def play(
     match: str | None = None,
     *,
     update: bool = False,
+    as_json: bool = False,
 ) -> int:
     """Plays transcripts, and reports each; the exit code. Raises `ConductorError`."""
     folder, files, how = _transcripts(paths, component)
     loose = (match or how) == "json"
-    failed = _play(component or folder, files, loose=loose, update=update)
+    rows = []
+    for path, played, text in _play(component or folder, files, loose=loose):
+        outcome = _outcome(path, played, text, update=update)
+        rows.append({"transcript": path, "outcome": outcome, **_facts(played)})
+        if not as_json:
+            _report(path, played, outcome)
+    failed = sum(row["outcome"] == _FAILED for row in rows)
+    if as_json:
+        report.say_json({"ok": not failed, "transcripts": rows})
     if not failed:
         return 0
     hint = "if the new lines are right, `conductor test --update` writes them into the transcripts"
@@ -171,14 +181,20 @@ def _own(folder: str, path: str) -> str:
 # -- outcomes --------------------------------------------------------------------------------------
 
 
-def _play(component: str, files: Sequence[str], *, loose: bool, update: bool) -> int:
-    """Plays transcripts and prints each outcome; how many failed. Raises `UsageError`."""
+_PASSED: Final = "passed"
+_UPDATED: Final = "updated"
+_FAILED: Final = "failed"
+
+
+def _play(
+    component: str, files: Sequence[str], *, loose: bool
+) -> Iterator[tuple[str, Played, bytes]]:
+    """Plays transcripts: each path, what playing it showed, and its text. Raises `UsageError`."""
     from conductor.author import transcripts
     from conductor.author.subject import subjects
     from conductor.cli import first_use
     from conductor.spec.catalog import resolve
 
-    failed = 0
     spec = resolve(component, configured.here())
     transcripts.require_channel(spec)
     first_use.announce_program(spec)
@@ -193,33 +209,57 @@ def _play(component: str, files: Sequence[str], *, loose: bool, update: bool) ->
                 played = transcripts.play(make, text, path, loose=loose)
             except ValueError as error:
                 raise UsageError(str(error), "docs/authoring.md describes transcripts") from None
-            failed += _report(path, played, text, update=update)
-    return failed
+            yield path, played, text
 
 
-def _report(path: str, played: Played, text: bytes, *, update: bool) -> bool:
-    """Prints the outcome of a transcript; whether it failed."""
+def _outcome(path: str, played: Played, text: bytes, *, update: bool) -> str:
+    """The outcome of a transcript, which is written anew if it differs and that is wanted."""
+    if played.failure is not None:
+        return _FAILED
+    if not played.mismatches:
+        return _PASSED
+    if not update or played.text == text:
+        return _FAILED
+    with open(path, "wb") as file:
+        file.write(played.text)
+    return _UPDATED
+
+
+def _facts(played: Played) -> dict[str, Any]:
+    """What playing a transcript showed, for programs."""
+    differences = [
+        {
+            "line": mismatch.line,
+            "given": list(map(_exact, mismatch.given)),
+            "expected": list(map(_exact, mismatch.expected)),
+            "returned": list(map(_exact, mismatch.returned)),
+        }
+        for mismatch in played.mismatches
+    ]
+    failure = None if played.failure is None else played.failure.text
+    return {"deliveries": played.deliveries, "differences": differences, "failure": failure}
+
+
+def _report(path: str, played: Played, outcome: str) -> None:
+    """Prints the outcome of a transcript."""
     shown = visible_path(path)
     if played.failure is not None:
         report.say(f"FAILED  {shown}", f"    {played.failure.text}")
         if played.failure.hint:
             report.say(f"    hint: {played.failure.hint}")
-        return True
-    if not played.mismatches:
+        return
+    if outcome == _PASSED:
         report.say(f"passed  {shown}: {_deliveries(played.deliveries)}")
-        return False
-    if update and played.text != text:
-        with open(path, "wb") as file:
-            file.write(played.text)
+        return
+    if outcome == _UPDATED:
         report.say(f"updated {shown}: {_deliveries(len(played.mismatches))}")
-        return False
+        return
     report.say(f"FAILED  {shown}")
     for mismatch in played.mismatches[:_SHOWN]:
         report.say(*(f"    {line}" for line in explained(path, mismatch)))
     if len(played.mismatches) > _SHOWN:
         more = len(played.mismatches) - _SHOWN
         report.say(f"    and {more} more deliver{'y' if more == 1 else 'ies'}")
-    return True
 
 
 def _deliveries(count: int) -> str:
@@ -251,8 +291,12 @@ def explained(path: str, mismatch: Mismatch) -> Iterator[str]:
         yield f"+ {_cut(_text(line))}"
 
 
+def _exact(line: bytes) -> str:
+    return line.decode("utf-8", "backslashreplace")
+
+
 def _text(line: bytes) -> str:
-    return visible(line.decode("utf-8", "backslashreplace"))
+    return visible(_exact(line))
 
 
 def _cut(text: str) -> str:

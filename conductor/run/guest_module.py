@@ -11,8 +11,12 @@ import msgspec
 import wasm_host
 from conductor.core import CHANNEL, DIALECTS, Component
 from conductor.errors import ConductorError
-from conductor.run.segment_spec import GuestSpec
+from conductor.run.segment_spec import NOT_KEPT, GuestSpec
 from conductor.spec import digests, limits
+
+_IGNORED: Final = "ignored: "
+_OTHER_CACHE: Final = "`--cache FOLDER` names another folder for them"
+_told: set[str] = set()
 
 _OWN_MEMORY: Final = 2 * 1024 * 1024 * 1024
 """Bytes the host itself may use, on top of what its guests may."""
@@ -71,7 +75,17 @@ def load(spec: GuestSpec, cache: str | None) -> wasm_host.Module:
     )
     if spec.script:
         module.preface = _preface(spec)
+    if module.cache_report.startswith(_IGNORED):
+        _tell_once(f"{NOT_KEPT}{module.cache_report.removeprefix(_IGNORED)}; {_OTHER_CACHE}")
     return module
+
+
+def _tell_once(line: str) -> None:
+    """Writes a line to standard error, unless this process has written it before."""
+    if line not in _told:
+        _told.add(line)
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _announce() -> None:

@@ -25,6 +25,9 @@ FIRED: Final = "timer/fired"
 RECONFIGURE: Final = "reconfigure"
 """Brings a host the changed configuration of one of its guests."""
 
+NOT_KEPT: Final = "conductor: each run compiles its modules anew, which takes longer: "
+"""How a line of the host begins that says why the cache of compiled modules is not used."""
+
 
 class GuestSpec(Hosted, frozen=True, kw_only=True, omit_defaults=True):
     """One guest to run: the part of its `Spec` that its host needs, and facts of this start."""

@@ -148,6 +148,12 @@ def test_an_edit_shows_in_the_transcripts(author: Author) -> None:
     assert ("briefly" in old, "in verse" in new) == (True, True)
     caret = ran.out.splitlines()[ran.out.splitlines().index(f"    {new}") + 1]
     assert new[len(caret) - 5 :].startswith("in verse")
+    told = json.loads(author("test", "--json", at="my-proxy").out)
+    (row,) = told["transcripts"]
+    assert (told["ok"], row["outcome"], row["deliveries"]) == (False, "failed", 4)
+    (difference,) = row["differences"]
+    assert difference["line"] == 6
+    assert "in verse" in difference["returned"][0]
     assert author.ok("test", "--update", "my-proxy") == (
         "updated my-proxy/transcripts/prompt.txt: 1 delivery\n"
     )

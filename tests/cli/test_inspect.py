@@ -156,7 +156,9 @@ def test_a_command_is_found_but_not_run(tmp_path: Path) -> None:
 
 def test_a_limit_that_cannot_be(tmp_path: Path) -> None:
     ran = conductor("inspect", "datetime,limit.stack_bytes=999999999", cwd=tmp_path)
-    ran.assert_error(2, "`limit.stack_bytes=999999999` of `datetime`", "at most 1 MiB", "options")
+    ran.assert_error(
+        2, "`limit.stack_bytes=999999999` of `datetime`", "at most 1 MiB", "help component"
+    )
 
 
 def test_a_bundled_file_that_was_changed(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_prompts_names_and_settings_are_utf_8_in_any_locale(locale: str, tmp_pat
         env=environment(XDG_STATE_HOME=str(tmp_path), **LOCALES[locale]),
     )  # fmt: skip
     assert ran.code == 0, ran.err
-    assert ran.out == "schön\n… ✓ ü 🎉\n"
+    assert sorted(filter(None, ran.out.splitlines())) == ["schön", "… ✓ ü 🎉"]
     assert "… ✓ ü 🎉" in (tmp_path / "ü.jsons").read_text(encoding="utf-8")
 
 
@@ -145,3 +145,55 @@ def test_a_file_does_not_become_a_standard_stream(tmp_path: Path) -> None:
     assert ran.code == 0
     records = (tmp_path / "t.jsons").read_text(encoding="utf-8").splitlines()
     assert all(json.loads(line) for line in records)
+
+
+NOWHERE: Final = dict.fromkeys(
+    ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"), "/dev/null/x"
+) | {"HOME": "/dev/null"}
+
+
+def test_without_a_cache_modules_are_compiled_anew_and_that_is_reported_once(
+    tmp_path: Path,
+) -> None:
+    chain = ["exec", "--isolation", "separate", "datetime", "passthrough", "demo", "-p", "hi"]
+    ran = run(*chain, cwd=tmp_path, **NOWHERE)
+    assert ran.code == 0
+    assert ran.out.endswith("hi\n")
+    folder = "/dev/null/x/conductor/modules: Not a directory"
+    assert ran.err.count("compiles its modules anew") == ran.err.count(folder) == 1
+    assert "--cache FOLDER" in ran.err
+    kept = run(*chain, "--cache", str(tmp_path / "cache"), cwd=tmp_path, **NOWHERE)
+    assert (kept.code, kept.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["exec", "demo", "-p", "hi"],
+        ["exec", "datetime", "demo", "-p", "hi", "--cache", "cache"],
+        ["inspect", "datetime"],
+        ["cache"],
+        ["cache", "prune", "--all"],
+        ["new", "mine"],
+        ["lock", "datetime", "demo"],
+        ["check", "--only", "meta", "passthrough"],
+    ],
+)
+def test_what_needs_no_home_works_without_one(arguments: list[str], tmp_path: Path) -> None:
+    ran = run(*arguments, cwd=tmp_path, **NOWHERE)
+    assert ran.code == 0, ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_doctor_reports_a_cache_that_cannot_be(tmp_path: Path) -> None:
+    ran = run("doctor", cwd=tmp_path, **NOWHERE)
+    assert ran.code == 1
+    assert "/dev/null/x/conductor/modules: Not a directory" in ran.out
+    assert "choose another folder: --cache" in ran.out
+
+
+def test_a_home_that_no_message_can_name(tmp_path: Path) -> None:
+    env = environment() | {"XDG_CACHE_HOME": os.fsdecode(b"/tmp/\xff")}
+    conductor("exec", "demo", "-p", "x", cwd=tmp_path, env=env).assert_error(
+        2, "XDG_CACHE_HOME is not UTF-8", "set it to a folder"
+    )

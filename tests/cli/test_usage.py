@@ -117,7 +117,7 @@ WRONG = {
         "no option `colour` in `datetime,colour=red`",
         "options are: name, dialect, grant",
     ),
-    "exec without prompt": (["exec", "demo"], "needs `--prompt`", "conductor exec --help"),
+    "exec without prompt": (["exec", "demo"], "needs `--prompt`", "-p TEXT"),
     "exec with an empty one": (["exec", "demo", "-p", " "], "the prompt is empty", "-p"),
     "exec without component": (["exec", "-p", "x"], "needs a COMPONENT", "exec --help"),
     "exec format": (["exec", "demo", "-p", "x", "--format", "xml"], "`xml`", "text, json"),

@@ -31,6 +31,7 @@ _SKIPPED: Final = ("__pycache__", "node_modules", "venv")
 _MAINS: Final = ("proxy.py", "main.py", "__main__.py")
 COMPILING: Final = "conductor: compiling the Python guest; once on this machine …"
 INSTALL: Final = "pip install componentize-py"
+_ANOTHER: Final = f"`{INSTALL}` installs another componentize-py"
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -231,6 +232,14 @@ def _build(sdk: str, folder: str) -> None:
             "installation, and componentize-py, which builds it, is not installed",
             f"`{INSTALL}`, or install conductor from its wheel",
         )
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"the Python guest, which runs sandboxed `.py` proxies, cannot be built: "
+            f"{error.filename}: {error.strerror}",
+            f"make `{folder}` writable, or set XDG_CACHE_HOME to a folder that is",
+        ) from None
     sys.stderr.write("conductor: building the Python guest; once for this version, some 10 s …\n")
     sys.stderr.flush()
     done = subprocess.run(
@@ -242,7 +251,6 @@ def _build(sdk: str, folder: str) -> None:
     )
     if done.returncode != 0:
         why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise UsageError(
-            f"the Python guest could not be built: {why}",
-            f"`{INSTALL}` installs another componentize-py",
-        )
+        on_disk = "Errno" in why
+        hint = f"see that `{folder}` may be written and has room" if on_disk else _ANOTHER
+        raise UsageError(f"the Python guest could not be built: {why}", hint)
