@@ -212,8 +212,17 @@ def _clean(value: Any) -> Any:
     return _kept(value, msgspec.json.decode(redacted(msgspec.json.encode(value))))
 
 
+def _is_reference(value: Any) -> bool:
+    """Whether it says where a secret is: not if it has that form, and holds the secret itself."""
+    try:
+        secrets.check(value)
+    except ValueError:
+        return False
+    return secrets.is_reference(value)
+
+
 def _kept(value: Any, cleaned: Any) -> Any:
-    if secrets.is_reference(value):
+    if _is_reference(value):
         return value
     if isinstance(value, dict) and isinstance(cleaned, dict):
         return {key: _kept(it, cleaned.get(key)) for key, it in value.items()}

@@ -20,7 +20,7 @@ from conductor.errors import ConductorError, UsageError
 from conductor.run import spawn
 from conductor.run.launch import Launcher, obliged
 from conductor.run.plan import Planned
-from conductor.spec import managed
+from conductor.spec import managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
@@ -45,9 +45,8 @@ def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
         parsed = configured.applied(parsed)
-        if parsed.options.isolation == "inline":
-            spawn.discard()  # only now it is known that guests run in this process
         started = Started(parsed)
+        spawn.discard()  # nobody took the host: files made something else of the command line
     except ConductorError as error:
         spawn.discard()
         report.error(error.text, error.hint)
@@ -129,9 +128,8 @@ class Started:
         Options of the run stay as they were at its start. Raises `ConductorError`: then the
         components stay as they are.
         """
-        parsed = msgspec.structs.replace(
-            configured.applied(self.parsed.typed or self.parsed), mode=self.parsed.mode
-        )
+        parsed = configured.again(self.parsed, self._files)
+        parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode)
         specs = _locked(
             self._resolved(parsed),
             self.parsed.options,
@@ -145,7 +143,8 @@ class Started:
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload
         with `--watch`."""
-        return self._files
+        # A project's file counts again once the user trusts its new content.
+        return (*self._files, paths.trust()) if self._files else ()
 
 
 def _files(parsed: Parsed) -> Sequence[str]:

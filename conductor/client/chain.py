@@ -129,10 +129,12 @@ class Session:
         """
         return Turn(self, prompt)
 
-    def cancel(self) -> None:
-        """Cancels the turn, if there is one: it ends with the stop reason `cancelled`."""
-        if self._turn is not None:
-            self._chain._connection.cancel(self.id)
+    def cancel(self) -> bool:
+        """Cancels the turn, which then ends with the stop reason `cancelled`; False without one."""
+        if self._turn is None:
+            return False
+        self._chain._connection.cancel(self.id)
+        return True
 
     async def _prompted(self, turn: Turn, blocks: list[dict[str, Any]]) -> str:
         async with self._free:
