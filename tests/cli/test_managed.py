@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import json
 import os
@@ -331,7 +332,8 @@ def test_an_audit_that_cannot_be_written_closes(machine: Machine) -> None:
     assert ran.out == ""
 
 
-def test_a_chain_ends_with_its_audit(machine: Machine) -> None:
+@pytest.mark.parametrize("how", ["cut", "locked"])
+def test_a_chain_ends_with_its_audit(machine: Machine, how: str) -> None:
     audit = machine.home / "audit.jsonl"
     machine.allow(f'audit = "{audit}"')
     with Client(
@@ -339,7 +341,11 @@ def test_a_chain_ends_with_its_audit(machine: Machine) -> None:
     ) as client:
         client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
         session = client.request("session/new", {"cwd": "/", "mcpServers": []})
-        os.truncate(audit, 0)
+        holder = audit.open("rb")
+        if how == "cut":
+            os.truncate(audit, 0)
+        else:
+            fcntl.flock(holder, fcntl.LOCK_EX)
         prompt = [{"type": "text", "text": "hi"}]
         client.start(
             "session/prompt", {"sessionId": session["result"]["sessionId"], "prompt": prompt}
@@ -348,6 +354,7 @@ def test_a_chain_ends_with_its_audit(machine: Machine) -> None:
         assert client.exit_code() == 1
         assert "the chain is not recorded any more" in client.stderr
         assert f"ask {CONTACT}" in client.stderr
+        holder.close()
 
 
 def test_traces_and_what_they_hold(machine: Machine) -> None:
