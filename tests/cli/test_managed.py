@@ -274,6 +274,44 @@ def test_a_chain_of_proxies_has_what_is_required(machine: Machine) -> None:
     assert (done.returncode, done.stdout) == (0, "hi XXX\n"), done.stderr
 
 
+EMBEDS = """
+import asyncio, sys
+from conductor.spec import managed
+vars(managed).update(PLACE=sys.argv[1], OWNERS=frozenset({0, __import__("os").getuid()}))
+import conductor
+from conductor.errors import ConductorError
+
+async def main():
+    try:
+        async with conductor.open(*sys.argv[2:]) as chain:
+            print((await chain.prompt("hi Kugelfisch")).text)
+    except ConductorError as error:
+        print(error.text, error.hint)
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_that_embeds_a_chain_is_held_to_it(machine: Machine) -> None:
+    audit = machine.home / "audit.jsonl"
+    machine.allow(f'audit = "{audit}"\ncomponents = []\n{FIRST_LAST}')
+
+    def embeds(*components: str) -> str:
+        command = [sys.executable, "-c", EMBEDS, str(machine.policy), *components]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=DEADLINE, env=machine.env(),
+            cwd=machine.home, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert embeds("demo") == "hi XXX\n"
+    assert b'"component":"redact"' in audit.read_bytes()
+    refused = embeds("./p.wasm", "demo")
+    assert "`components` of the managed policy" in refused
+    assert f"ask {CONTACT}" in refused
+
+
 def test_a_file_may_be_required(machine: Machine) -> None:
     machine.allow(f'[[required]]\nsource = "{machine.opt}/p.wasm"\nplace = "last"\n')
     ok(machine.prompt("demo"))
