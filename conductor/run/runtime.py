@@ -234,7 +234,8 @@ class Runtime:
         try:
             await self.rearrange(respec(), kept=reload)
         except ConductorError as error:
-            self._log("error", "conductor", f"the chain stays as it was: {error.text}")
+            hint = f"\nhint: {error.hint}" if error.hint else ""
+            self._log("error", "conductor", f"the chain stays as it was: {error.text}{hint}")
         if not reloaded:
             self.supervisor.reload()
 

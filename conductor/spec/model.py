@@ -86,6 +86,8 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """Digests by path: files and folders that a lock compares whenever the component starts."""
     grants: frozenset[str] | None = None
     """Services it may use; None: all."""
+    required: bool = False
+    """Whether the managed policy requires it as it is: its user need agree to nothing."""
     config: dict[str, Any] = {}
     config_file: str | None = None
     """A file with more of its settings (`conductor.spec.settings`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import json
 import os
@@ -273,6 +274,44 @@ def test_a_chain_of_proxies_has_what_is_required(machine: Machine) -> None:
     assert (done.returncode, done.stdout) == (0, "hi XXX\n"), done.stderr
 
 
+EMBEDS = """
+import asyncio, sys
+from conductor.spec import managed
+vars(managed).update(PLACE=sys.argv[1], OWNERS=frozenset({0, __import__("os").getuid()}))
+import conductor
+from conductor.errors import ConductorError
+
+async def main():
+    try:
+        async with conductor.open(*sys.argv[2:]) as chain:
+            print((await chain.prompt("hi Kugelfisch")).text)
+    except ConductorError as error:
+        print(error.text, error.hint)
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_that_embeds_a_chain_is_held_to_it(machine: Machine) -> None:
+    audit = machine.home / "audit.jsonl"
+    machine.allow(f'audit = "{audit}"\ncomponents = []\n{FIRST_LAST}')
+
+    def embeds(*components: str) -> str:
+        command = [sys.executable, "-c", EMBEDS, str(machine.policy), *components]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=DEADLINE, env=machine.env(),
+            cwd=machine.home, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert embeds("demo") == "hi XXX\n"
+    assert b'"component":"redact"' in audit.read_bytes()
+    refused = embeds("./p.wasm", "demo")
+    assert "`components` of the managed policy" in refused
+    assert f"ask {CONTACT}" in refused
+
+
 def test_a_file_may_be_required(machine: Machine) -> None:
     machine.allow(f'[[required]]\nsource = "{machine.opt}/p.wasm"\nplace = "last"\n')
     ok(machine.prompt("demo"))
@@ -331,7 +370,8 @@ def test_an_audit_that_cannot_be_written_closes(machine: Machine) -> None:
     assert ran.out == ""
 
 
-def test_a_chain_ends_with_its_audit(machine: Machine) -> None:
+@pytest.mark.parametrize("how", ["cut", "locked"])
+def test_a_chain_ends_with_its_audit(machine: Machine, how: str) -> None:
     audit = machine.home / "audit.jsonl"
     machine.allow(f'audit = "{audit}"')
     with Client(
@@ -339,7 +379,11 @@ def test_a_chain_ends_with_its_audit(machine: Machine) -> None:
     ) as client:
         client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
         session = client.request("session/new", {"cwd": "/", "mcpServers": []})
-        os.truncate(audit, 0)
+        holder = audit.open("rb")
+        if how == "cut":
+            os.truncate(audit, 0)
+        else:
+            fcntl.flock(holder, fcntl.LOCK_EX)
         prompt = [{"type": "text", "text": "hi"}]
         client.start(
             "session/prompt", {"sessionId": session["result"]["sessionId"], "prompt": prompt}
@@ -348,6 +392,7 @@ def test_a_chain_ends_with_its_audit(machine: Machine) -> None:
         assert client.exit_code() == 1
         assert "the chain is not recorded any more" in client.stderr
         assert f"ask {CONTACT}" in client.stderr
+        holder.close()
 
 
 def test_traces_and_what_they_hold(machine: Machine) -> None:

@@ -20,7 +20,11 @@ def completed(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> l
     """The chain with each required component in its place. Raises `UsageError`."""
     wanted = _required(managed)
     agent = list(specs[-1:]) if agent_last else []
-    proxies = list(specs[: len(specs) - len(agent)])
+    known = [(_identity(spec), spec) for _, spec in wanted]
+    proxies = [
+        next((own for same, own in known if same == _identity(spec)), spec)
+        for spec in specs[: len(specs) - len(agent)]
+    ]
     # From the ends on: what goes next to the client or the agent comes last.
     for entry, spec in sorted(wanted, key=lambda pair: pair[0].place != "anywhere"):
         if not _in_place(entry, spec, proxies):
@@ -76,7 +80,8 @@ def _required(managed: Managed) -> list[tuple[Required, Spec]]:
             text = f"the managed policy requires `{entry.source}`, and a sandbox that it has not"
             raise _contradiction(managed, text, at)
         taken = [other.name for _, other in pairs]
-        pairs.append((entry, _replace(spec, name=_free(spec.name, taken))))
+        name = _free(spec.name, taken)
+        pairs.append((entry, _replace(spec, name=name, required=True)))
     return pairs
 
 
@@ -102,7 +107,8 @@ def _in_place(entry: Required, spec: Spec, proxies: Sequence[Spec]) -> bool:
 
 def _identity(spec: Spec) -> Spec:
     """A component without what depends on how the user wrote it, and on locks."""
-    return _replace(spec, source="", locked="", sha256="", script_sha256="", pins={})
+    mine = {"source": "", "locked": "", "sha256": "", "script_sha256": "", "pins": {}}
+    return _replace(spec, required=False, **mine)
 
 
 def _renamed(specs: Sequence[Spec], wanted: Sequence[Spec]) -> list[Spec]:

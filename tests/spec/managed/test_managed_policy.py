@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from conductor.errors import UsageError
 from conductor.spec import catalog
 from conductor.spec.managed import bounds, file
 from conductor.spec.managed.file import Most
+from tests.places import ROOT
 
 PLACE = "/etc/conductor/policy.toml"
 CONTACT = 'contact = "a@example.com"\n'
@@ -177,3 +180,18 @@ def test_limits_that_nobody_chose_are_lowered() -> None:
     most = Most(limits={"memory_bytes": "16MiB", "cpu_ms": 5000, "fuel": 10})
     spec = bounds.bounded(most, catalog.resolve("passthrough"))
     assert spec.limits == {"memory_bytes": 16 * 1024**2, "cpu_ms": 1000, "fuel": 10}
+
+
+def test_the_examples_of_the_page_are_policies() -> None:
+    page = (ROOT / "docs" / "managed.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert file.parse(block, PLACE).file.contact
+
+
+def test_the_page_has_each_key() -> None:
+    page = (ROOT / "docs" / "managed.md").read_text()
+    for table in (file.File, file.Allowed, file.Required, file.Most):
+        for key in table.__struct_encode_fields__:
+            assert re.search(rf"^\| .*`{key}`.* \|", page, re.MULTILINE), key
