@@ -64,19 +64,6 @@ def applied(parsed: Parsed) -> Parsed:
     return msgspec.structs.replace(whole, typed=parsed, chosen=(config.folder, chosen.why))
 
 
-def known() -> Config | None:
-    """What files configure, for a command that takes components and runs no chain; None: nothing.
-
-    Raises `UsageError`. Reports on standard error what it ignores.
-    """
-    if is_isolated({}) or not _anything({}):
-        return None
-    layers, config = load({})
-    for text in ignored(layers):
-        report.logger("warning")("warning", "conductor", text)
-    return config
-
-
 def _chosen(parsed: Parsed, config: Config, warn: Callable[[str], None]) -> Chosen | None:
     """The chain that fits the project, for a command line that names none."""
     if not config.choose or parsed.mode == "proxy":
@@ -86,6 +73,20 @@ def _chosen(parsed: Parsed, config: Config, warn: Callable[[str], None]) -> Chos
     if not choose.is_asked(parsed.components):
         return None
     return choose.chosen(parsed.components, config, config.folder, warn)
+
+
+def here(values: Mapping[str, Any] | None = None) -> Config | None:
+    """What files configure, for commands that run no chain; None: nothing. Raises `UsageError`.
+
+    Reports on standard error what it ignores. `values` are those of the command line.
+    """
+    values = values or {}
+    if is_isolated(values) or not _anything(values):
+        return None
+    layers, config = load(values)
+    for text in ignored(layers):
+        report.write(text, word="warning")
+    return config
 
 
 def is_isolated(values: Mapping[str, Any]) -> bool:
@@ -125,20 +126,23 @@ def load(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
     return found, layers.load(found, folder)
 
 
-def again(parsed: Parsed) -> Parsed:
+def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
     """What files and variables say now, for a chain that runs. A choice stays as it was made.
 
-    Raises `UsageError` also where a file that was read is not in force any more: whoever may write
-    it, or the files of the project, as an agent may, must not rid the chain of what it says.
+    `files` are those that its configuration was read from. Raises `UsageError` also where one of
+    them is not in force any more: whoever may write it, or the files of the project, as an agent
+    may, must not rid the chain of what it says.
     """
     typed = msgspec.structs.replace(parsed.typed or parsed, components=parsed.components)
     fresh = applied(typed)
-    files = fresh.config.files if fresh.config is not None else []
-    for path in parsed.config.files if parsed.config is not None else []:
-        if path not in files:
+    now = fresh.config.files if fresh.config is not None else ()
+    for path in files:
+        if path not in now:
+            folder = shlex.quote(os.path.dirname(path))
             raise UsageError(
-                f"{visible_path(path)} was read at the start, and is gone or not trusted any more",
-                "until it is back the chain stays as it is; to be rid of it, start conductor anew",
+                f"{visible_path(path)} is gone, or you do not trust it as it is now: the chain "
+                "stays as it was",
+                f"put it back, or read it and `conductor trust {folder}`",
             )
     return fresh
 
