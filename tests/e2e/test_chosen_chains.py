@@ -49,7 +49,7 @@ def test_a_reload_keeps_the_choice_and_every_file_that_counted(here: Place, rig:
 
     here.user_file.unlink()
     os.kill(chain.process.pid, signal.SIGHUP)
-    chain.until_stderr(f"the chain stays as it was: {here.user_file} was read at the start")
+    chain.until_stderr(f"the chain stays as it was: {here.user_file} is gone")
     assert chain.prompt(session, "hi") == "second\nhi"
     assert chain.finish() == 0
     assert chain.stderr.count("info: conductor: chose the chain") == 1
