@@ -58,10 +58,10 @@ def run(options: LockOptions) -> int:
     """Writes or checks the file; the exit code. Raises `UsageError`."""
     if options.upgrade:
         return _upgrade(options)
-    if not options.chain:
-        raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
     agent_last = not options.proxy
     specs = resolve_all(options.chain, agent_last=agent_last, config=options.config)
+    if not specs:
+        raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
     specs = managed.required(specs, agent_last=agent_last)  # as `--locked` will see them
     lock = _existing(options.path)
     before = lock.component if lock is not None else None
