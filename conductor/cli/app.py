@@ -19,6 +19,7 @@ from conductor.cli import (
     check_,
     completion,
     config_,
+    dev,
     help_,
     new_,
     options,
@@ -215,6 +216,7 @@ def doctor(json_: Json = False, cache: str | None = None) -> int:
 app.add_typer(cache.app, name="cache", rich_help_panel=_LOOK)
 _making: Final = partial(app.command, rich_help_panel=_MAKE)
 _making(name="new", help=new_.HELP, epilog=new_.EPILOG)(new_.new)
+_making(name="dev", help=dev.HELP, epilog=dev.EPILOG)(dev.dev)
 _making(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
 _making(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
 _making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)

@@ -11,7 +11,7 @@ import typer
 
 from conductor.cli import configured, first_use, report
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import UsageError, visible
+from conductor.errors import UsageError, did_you_mean, visible
 from conductor.spec import catalog
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def _known(names: Sequence[str]) -> Sequence[str]:
     known = [check.name for check in CHECKS]
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise UsageError(f"no check `{unknown[0]}`", f"checks are: {', '.join(known)}")
+        listed = f"checks are: {', '.join(known)}"
+        raise UsageError(f"no check `{unknown[0]}`", did_you_mean(unknown[0], known, listed))
     return names
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from conductor.cli import options, report
 from conductor.cli.options import FILE, FOLDER, Option, Parsed
-from conductor.errors import UsageError, did_you_mean
+from conductor.errors import UsageError, did_you_mean, visible_path
 from conductor.spec import paths
 
 if TYPE_CHECKING:
@@ -127,19 +127,22 @@ def load(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
 
 
 def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
-    """A command line with what files and variables say now, for a chain that runs.
+    """What files and variables say now, for a chain that runs. A choice stays as it was made.
 
     `files` are those that its configuration was read from. Raises `UsageError` also where one of
-    them is not in force any more: whoever may write it, as an agent may, must not rid the chain of
-    what it says.
+    them is not in force any more: whoever may write it, or the files of the project, as an agent
+    may, must not rid the chain of what it says.
     """
-    fresh = applied(parsed.typed or parsed)
+    typed = msgspec.structs.replace(parsed.typed or parsed, components=parsed.components)
+    fresh = applied(typed)
     now = fresh.config.files if fresh.config is not None else ()
     for path in files:
         if path not in now:
+            folder = shlex.quote(os.path.dirname(path))
             raise UsageError(
-                f"{path} is gone, or you do not trust it as it is now: the chain stays as it was",
-                f"read the file, then `conductor trust {shlex.quote(os.path.dirname(path))}`",
+                f"{visible_path(path)} is gone, or you do not trust it as it is now: the chain "
+                "stays as it was",
+                f"put it back, or read it and `conductor trust {folder}`",
             )
     return fresh
 

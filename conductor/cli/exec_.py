@@ -6,6 +6,7 @@ The chain runs in this process, with `conductor.cli.exec_turn` in the editor's p
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -83,6 +84,7 @@ def execute(
         raise UsageError("`--timeout 0` leaves no time for an answer", "leave it out for no limit")
     output = Output()
     view: View = JsonView(output) if json or format == "json" else TextView(output)
+    lend_terminal()
     turn = _turn(_prompt(prompt), _folder(cwd), _permissions(permissions, prompt), fs, view)
     try:
         started = Started(parsed)
@@ -101,6 +103,12 @@ def execute(
     if output.line_open and output.terminal:
         report.write("")
     return _report(control, turn, runtime)
+
+
+def lend_terminal() -> None:
+    """Names the user's terminal to programs of the chain: a debugger in one of them may use it."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.environ.setdefault("CONDUCTOR_TERMINAL", os.ttyname(2))
 
 
 def _prompt(text: str) -> str:
@@ -225,7 +233,8 @@ def _report_error(turn: ExecTurn) -> int:
             report.error(text, hint or _DEBUG)
             return EXIT_NO_SESSION if method == "session/new" else EXIT_FAILED
         case OutputClosed():
-            report.error(f"cannot write standard output: {turn.error}", "read it to its end")
+            failed = report.unwritable(str(turn.error))
+            report.error(failed.text, failed.hint)
         case ChainEnded() | None:
             report.error("the chain ended without an answer", _DEBUG)
     return EXIT_FAILED

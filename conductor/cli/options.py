@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import CONFIG, LOCK_FILE
@@ -74,7 +74,9 @@ def one_of(*values: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in values:
-            raise ValueError(f"possible values: {', '.join(values)}")
+            listed = f"possible values: {', '.join(values)}"
+            near = did_you_mean(text, values)
+            raise ValueError(f"{near} {listed}" if near else listed)
         return text
 
     return read
@@ -427,6 +429,13 @@ TABLE: Final = (
         SWITCH,
         "Play the agent of the trace on standard input and output, at the end of a chain.",
         commands=("replay",),
+    ),
+    Option(
+        "--agent",
+        Kind("COMPONENT", str),
+        "The agent behind the component, written as for `conductor agent`.",
+        commands=("dev",),
+        default="demo",
     ),
     Option(
         "--to",

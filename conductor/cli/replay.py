@@ -119,9 +119,7 @@ def _play_agent(trace: str) -> int:
 
     agent = agents.Agent(agents.load(trace))
     for line in sys.stdin.buffer:
-        for answer in agent.receive(line.rstrip(b"\r\n")):
-            sys.stdout.buffer.write(answer)
-        sys.stdout.buffer.flush()
+        report.send(b"".join(agent.receive(line.rstrip(b"\r\n"))))
         while agent.warnings:
             report.write(agent.warnings.pop(0), word="warning")
     return 0

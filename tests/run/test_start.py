@@ -151,3 +151,17 @@ def test_a_configuration_costs_no_heavy_import(tmp_path: Path) -> None:
         "email",
     )
     assert not [name for name in imported if name.split(".")[0] in heavy]
+
+
+IMPORTED: Final = """
+import sys
+import conductor
+names = ("asyncio", "msgspec", "conductor.client", "conductor.run", "importlib.metadata")
+print(*(name for name in names if name in sys.modules))
+conductor.open, conductor.Chain
+print("conductor.client" in sys.modules)
+"""
+
+
+def test_importing_the_library_loads_nothing_until_it_is_used() -> None:
+    assert run(IMPORTED) == ["True"]
