@@ -119,7 +119,8 @@ class Started:
         )
         if agent_last and not specs:
             raise UsageError(
-                "the chain has no component, and needs an agent", "put one behind it, as in `demo`"
+                "the chain has no component, and needs an agent",
+                "put one behind it, such as `demo`",
             )
         specs = managed.required(specs, agent_last=agent_last)
         _announce_first_use(specs)
