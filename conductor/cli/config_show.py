@@ -46,8 +46,8 @@ def show(values: Mapping[str, Any], *, origins: bool, as_json: bool) -> int:
     if as_json:
         report.say_json(_plain(layers, config, options) | {"managed": _plain_rules(rules)})
     else:
-        report.say(*_rules(rules, origins=origins))
-        report.say(*_lines(layers, config, options, origins=origins))
+        lines = _lines(layers, config, options, origins=origins)
+        report.say(*_rules(rules, origins=origins), *lines)
     return 0
 
 

@@ -41,8 +41,8 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     components: list[str]
     """As they were typed."""
-    chain: list[str | Written] = []
-    """The components to lock."""
+    chain: Sequence[str | Written] | None = None
+    """What they come to with the configuration; None: themselves."""
     path: str = LOCK_FILE
     check: bool = False
     proxy: bool = False
@@ -58,10 +58,11 @@ def run(options: LockOptions) -> int:
     """Writes or checks the file; the exit code. Raises `UsageError`."""
     if options.upgrade:
         return _upgrade(options)
-    if not options.chain:
-        raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
+    chain = options.components if options.chain is None else options.chain
     agent_last = not options.proxy
-    specs = resolve_all(options.chain, agent_last=agent_last, config=options.config)
+    specs = resolve_all(chain, agent_last=agent_last, config=options.config)
+    if not specs:
+        raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
     specs = managed.required(specs, agent_last=agent_last)  # as `--locked` will see them
     lock = _existing(options.path)
     before = lock.component if lock is not None else None

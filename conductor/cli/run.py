@@ -117,6 +117,11 @@ class Started:
             config=parsed.config,
             note=_note(parsed.log) if parsed.options.verbose else None,
         )
+        if agent_last and not specs:
+            raise UsageError(
+                "the chain has no component, and needs an agent",
+                "put one behind it, such as `demo`",
+            )
         specs = managed.required(specs, agent_last=agent_last)
         _announce_first_use(specs)
         return specs

@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from conductor.errors import hidden
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.]{0,99}")
@@ -118,7 +119,7 @@ class Metrics:
         beside = f"{self._path}.{os.getpid()}.new"
         try:
             with open(beside, "w", encoding="utf-8", errors="replace") as file:
-                file.write(self.text())
+                file.write(hidden(self.text()))
             os.replace(beside, self._path)
         except OSError as error:
             text = f"metrics are not written to {self._path}: {error.strerror}"

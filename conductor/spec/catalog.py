@@ -267,6 +267,8 @@ def _of_word(word: str, names: _Names) -> Spec:
     if word.startswith("py:"):
         return Spec(name=plain(word.rpartition(":")[2]), attribute=word[3:], source=word)
     if word.startswith("path:"):
+        if word == "path:":
+            raise UsageError("`path:` without a program", "as in `path:claude-agent-acp`")
         return _command([word[5:]], names)
     if names.config is not None and (spec := _of_configured(word, names)) is not None:
         return spec

@@ -61,13 +61,13 @@ def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
         return [sys.executable, "-m", "conductor", *words[1:]]
     if program in ("python", "python3"):
         return [sys.executable, *words[1:]]
-    names = list(known())
+    names = [name for name in dict.fromkeys(known()) if name != program]
     if "/" in program:
         hint = "check the path, and that the file is executable"
     elif program in _INSTALL:
         hint = f"install it with `{_INSTALL[program]}`"
     else:
-        other = f"install it, or give its path; bundled components are: {', '.join(names)}"
+        other = f"install it, or give its path; components are: {', '.join(names)}"
         hint = did_you_mean(program, names, other)
     raise UsageError(f"`{program}` is neither a component nor a program on PATH", hint)
 

@@ -48,7 +48,7 @@ def references(variables: dict[str, Any], who: str) -> dict[str, str]:
     for name, value in variables.items():
         try:
             if not is_reference(value):
-                raise ValueError("is a text or a secret")
+                raise ValueError("it is a text or a secret")
             check(value)
         except ValueError as error:
             raise UsageError(f"the variable `{name}` of `{who}`: {error}", FORMS) from None
@@ -68,6 +68,17 @@ def anchored(value: Any, here: str) -> Any:
     elif isinstance(value, list):
         return [anchored(inner, here) for inner in value]
     return value
+
+
+def kept(clean: Any, value: Any) -> Any:
+    """A redacted value with the references of `value`: those may be shown."""
+    if is_reference(value):
+        return value
+    if isinstance(value, dict) and isinstance(clean, dict):
+        return {key: kept(clean[key], inner) for key, inner in value.items()}
+    if isinstance(value, list) and isinstance(clean, list):
+        return [kept(*both) for both in zip(clean, value, strict=True)]
+    return clean
 
 
 def filled(value: Any, who: str) -> Any:

@@ -140,8 +140,9 @@ def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
             {key: members.pop(key) for key in known if key in members}, ComponentObject
         )
     except (msgspec.DecodeError, RecursionError) as error:
-        shown = one_line(given, 80)
-        raise UsageError(f"cannot read component {shown}: {error}", _OBJECT_HINT) from None
+        # What a table holds may be a secret, and its place says which one it is.
+        what = f"component {one_line(given, 80)}" if isinstance(given, str) else "this component"
+        raise UsageError(f"cannot read {what}: {error}", _OBJECT_HINT) from None
     kinds = [component.command, component.wasm, component.component].count(None)
     if kinds == 3 and isinstance(members.get("name"), str):
         component.component = members.pop("name")

@@ -31,6 +31,15 @@ def test_a_trusted_project_decides_how_a_chain_runs(here: Place) -> None:
     assert not os.listdir(inner)
 
 
+def test_the_users_file_may_be_a_link(here: Place) -> None:
+    kept = here.project / "kept.toml"
+    kept.write_text('[options]\naudit = "audit.jsonl"')
+    here.user_file.parent.mkdir(parents=True)
+    here.user_file.symlink_to(kept)
+    assert here.run(*TURN).code == 0
+    assert here.user_file.with_name("audit.jsonl").is_file()
+
+
 def test_an_untrusted_project_is_ignored_and_reported_once(here: Place) -> None:
     here.project_file.write_text('[options]\naudit = "audit.jsonl"\nrubbish')
     ran = here.run(*TURN)

@@ -281,8 +281,9 @@ def test_a_folder_that_was_removed_has_no_project(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    found = parsed("demo")
+    line = options.assemble("agent", ["demo"])  # the command line itself refuses to run there
+    found = configured.applied(line)
     assert found.config is not None
     assert (found.options.stall, found.config.folder) == (2, "")
     here.user_file.unlink()
-    assert parsed("demo").config is None
+    assert configured.applied(line).config is None

@@ -193,6 +193,11 @@ def test_a_name_means_the_same_to_every_command(here: Place) -> None:
     ran = here.run("exec", "--locked", "adds,profile=full", "demo", "-p", "hi")
     ran.assert_error(2, "conductor.lock does not allow this chain", "adds")
     here.run("inspect", "work").assert_error(2, "`work` is a chain, and one component is meant")
+    # Another secret is another setting, though the lock shows neither.
+    (here.user_file.parent / "other").write_text("another one\n")
+    here.user(here.user_file.read_text().replace("file:word", "file:other"))
+    ran = here.run("exec", "--locked", "work", "-p", "hi")
+    ran.assert_error(2, "conductor.lock does not allow this chain", "file:")
     shown = here.run("config", "show")
     assert "never shown" not in (here.project / "conductor.lock").read_text() + shown.out
 
@@ -226,6 +231,14 @@ def test_a_path_with_a_blank_is_quoted_once(here: Place) -> None:
     (folder / "p.py").write_text(ADDS)
     ran = here.run("exec", "./a b/p.py,config.word=added", "demo", "-p", "hi")
     assert (ran.code, ran.out) == (0, "added\nhi\n"), ran.err
+
+
+def test_a_chain_without_components_is_one_error(here: Place) -> None:
+    here.user("[chains.empty]\ncomponents = []\n")
+    ran = here.run("exec", "empty", "-p", "hi")
+    ran.assert_error(2, "the chain has no component, and needs an agent", "`demo`")
+    assert here.run("exec", "empty", "demo", "-p", "hi").out == "hi\n"
+    here.run("lock", "empty").assert_error(2, "nothing to lock", "name the components")
 
 
 def test_a_chain_that_names_itself_is_one_error(here: Place) -> None:

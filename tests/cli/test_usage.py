@@ -59,7 +59,7 @@ WRONG = {
     "clock": (["agent", "--clock", "noon", "demo"], "`noon` for `--clock`", "2026-03-01T12:00"),
     "size": (["agent", "--line-limit", "0", "demo"], "`0` for `--line-limit`", "64M"),
     "time": (["agent", "--stall", "-1", "demo"], "`-1` for `--stall`", "number of seconds"),
-    "no such name": (["agent", "no-such-agent"], "`no-such-agent`", "bundled components are"),
+    "no such name": (["agent", "no-such-agent"], "`no-such-agent`", "components are: "),
     "no such module": (["agent", "./no.wasm", "demo"], "no such module", "check the path"),
     "text": (
         ["agent", "./no.wat", "demo"],

@@ -12,7 +12,7 @@ from conductor.core.policy.key_table import ROWS, Right
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import PROFILES, TRUSTED, Grants, Rule, merged
 from conductor.errors import UsageError
-from conductor.spec import digests, paths, untrusted_files
+from conductor.spec import digests, paths, secrets, untrusted_files
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock.file import ALL, Entry, File, joined
 from conductor.spec.model import Spec
@@ -54,7 +54,9 @@ def _entry(
     if role == "proxy":
         fields |= _allowed(spec)
         if spec.config:
-            config = msgspec.json.encode(redacted(spec.config, redact), order="sorted")
+            # A reference shows nothing of its secret, and another one is another setting.
+            clean = secrets.kept(redacted(spec.config, redact), spec.config)
+            config = msgspec.json.encode(clean, order="sorted")
             fields["config"] = config.decode()
         if spec.config_file is not None:
             fields["config_file"] = _nearby(spec.config_file, folder)
@@ -91,7 +93,9 @@ def _command(spec: Spec, command: list[str], folder: str, redact: Redact) -> dic
     own = 1 if manifest is None else len(manifest.command)
     fields: dict[str, Any] = {"args": redacted(command[own:], redact)}
     if spec.variables:
-        fields["env"] = dict(sorted(redacted(spec.variables, redact).items()))
+        references = {name: spec.variables[name] for name in spec.secrets}
+        variables = {**redacted(spec.variables, redact), **references}
+        fields["env"] = dict(sorted(variables.items()))
     if spec.bundled is not None:
         return fields | {"sha256": digests.of(_folder(spec.bundled))}
     files = [File(shown_path(path, folder), digests.of(path)) for path in _scripts(command)]

@@ -199,6 +199,12 @@ def test_an_unknown_name_has_a_near_one_of_any_kind() -> None:
         assert error.hint == f"did you mean `{near}`?"
 
 
+def test_a_name_is_not_its_own_near_one() -> None:
+    error = refused(["own"], config(components={"own": {"component": "own"}}))
+    assert error.text == "f.toml, line 1: `own` is neither a component nor a program on PATH"
+    assert "`own`" not in error.hint
+
+
 # -- what hides what -------------------------------------------------------------------------------
 
 
@@ -229,6 +235,7 @@ def test_path_means_the_program(on_path: Path) -> None:
         assert (spec.command, spec.name) == ([f"{on_path}/{name}"], "p")
     assert one('"path:mine" --flag', known).command == [f"{on_path}/mine", "--flag"]
     assert "neither a component nor a program" in refused(["path:nothing-here"], known).text
+    assert "`path:` without a program" in refused(["path:"], known).text
 
 
 # -- paths of a file -------------------------------------------------------------------------------
