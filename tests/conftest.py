@@ -22,6 +22,14 @@ settings.register_profile("steady", _NO_CLOCK, derandomize=True, database=None)
 settings.load_profile("wild" if os.environ.get("FUZZ_EXAMPLES") else "steady")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whoever runs the tests may have configured conductor: no test reads that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What runs Python proxies, built and compiled into the user's cache, so that nobody has to

@@ -164,19 +164,25 @@ def lock(
     proxy: _ForProxy = False,
     lock_agent: _LockAgent = None,
     upgrade: _Upgrade = False,
-    **isolation: str,
+    **values: Any,
 ) -> int:
     """Writes the lock file of a chain."""
+    from conductor.cli import configured
     from conductor.cli import lock as locking
 
+    parsed = options.assemble("proxy" if proxy else "agent", components or [], **values)
+    if not upgrade:
+        parsed = configured.applied(parsed)
     wanted = locking.LockOptions(
         components=components or [],
+        chain=parsed.components,
         path=output,
         check=check,
         proxy=proxy,
         pin_agent=lock_agent,
         upgrade=upgrade,
-        **isolation,
+        isolation=parsed.options.isolation,
+        config=parsed.config,
     )
     return locking.run(wanted)
 

@@ -12,7 +12,7 @@ import msgspec
 from conductor.cli import configured, report
 from conductor.cli.options import FILE, FOLDER
 from conductor.record.redaction import redacted
-from conductor.spec import secrets, syntax
+from conductor.spec import managed, secrets, syntax
 from conductor.spec.config.layers import State
 from conductor.spec.config.model import Config
 
@@ -41,9 +41,12 @@ def show(values: Mapping[str, Any], *, origins: bool, as_json: bool) -> int:
     for chain in config.chains.values():
         _refuse_impossible(chain.options)
     _refuse_impossible(options)
+    policy = managed.policy()
+    rules = list(policy.rows()) if policy is not None else []
     if as_json:
-        report.say_json(_plain(layers, config, options))
+        report.say_json(_plain(layers, config, options) | {"managed": _plain_rules(rules)})
     else:
+        report.say(*_rules(rules, origins=origins))
         report.say(*_lines(layers, config, options, origins=origins))
     return 0
 
@@ -54,6 +57,14 @@ def _refuse_impossible(options: Mapping[str, WrittenOption]) -> None:
 
 
 # -- for people ------------------------------------------------------------------------------------
+
+
+def _rules(rules: Sequence[tuple[str, str, str]], *, origins: bool) -> Iterator[str]:
+    """The managed policy, which stands above everything else."""
+    if rules:
+        yield "managed policy:"
+    for key, value, origin in rules:
+        yield f"  {key} = {value}" + (f"  ({origin})" if origins else "")
 
 
 def _lines(
@@ -113,6 +124,13 @@ def _plain(
             {"use": one.choice.use, "when": _when(one.choice.when), "origin": one.origin}
             for one in config.choose
         ],
+    }
+
+
+def _plain_rules(rules: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    return {
+        key: {"value": msgspec.Raw(value.encode()), "origin": origin}
+        for key, value, origin in rules
     }
 
 
@@ -194,8 +212,17 @@ def _clean(value: Any) -> Any:
     return _kept(value, msgspec.json.decode(redacted(msgspec.json.encode(value))))
 
 
+def _is_reference(value: Any) -> bool:
+    """Whether it says where a secret is: not if it has that form, and holds the secret itself."""
+    try:
+        secrets.check(value)
+    except ValueError:
+        return False
+    return secrets.is_reference(value)
+
+
 def _kept(value: Any, cleaned: Any) -> Any:
-    if secrets.is_reference(value):
+    if _is_reference(value):
         return value
     if isinstance(value, dict) and isinstance(cleaned, dict):
         return {key: _kept(it, cleaned.get(key)) for key, it in value.items()}

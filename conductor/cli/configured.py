@@ -16,7 +16,7 @@ import msgspec
 
 from conductor.cli import options, report
 from conductor.cli.options import FILE, FOLDER, Option, Parsed
-from conductor.errors import UsageError, did_you_mean
+from conductor.errors import UsageError, did_you_mean, visible_path
 from conductor.spec import paths
 
 if TYPE_CHECKING:
@@ -75,6 +75,20 @@ def _chosen(parsed: Parsed, config: Config, warn: Callable[[str], None]) -> Chos
     return choose.chosen(parsed.components, config, config.folder, warn)
 
 
+def here(values: Mapping[str, Any] | None = None) -> Config | None:
+    """What files configure, for commands that run no chain; None: nothing. Raises `UsageError`.
+
+    Reports on standard error what it ignores. `values` are those of the command line.
+    """
+    values = values or {}
+    if is_isolated(values) or not _anything(values):
+        return None
+    layers, config = load(values)
+    for text in ignored(layers):
+        report.write(text, word="warning")
+    return config
+
+
 def is_isolated(values: Mapping[str, Any]) -> bool:
     """Whether neither files nor variables count."""
     text = os.environ.get(ISOLATED, "")
@@ -110,6 +124,27 @@ def load(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
     folder = layers.start(values.get("project") or os.environ.get(PROJECT) or None)
     found = layers.find(folder)
     return found, layers.load(found, folder)
+
+
+def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
+    """What files and variables say now, for a chain that runs. A choice stays as it was made.
+
+    `files` are those that its configuration was read from. Raises `UsageError` also where one of
+    them is not in force any more: whoever may write it, or the files of the project, as an agent
+    may, must not rid the chain of what it says.
+    """
+    typed = msgspec.structs.replace(parsed.typed or parsed, components=parsed.components)
+    fresh = applied(typed)
+    now = fresh.config.files if fresh.config is not None else ()
+    for path in files:
+        if path not in now:
+            folder = shlex.quote(os.path.dirname(path))
+            raise UsageError(
+                f"{visible_path(path)} is gone, or you do not trust it as it is now: the chain "
+                "stays as it was",
+                f"put it back, or read it and `conductor trust {folder}`",
+            )
+    return fresh
 
 
 def ignored(layers: Iterable[Layer]) -> list[str]:

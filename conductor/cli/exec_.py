@@ -233,7 +233,8 @@ def _report_error(turn: ExecTurn) -> int:
             report.error(text, hint or _DEBUG)
             return EXIT_NO_SESSION if method == "session/new" else EXIT_FAILED
         case OutputClosed():
-            report.error(f"cannot write standard output: {turn.error}", "read it to its end")
+            failed = report.unwritable(str(turn.error))
+            report.error(failed.text, failed.hint)
         case ChainEnded() | None:
             report.error("the chain ended without an answer", _DEBUG)
     return EXIT_FAILED

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import CONFIG, LOCK_FILE
@@ -74,7 +74,9 @@ def one_of(*values: str) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in values:
-            raise ValueError(f"possible values: {', '.join(values)}")
+            listed = f"possible values: {', '.join(values)}"
+            near = did_you_mean(text, values)
+            raise ValueError(f"{near} {listed}" if near else listed)
         return text
 
     return read
@@ -239,7 +241,7 @@ TABLE: Final = (
         "--project",
         FOLDER,
         f"Folder whose `{CONFIG}`, or the nearest one above it, is the project's.",
-        commands=(*ALL, "config"),
+        commands=(*ALL, "lock", "config"),
         typed=ALL,
         default="the current one",
         rare=True,
@@ -249,7 +251,7 @@ TABLE: Final = (
         "--isolated",
         SWITCH,
         f"Read no `{CONFIG}`, and no options from `CONDUCTOR_` variables.",
-        commands=(*ALL, "config"),
+        commands=(*ALL, "lock", "config"),
         typed=ALL,
         rare=True,
     ),

@@ -18,9 +18,9 @@ from conductor.cli import configured, report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError, UsageError
 from conductor.run import spawn
-from conductor.run.launch import Launcher
+from conductor.run.launch import Launcher, obliged
 from conductor.run.plan import Planned
-from conductor.spec import managed
+from conductor.spec import managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
-    from conductor.spec.managed.file import Managed
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
     from conductor.transports.process_groups import Guardian
@@ -46,9 +45,8 @@ def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
         parsed = configured.applied(parsed)
-        if parsed.options.isolation == "inline":
-            spawn.discard()  # only now it is known that guests run in this process
         started = Started(parsed)
+        spawn.discard()  # nobody took the host: files made something else of the command line
     except ConductorError as error:
         spawn.discard()
         report.error(error.text, error.hint)
@@ -65,9 +63,7 @@ class Started:
     """
 
     def __init__(self, parsed: Parsed) -> None:
-        policy = managed.policy()
-        if policy is not None:
-            parsed = _managed(policy, parsed)
+        parsed = _obliged(parsed)
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
@@ -132,9 +128,8 @@ class Started:
         Options of the run stay as they were at its start. Raises `ConductorError`: then the
         components stay as they are.
         """
-        parsed = msgspec.structs.replace(
-            configured.applied(self.parsed.typed or self.parsed), mode=self.parsed.mode
-        )
+        parsed = configured.again(self.parsed, self._files)
+        parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode)
         specs = _locked(
             self._resolved(parsed),
             self.parsed.options,
@@ -148,7 +143,8 @@ class Started:
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload
         with `--watch`."""
-        return self._files
+        # A project's file counts again once the user trusts its new content.
+        return (*self._files, paths.trust()) if self._files else ()
 
 
 def _files(parsed: Parsed) -> Sequence[str]:
@@ -171,14 +167,14 @@ def _note(log: str) -> Callable[[str], None]:
     return lambda text: logger("info", "conductor", text)
 
 
-def _managed(policy: Managed, parsed: Parsed) -> Parsed:
-    """The chain to run, with the options that the managed policy demands. Raises `UsageError`."""
-    from conductor.run.held import applied
-
+def _obliged(parsed: Parsed) -> Parsed:
+    """The chain to run, with what the managed policy demands of it. Raises `UsageError`."""
+    if managed.policy() is None:
+        return parsed
     # Never `auto`: as a proxy of another conductor its last component would be a proxy too, and it
     # is judged as the agent.
     mode = "agent" if parsed.mode == "auto" else parsed.mode
-    return msgspec.structs.replace(parsed, mode=mode, options=applied(policy, parsed.options))
+    return msgspec.structs.replace(parsed, mode=mode, options=obliged(parsed.options))
 
 
 def _announce_first_use(specs: Sequence[Spec]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import report
+from conductor.cli import configured, report
 from conductor.cli.typer_options import paragraphs, takes
 from conductor.errors import UsageError, visible, visible_path
 from conductor.services.scopes import compile_glob
@@ -179,7 +179,7 @@ def _play(component: str, files: Sequence[str], *, loose: bool, update: bool) ->
     from conductor.spec.catalog import resolve
 
     failed = 0
-    spec = resolve(component)
+    spec = resolve(component, configured.here())
     transcripts.require_channel(spec)
     first_use.announce_program(spec)
     with subjects(spec) as make:

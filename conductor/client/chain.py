@@ -22,9 +22,8 @@ from conductor.client.values import (
 )
 from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.record import wanted
-from conductor.run.held import applied
 from conductor.run.host_log import ENTRY, FURTHER
-from conductor.run.launch import plan
+from conductor.run.launch import obliged, plan
 from conductor.run.plan import Options
 from conductor.run.runtime import Runtime
 from conductor.services.log_lines import LogLines
@@ -331,9 +330,7 @@ async def _opened(
 ) -> AsyncIterator[Chain]:
     if not components:
         raise UsageError("a chain needs an agent", 'for example `conductor.open("demo")`')
-    policy = managed.policy()
-    if policy is not None:
-        options = applied(policy, options)
+    options = obliged(options)
     specs = managed.required(resolve_all(components), agent_last=True)
     chain = Chain(specs, options, setup)
     try:

@@ -229,3 +229,21 @@ def test_guests_run_in_this_process_if_a_file_says_so(here: Place) -> None:
     here.user('options.isolation = "inline"')
     ran = here.run("exec", "passthrough", "demo", "-p", "hi")
     assert (ran.code, ran.out, ran.err) == (0, "hi\n", "")
+
+
+def test_every_command_reads_names_alike(here: Place) -> None:
+    here.trusted(
+        '[options]\nisolation = "separate"\n'
+        '[components.mine]\ncomponent = "passthrough"\nprofile = "observer"\n'
+        '[chains.work]\ncomponents = ["mine", "demo"]'
+    )
+    assert "observer" in here.run("inspect", "mine").out
+    ran = here.run("lock", "work")
+    assert (ran.code, ran.err) == (0, "")
+    text = (here.project / "conductor.lock").read_text()
+    assert 'name = "mine"' in text
+    assert 'isolation = "separate"' in text
+    assert here.run("exec", "--locked", "work", "-p", "hi").out == "hi\n"
+    assert here.run("lock", "--check", "work").code == 0
+    here.run("lock", "--isolated", "work").assert_error(2, "`work` is neither a component nor")
+    assert here.run("exec", "--locked", "--isolated", "passthrough", "demo", "-p", "hi").code == 2

@@ -30,7 +30,7 @@ from conductor.spec.toml_files import Key, Mistake
 MOST: Final = 256 * 1024
 """Bytes of a file."""
 
-_AT_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)$")
+_AT_LINE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 """The end of an error of tomllib."""
 
 _HINT: Final = "docs/configuration.md says what a file holds; `--isolated` reads none"
@@ -89,7 +89,8 @@ def _tables(text: bytes, path: str) -> tuple[str, dict[str, Any]]:
     except ValueError as error:
         place, why = path, str(error)
         if at := _AT_LINE.search(why):
-            place, why = f"{path}, line {at[1]}", why[: at.start()]
+            last = source.rstrip("\n").count("\n") + 1
+            place, why = f"{path}, line {at[1] or last}", why[: at.start()]
         raise UsageError(f"{place}: {why}", _HINT) from None
 
 

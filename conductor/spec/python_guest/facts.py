@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from conductor.core.policy.rules import PROFILE_NAMES
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 from conductor.spec.manifest.reading import Manifest, Setting, SettingType, Wants
 from conductor.spec.python_guest.scripts import Script
 
@@ -68,7 +68,7 @@ def manifest(name: str, file: str, declared: Declared) -> Manifest:
         if profile not in PROFILE_NAMES:
             raise UsageError(
                 f"`{file}` declares the profile `{profile}`, which does not exist",
-                f"profiles are: {', '.join(PROFILE_NAMES)}",
+                did_you_mean(profile, PROFILE_NAMES, f"profiles are: {', '.join(PROFILE_NAMES)}"),
             )
     if len(declared.profiles) > 1:
         raise UsageError(

@@ -184,7 +184,9 @@ def test_a_component_may_be_made_of_another() -> None:
 
 
 def test_errors_name_the_file_the_line_and_the_component() -> None:
-    known = config({"c": ["./no.wasm", "demo"]}, {"x": {"component": "datetime", "cpu": "soon"}})
+    own = {"x": {"component": "datetime", "cpu": "soon"}}
+    known = config({"c": ["./no.wasm", "demo"], "d": ["x", "demo"]}, own)
+    assert refused(["d"], known).text.startswith("f.toml, line 1: `cpu=soon`")
     assert refused(["x"], known).text.startswith("f.toml, line 1: `cpu=soon` of `datetime`")
     assert refused(["c"], known).text.startswith("f.toml, line 3: no such module: `./no.wasm`")
 
