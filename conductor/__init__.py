@@ -10,7 +10,7 @@ A program of your own can run a chain, and be the editor at its end:
         async with conductor.open("datetime", "demo", clock="2026-03-01T12:00:00+01:00") as chain:
             print(await chain.prompt("hi"))
             async for update in chain.stream("bye"):
-                print(update.kind, update.text)
+                print(update.text, end="")
 
     asyncio.run(main())
 

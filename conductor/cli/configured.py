@@ -30,7 +30,7 @@ PROJECT: Final = "CONDUCTOR_PROJECT"
 
 _OTHERS: Final = (
     # What conductor tells programs that it starts, and what its tests are told.
-    *("CONDUCTOR_JOIN_TOKEN", "CONDUCTOR_MCP_TOKEN"),
+    *("CONDUCTOR_JOIN_TOKEN", "CONDUCTOR_MCP_TOKEN", "CONDUCTOR_TERMINAL"),
     *("CONDUCTOR_PEERS_", "CONDUCTOR_UNDER_TEST", "CONDUCTOR_E2E_RUN"),
 )
 """How variables begin that are no options."""

@@ -124,6 +124,9 @@ class Started:
             )
         specs = managed.required(specs, agent_last=agent_last)
         _announce_first_use(specs)
+        if any(spec.attribute for spec in specs):
+            # What code in this process prints must not come between the messages.
+            sys.stdout = sys.stderr
         return specs
 
     def respec(self) -> Sequence[Spec]:

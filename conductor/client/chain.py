@@ -39,8 +39,8 @@ _MESSAGE: Final = "agent_message_chunk"
 class Turn:
     """A turn that has begun: iterate over it for its updates, await it for its answer.
 
-    Whoever leaves the iteration early leaves the turn running: `Session.cancel` ends it, and the
-    next prompt of the session waits for its end.
+    A program that leaves the iteration early leaves the turn running: `Session.cancel` ends it, and
+    the next prompt of the session waits for its end.
     """
 
     def __init__(self, session: Session, prompt: Prompt) -> None:
@@ -312,13 +312,13 @@ def open(  # noqa: A001 - read with the module's name
         log: Takes the lines of the log; None: the logger `conductor` of `logging`.
         options: Fields of `conductor.run.plan.Options`.
 
-    Raises, at the beginning of the block:
-        UsageError: A component, an option or the folder is wrong.
+    The beginning of the block raises what is below. Its end raises what went wrong with the chain,
+    or in one of the functions above, if nothing in the block has raised that yet.
+
+    Raises:
+        UsageError: A component, an option or the folder is wrong, or the managed policy forbids it.
         ComponentError: A component could not be started, or has failed.
         RequestError: The agent refused `initialize` or `session/new`.
-
-    At the end of the block: what went wrong with the chain, or in one of the functions above, if
-    nothing in the block has raised it yet.
     """
     setup = Setup(cwd, on_update, permissions, files, handlers or {}, log)
     return _opened(components, setup, chain_options(dict(options)))

@@ -50,6 +50,7 @@ from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
 from conductor.run.tasks import Tasks
 from conductor.run.teardown import Phase, Teardown, closure
+from conductor.spec import settings
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
@@ -181,6 +182,7 @@ class Runtime:
         self._tidying = Tidying(loop)
         self._tasks.watch(loop)
         self.apply(self.router.start())
+        self._report_idle()
         try:
             for name, planned in self.planned.items():
                 await self.connect(name, planned.transport)
@@ -202,6 +204,12 @@ class Runtime:
                     self._tracer.close()
                 self._audit.end(self.failure.text if self.failure is not None else None)
         return 1 if self.failure is not None else 0
+
+    def _report_idle(self) -> None:
+        """Logs which components do nothing, for want of a setting."""
+        for spec in (spec for planned in self.planned.values() for spec in planned.specs):
+            if spec.manifest is not None and (text := settings.idle(spec)) is not None:
+                self._log("warning", spec.name, text)
 
     async def _drain(self) -> None:
         """Waits for what the end of the chain has to wait for."""

@@ -54,6 +54,21 @@ def configuration(spec: Spec) -> dict[str, object]:
     }
 
 
+def idle(spec: Spec) -> str | None:
+    """That a component does nothing with the settings it has, and what to give it; else None."""
+    needed = spec.manifest.idle_without if spec.manifest is not None else []
+    if not needed:
+        return None
+    try:
+        in_file = _read(spec.config_file) if spec.config_file is not None else {}
+    except UsageError:
+        return None  # whatever starts it reports that
+    if any(key in spec.config or key in in_file for key in needed):
+        return None
+    names = " or ".join(f"`{key}`" for key in needed)
+    return f"it does nothing without the setting {names}: `,config.{needed[0]}=…`"
+
+
 def environment(spec: Spec) -> dict[str, str] | None:
     """The environment of a program that starts now, with its secrets; None: this process's.
 

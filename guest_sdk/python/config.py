@@ -13,7 +13,7 @@ import types
 import typing
 from typing import Any
 
-from .schemas import LISTS
+from .schemas import LISTS, needed
 
 
 def read(kind: type | None, held: Any) -> Any:
@@ -91,7 +91,7 @@ def _typed(kind: Any, held: Any, path: str) -> dict[str, Any]:
     if not isinstance(held, dict):
         raise ValueError(f"`{path or 'config'}` must be an object")
     hints = typing.get_type_hints(kind, include_extras=True)
-    missing = [name for name in kind.__required_keys__ if name not in held]
+    missing = [name for name in needed(kind, hints) if name not in held]
     unknown = [name for name in held if name not in hints]
     if missing or unknown:
         word, names = ("needs", missing) if missing else ("has no", unknown)

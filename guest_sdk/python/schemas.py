@@ -67,7 +67,7 @@ _HAVE: Final = (
 def _members(kind: Any, within: tuple[Any, ...]) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
     if typing.is_typeddict(kind):
-        required = [name for name in hints if name in kind.__required_keys__]
+        required = needed(kind, hints)
     else:
         required = [
             field.name
@@ -75,6 +75,20 @@ def _members(kind: Any, within: tuple[Any, ...]) -> dict[str, Any]:
             if field.default is field.default_factory is dataclasses.MISSING
         ]
     return closed({name: schema(hint, within) for name, hint in hints.items()}, required)
+
+
+def needed(kind: Any, hints: dict[str, Any]) -> list[str]:
+    """The members that a `TypedDict` must have."""
+    # By the hints first: of annotations that are texts, the class itself does not know it.
+    marks = {name: typing.get_origin(hint) for name, hint in hints.items()}
+    return [
+        name
+        for name, mark in marks.items()
+        if mark is typing.Required or (name in kind.__required_keys__ and mark is not _OPTIONAL)
+    ]
+
+
+_OPTIONAL: Final[Any] = typing.NotRequired
 
 
 def closed(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

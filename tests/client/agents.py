@@ -21,3 +21,12 @@ async def leaving(channel: Channel) -> None:
         if asked["method"] == "session/new":
             asyncio.get_running_loop().call_soon(left.set)
             raise ValueError("as it was to")
+
+
+async def printing(channel: Channel) -> None:
+    """Answers `initialize`, and prints before and after it."""
+    print("it runs")
+    while (line := await channel.receive()) is not None:
+        answer = {"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {"protocolVersion": 1}}
+        channel.send(json.dumps(answer).encode())
+        print("it has answered")

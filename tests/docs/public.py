@@ -24,8 +24,8 @@ PAGES: Final = (
         "guest_sdk.python",
         {
             "The proxy": ("Proxy", "gather"),
-            "Messages": ("messages:Message", "Request", "Notification", "Update", "Record", "text",
-                         "unlinked", "DROP"),
+            "Messages": ("Message", "Request", "Notification", "Update", "Next", "Record", "text",
+                         "unlinked", "DROP", "Drop"),
             "Sessions": ("Session", "Opening", "SubSession", "Turn"),
             "Services": (*_of("services", "Clock", "Random", "Kv", "Timer", "Fetch", "Files", "Log",
                               "Metric"), "RunningTimer", "Response"),
@@ -38,13 +38,15 @@ PAGES: Final = (
     Page(
         "conductor",
         {
+            "A chain in your program": ("open", "Chain", "Session", "Turn", "Answer", "Update",
+                                        "Permission", "PermissionOption", "ChainOptions"),
             "Components": (*_of("spec.catalog", "resolve_all", "resolve", "bundled"),
                            "spec.model:Spec"),
             "A chain": ("run.plan:Options", "run.launch:plan", "run.runtime:Runtime"),
             "Its ends": (*_of("transports.memory", "MemoryTransport", "Channel"),
                          "transports.stdio:StdioTransport",
                          *_of("transports.base", "Transport", "Events", "Ended")),
-            "Errors": _of("errors", "ConductorError", "UsageError", "ComponentError"),
+            "Errors": ("ConductorError", "UsageError", "ComponentError", "RequestError"),
         },
     ),
     Page(
@@ -100,6 +102,10 @@ WHERE: Final = {
     "Log": "`proxy.log`",
     "Metric": "`proxy.metric`",
     "Agent": "`playground.agent`",
+    "open": "`conductor.open`",
+    "Chain": "what `conductor.open` gives",
+    "Session": "`chain.session(…)`, or of a message",
+    "Turn": "`chain.stream(…)`, or `session.prompt(…)` of a proxy",
     "Services": "`playground.services`",
 }
 """Where those are found that nobody imports."""

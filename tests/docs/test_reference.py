@@ -75,4 +75,5 @@ def test_the_program_that_embeds_a_chain(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stderr == ""
-    assert done.stdout == '<current-date date="2026-03-01" time="12:00:00"/>\nhi'
+    now = '<current-date date="2026-03-01" time="12:00:00"/>'
+    assert done.stdout == f"{now}\nhi\n{now}\nbye"

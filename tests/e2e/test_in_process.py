@@ -14,6 +14,7 @@ from conductor.transports.memory import MemoryTransport
 from tests.e2e.actors import odd_agent
 from tests.e2e.actors.recording_proxy import in_process
 from tests.harness.process.client import Json
+from tests.harness.process.command import conductor
 from tests.harness.process.rig import Chain, Rig
 
 if TYPE_CHECKING:
@@ -184,3 +185,11 @@ def test_an_in_process_component_that_is_not_there(rig: Rig, spec: str) -> None:
     assert "hint: " in error["message"]
     assert chain.exit_code() == 2
     assert rig.leftovers(chain) == []
+
+
+def test_what_an_in_process_component_prints_is_not_taken_for_protocol() -> None:
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+    line = json.dumps(asked).encode() + b"\n"
+    ran = conductor("agent", "py:tests.client.agents:printing", stdin=line)
+    assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [1]
+    assert ran.err == "it runs\nit has answered\n"

@@ -144,6 +144,8 @@ class Manifest(_Table, frozen=True, kw_only=True):
     wants: Wants = Wants()
     config: dict[str, str | Setting] = {}
     """Its settings: a description each, or a table."""
+    idle_without: list[str] = []
+    """Settings of which it needs at least one: without any it does nothing."""
     limits: dict[str, Any] = {}
     """Limits it needs, by their full names; stricter ones of the user's hold."""
     build: Build = Build()
@@ -313,6 +315,8 @@ def _limits(manifest: Manifest) -> dict[str, int]:
 
 
 def _settings(manifest: Manifest) -> None:
+    for key in manifest.idle_without:
+        among(key, manifest.config, "idle_without")
     for key, setting in manifest.settings.items():
         at = ("config", key)
         if not re.fullmatch(r"\w+", key):
