@@ -22,6 +22,7 @@ from conductor.author.channel_adapter import ChannelAdapter
 from conductor.errors import ComponentError, UsageError
 from conductor.record.replay import player
 from conductor.run.segment_spec import GuestSpec, guest_spec
+from conductor.spec import trust
 from conductor.spec.model import Spec
 from conductor.spec.paths import compiled_modules
 from conductor.transports.guest import deliver
@@ -56,6 +57,7 @@ def subjects(
         ComponentError: it cannot be loaded or started; also raised by what is yielded.
     """
     if spec.command is not None:
+        trust.check_program(spec)
         yield functools.partial(ProgramSubject, spec.command, spec, patience)
         return
     if not spec.sandboxed:

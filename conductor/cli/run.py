@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from conductor.cli.options import Parsed
     from conductor.record.audit.auditor import Auditor
     from conductor.record.trace.tracer import Tracer
+    from conductor.run.consent import Consent
     from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
+    from conductor.spec.consent.agreements import Agreements
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
     from conductor.transports.process_groups import Guardian
@@ -43,7 +45,9 @@ _FIRST_REQUEST: Final = 2.0
 def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
-        started = Started(parsed)
+        # A person at a terminal is no editor, and is asked there.
+        terminal = os.isatty(0) and os.isatty(2)
+        started = Started(parsed, terminal=terminal, editor=not terminal)
     except ConductorError as error:
         spawn.discard()
         report.error(error.text, error.hint)
@@ -59,12 +63,17 @@ class Started:
     before the lock file allows it.
     """
 
-    def __init__(self, parsed: Parsed) -> None:
+    def __init__(self, parsed: Parsed, *, terminal: bool = False, editor: bool = False) -> None:
+        """`terminal`: the user is asked there, before anything runs. `editor`: the user is asked
+        by the client, at the first prompt."""
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
         specs = resolve_all(parsed.components, agent_last=agent_last)
-        _announce_first_use(specs)
+        self.agreements, specs = _agreed(
+            specs, parsed, terminal=terminal, editor=editor
+        )
+        self._editor = editor
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
         try:
@@ -92,18 +101,43 @@ class Started:
             log=self.lines.say,
             tracer=self.tracer,
             auditor=self.auditor,
+            consent=self._consent(),
             **others,
         )
 
+    def _consent(self) -> Consent | None:
+        """What is asked and looked after while the chain runs; None: nothing of it depends on what
+        the user trusts."""
+        agreements, options = self.agreements, self.parsed.options
+        if agreements is None or not agreements.concerned:
+            return None
+        from conductor.run.consent import Consent
 
-def _announce_first_use(specs: Sequence[Spec]) -> None:
-    """Reports what components ask for that run here for the first time."""
-    if any(
+        def renewed() -> tuple[list[Spec], bool]:
+            specs, less = agreements.renewed()
+            agent_last = self.parsed.mode != "proxy"
+            return _locked(specs, options, self.parsed.log, agent_last=agent_last), less
+
+        return Consent(agreements, asks=self._editor and may_ask(self.parsed), renewed=renewed)
+
+
+def _agreed(
+    specs: list[Spec], parsed: Parsed, *, terminal: bool, editor: bool
+) -> tuple[Agreements | None, list[Spec]]:
+    """The components with what the user has agreed to; None: nobody else's are among them."""
+    if not any(
         spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
     ):
-        from conductor.cli import first_use
+        return None, specs
+    from conductor.cli import consent
 
-        first_use.announce(specs)
+    asks = may_ask(parsed)
+    return consent.agreed(specs, parsed, terminal=asks and terminal, editor=asks and editor)
+
+
+def may_ask(parsed: Parsed) -> bool:
+    """Whether a user may be asked at all. A lock file has the answers already."""
+    return parsed.options.ask != "never" and parsed.options.lock is None and parsed.mode != "proxy"
 
 
 def _trace(options: Options, log: str) -> Tracer | None:

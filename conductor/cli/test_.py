@@ -164,13 +164,11 @@ def _play(component: str, files: Sequence[str], *, loose: bool, update: bool) ->
     """Plays transcripts and prints each outcome; how many failed. Raises `UsageError`."""
     from conductor.author import transcripts
     from conductor.author.subject import subjects
-    from conductor.cli import first_use
     from conductor.spec.catalog import resolve
 
     failed = 0
     spec = resolve(component)
     transcripts.require_channel(spec)
-    first_use.announce_program(spec)
     with subjects(spec) as make:
         for path in files:
             try:

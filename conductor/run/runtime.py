@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -25,6 +25,7 @@ from conductor.core import (
     Dialect,
     Effect,
     Fail,
+    Held,
     Listen,
     LogLine,
     OwnedAddresses,
@@ -52,6 +53,9 @@ from conductor.run.teardown import Phase, Teardown, closure
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
+
+if TYPE_CHECKING:
+    from conductor.run.consent import Consent
 
 _SETTLE: Final = 0.3
 """Seconds that requests not touched by a failure are given to be answered."""
@@ -83,6 +87,8 @@ class Runtime:
         tracer: Writes down every message; None: no trace.
         auditor: Records violations and changes; None: no audit.
         on_failure: Called once, as soon as the chain fails.
+        consent: Asks the client whether components may do what they ask for; None: nothing is to
+            be asked or looked after.
     """
 
     def __init__(
@@ -97,12 +103,14 @@ class Runtime:
         tracer: Tracing | None = None,
         auditor: Auditing | None = None,
         on_failure: Callable[[Closure], None] | None = None,
+        consent: Consent | None = None,
     ) -> None:
         self._options = options
         self._log = log
         self._tracer = tracer
         self._audit = auditor or Auditing()
         self._on_failure = on_failure
+        self._consent = consent
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
         planned = traced(planned, tracer)
@@ -154,6 +162,8 @@ class Runtime:
         try:
             for name, planned in self._planned.items():
                 await self.connect(name, planned.transport)
+            if self._consent is not None:
+                self._consent.begin(self)
             # Last, so that the first request meets a chain that is complete.
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             private.clear()  # nothing is to be done before the components have started
@@ -214,6 +224,14 @@ class Runtime:
         token = next(self._tokens)
         self._takers[token] = taker
         self.apply(self.router.ask(method, params, token))
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs `work` as a task that ends with the chain; an error in it fails the chain."""
+        self._tasks.start(work)
+
+    def fail(self, reason: Closure) -> None:
+        """Ends the chain, since it may not go on."""
+        self._fail(reason)
 
     # -- one chunk ---------------------------------------------------------------------------
 
@@ -382,6 +400,9 @@ class Runtime:
                 pass  # this router lasts as long as the chain
             case Changed():
                 self._audit.changed(effect)
+            case Held(session):
+                if self._consent is not None:
+                    self._consent.prompted(session)
             case Answered(token, member, body):
                 self._takers.pop(token)(member, body)
             case Reopen(peer):

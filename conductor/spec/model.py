@@ -84,6 +84,8 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """Digests by path: files and folders that a lock compares whenever the component starts."""
     grants: frozenset[str] | None = None
     """Services it may use; None: all."""
+    denied: frozenset[str] = frozenset()
+    """Services that the user denies it, or `*`: it is not asked about them."""
     config: dict[str, Any] = {}
     config_file: str | None = None
     """A file with more of its settings (`conductor.spec.settings`)."""
