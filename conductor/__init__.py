@@ -3,36 +3,66 @@
 A program of your own can run a chain, and be the editor at its end:
 
     import asyncio
-    import json
 
-    from conductor.spec.catalog import resolve_all
-    from conductor.run.launch import plan
-    from conductor.run.plan import Options
-    from conductor.run.runtime import Runtime
-    from conductor.transports.memory import Channel, MemoryTransport
+    import conductor
 
-    async def editor(channel: Channel) -> None:
-        for method, params in (
-            ("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
-            ("session/new", {"cwd": "/", "mcpServers": []}),
-            ("session/prompt", {"sessionId": "demo-1", "prompt": [{"type": "text", "text": "hi"}]}),
-        ):
-            request = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
-            channel.send(json.dumps(request).encode())
-            while (line := await channel.receive()) is not None:
-                message = json.loads(line)
-                if message.get("id") == method:
-                    break
-                print(message["params"]["update"]["content"]["text"], end="")
+    async def main() -> None:
+        async with conductor.open("datetime", "demo", clock="2026-03-01T12:00:00+01:00") as chain:
+            print(await chain.prompt("hi"))
+            async for update in chain.stream("bye"):
+                print(update.kind, update.text)
 
-    options = Options(clock="2026-03-01T12:00:00+01:00")
-    specs = resolve_all(["datetime", "demo"])
-    planned, guardian = plan(specs, options, agent_last=True, on_stderr=print)
-    runtime = Runtime(planned, "agent", MemoryTransport(editor), options, log=print)
-    asyncio.run(runtime.run())
-    guardian.release()
+    asyncio.run(main())
 
-A client on the other side of this process's standard input and output is a `StdioTransport`.
-Components are written as for the command line (docs/cli.md). Everything here runs on one event
-loop; nothing of it may be called from another thread.
+`open` starts the chain and opens a session; its end ends every process of the chain. Components are
+written as for the command line (docs/cli.md). No configuration of the user or of a project is read;
+the policy that an administrator has set holds. Everything runs on one event loop, and nothing of it
+may be called from another thread. Errors are `ConductorError`s with a `hint`.
+
+`Runtime` is a chain without that client: its two ends are transports.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conductor.client.chain import Chain, Session, Turn, open  # noqa: A004
+    from conductor.client.values import (
+        Answer,
+        ChainOptions,
+        Permission,
+        PermissionOption,
+        Update,
+    )
+    from conductor.errors import ComponentError, ConductorError, RequestError, UsageError
+else:
+    # Whatever starts conductor imports this package, and editors wait for that.
+    _PLACES = {
+        "client.chain": ("Chain", "Session", "Turn", "open"),
+        "client.values": ("Answer", "ChainOptions", "Permission", "PermissionOption", "Update"),
+        "errors": ("ComponentError", "ConductorError", "RequestError", "UsageError"),
+    }
+
+    def __getattr__(name):  # noqa: ANN001, ANN202
+        for place, names in _PLACES.items():
+            if name in names:
+                from importlib import import_module
+
+                return getattr(import_module(f"conductor.{place}"), name)
+        raise AttributeError(f"module `conductor` has no attribute `{name}`")
+
+
+__all__ = [
+    "Answer",
+    "Chain",
+    "ChainOptions",
+    "ComponentError",
+    "ConductorError",
+    "Permission",
+    "PermissionOption",
+    "RequestError",
+    "Session",
+    "Turn",
+    "Update",
+    "UsageError",
+    "open",
+]

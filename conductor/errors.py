@@ -7,7 +7,9 @@
 
 The command line shows an error as `error: …`, a blank line, `hint: …`. Components, manifests, file
 names and agents may put any characters into such a text. `visible` and the functions below it write
-out what a terminal would obey, and mark further lines so that none passes for a line of ours.
+out what a terminal would obey, and mark further lines so that none passes for a line of ours. They
+also take out each value that `hide` has been given: what conductor writes to people, and into its
+records, goes through here, so a secret cannot come there by any way.
 Imports nothing heavy: the start path of `conductor agent` loads this module.
 """
 
@@ -30,6 +32,13 @@ _BLANK: Final = frozenset(
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _STYLES: Final = "\ufe0e\ufe0f"
 """Whether a symbol is shown as text or as a picture."""
+
+_HIDDEN: Final[dict[str, str]] = {}
+"""What is shown in place of each secret that this process has read."""
+SHORTEST_SECRET: Final = 4
+"""Characters: a shorter text stands in too many others to be taken out of them."""
+_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"')
+"""A string in a JSON text, or the name of a member."""
 
 _SPACES: Final = "Zs"
 _SYMBOLS: Final = ("So", "Sm")
@@ -107,13 +116,52 @@ class RequestError(ConductorError):
         self.method = method
 
 
+def hide(secret: str, shown: str) -> None:
+    """From now on this process shows `shown` wherever it would write the secret, or a whole line of
+    it, also within a JSON text in a text."""
+    import json
+
+    for line in (secret, *secret.splitlines()):
+        for part in (line, json.dumps(line)[1:-1], json.dumps(line, ensure_ascii=False)[1:-1]):
+            if len(part.strip()) >= SHORTEST_SECRET:
+                _HIDDEN.setdefault(part.strip(), shown)
+
+
+def hidden(text: str) -> str:
+    """`text` without secrets."""
+    for secret in sorted(_HIDDEN, key=len, reverse=True):
+        if secret in text:
+            text = text.replace(secret, _HIDDEN[secret])
+    return text
+
+
+def hidden_json(text: str) -> str:
+    """A JSON text without secrets in its strings; all else stays as it is written."""
+    return _STRING.sub(_without_secrets, text) if _HIDDEN else text
+
+
+def hidden_json_line(line: bytes) -> bytes:
+    """The same for the bytes of a JSON text."""
+    if not _HIDDEN:
+        return line
+    return hidden_json(line.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+
+
+def _without_secrets(string: re.Match[str]) -> str:
+    import json  # there are no secrets on most start paths
+
+    text = json.loads(string[0], strict=False)
+    clean = hidden(text)
+    return string[0] if clean == text else json.dumps(clean)
+
+
 def visible(text: str) -> str:
     """`text` with each character written out (`\\u{202e}`) that is not seen, or does something.
 
     Those are control and format characters, separators of lines, what is private or unassigned, and
-    halves of characters. Tabs and newlines stay.
+    halves of characters. Tabs and newlines stay. Secrets are taken out.
     """
-    return _ODD.sub(_written, text)
+    return _ODD.sub(_written, hidden(text) if _HIDDEN else text)
 
 
 def marked(text: str) -> str:
@@ -134,8 +182,9 @@ def visible_path(text: str) -> str:
 
 
 def json_text(text: str) -> str:
-    """A JSON text with the same characters escaped: programs read the same as before."""
-    return _ODD.sub(_escaped, text)
+    """A JSON text with the same characters escaped, so that programs read the same as before, and
+    without secrets."""
+    return _ODD.sub(_escaped, hidden_json(text))
 
 
 def _written(match: re.Match[str]) -> str:

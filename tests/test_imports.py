@@ -65,7 +65,7 @@ RULES: Final = (
             *("conductor.spec", "conductor.core", "conductor.errors"),
             *("conductor.services.scopes", "conductor.mcp"),
         ),
-        ("msgspec", "pydantic", "tomlkit", "platformdirs"),
+        ("msgspec", "pydantic", "tomlkit", "platformdirs", "cryptography"),
     ),
     Rule(
         "conductor.run",

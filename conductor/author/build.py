@@ -13,6 +13,7 @@ import guest_sdk
 import wasm_host
 from conductor.author.subject import subjects
 from conductor.errors import ComponentError, UsageError
+from conductor.spec import managed
 from conductor.spec.catalog import resolve
 from conductor.spec.manifest import section
 from conductor.spec.manifest.grants import filled
@@ -41,6 +42,10 @@ def build_component(folder: str) -> str:
         raise UsageError(
             f"the manifest of `{manifest.name}` has no `[build]`", 'add `command = ["…"]` to one'
         )
+    policy = managed.policy()
+    if policy is not None and not policy.file.build_commands:
+        what = f"the build command of `{manifest.name}`, a program with your rights"
+        raise policy.refusal(what, "build-commands")
     _run(manifest, folder)
     return _record(manifest, folder, path)
 

@@ -22,9 +22,10 @@ from conductor.author.channel_adapter import ChannelAdapter
 from conductor.errors import ComponentError, UsageError
 from conductor.record.replay import player
 from conductor.run.segment_spec import GuestSpec, guest_spec
-from conductor.spec import trust
+from conductor.spec import managed, trust
 from conductor.spec.model import Spec
 from conductor.spec.paths import compiled_modules
+from conductor.spec.settings import environment
 from conductor.transports.guest import deliver
 
 PATIENCE: Final = 60.0
@@ -53,9 +54,10 @@ def subjects(
         patience: seconds a program may be silent.
 
     Raises:
-        UsageError: it runs inside of conductor.
+        UsageError: it runs inside of conductor, or the managed policy forbids it.
         ComponentError: it cannot be loaded or started; also raised by what is yielded.
     """
+    spec = managed.tried(spec)
     if spec.command is not None:
         trust.check_program(spec)
         yield functools.partial(ProgramSubject, spec.command, spec, patience)
@@ -142,7 +144,10 @@ class ProgramSubject:
         self._ended = False
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=spec.env or None
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment(spec) or None,
             )
         except OSError as error:
             why = error.strerror or str(error)

@@ -6,8 +6,7 @@ Loaded only when it has something to explain or a person is waiting: `agent` and
 
 from __future__ import annotations
 
-import os
-import sys
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -18,33 +17,34 @@ from conductor.cli import (
     cache,
     chains,
     check_,
+    help_,
     new_,
+    options,
+    pages,
     replay,
     report,
     test_,
     usage,
 )
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.version import version
 from conductor.errors import ConductorError
 from conductor.spec.paths import LOCK_FILE
+from conductor.version import version
 
 _EXAMPLES: Final = paragraphs(
-    "Send one prompt from this terminal, through a bundled proxy to the bundled demo agent:",
+    "Try it, then have your editor start the second instead of the agent:",
     '  conductor exec datetime demo -p "what day is it?"',
-    "Have your editor start this instead of the agent:",
     "  conductor agent datetime claude-code-acp",
-    "See what a module can do, without running it:",
-    "  conductor inspect ./proxy.wasm",
-    "Check that everything is installed:",
-    "  conductor doctor",
-    "`conductor COMMAND --help` explains each command.",
 )
+_RUN: Final = "Run a chain"
+_LOOK: Final = "Look"
+_TRUST: Final = "Trust"
+_MAKE: Final = "Make components"
 
 app = typer.Typer(
     name="conductor",
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -65,20 +65,17 @@ def _conductor(
         ),
     ] = False,
 ) -> None:
-    """Runs proxies between an editor and its AI coding agent, untrusted proxies in a sandbox.
-
-    Speaks the Agent Client Protocol (ACP).
-
-    Each proxy sees the conversation and may change it; a WebAssembly module can do nothing else.
-    """
+    """Runs proxies between an editor and its AI coding agent, untrusted proxies in a sandbox."""
 
 
-app.command(help=chains.AGENT_HELP, epilog=chains.AGENT_EPILOG)(chains.agent)
-app.command(help=chains.PROXY_HELP, epilog=chains.PROXY_EPILOG)(chains.proxy)
-app.command(name="exec", help=chains.EXEC_HELP, epilog=chains.EXEC_EPILOG)(chains.exec_)
+_running: Final = partial(app.command, rich_help_panel=_RUN)
+_running(help=chains.AGENT_HELP, epilog=chains.AGENT_EPILOG)(chains.agent)
+_running(help=chains.PROXY_HELP, epilog=chains.PROXY_EPILOG)(chains.proxy)
+_running(name="exec", help=chains.EXEC_HELP, epilog=chains.EXEC_EPILOG)(chains.exec_)
 
 
 @app.command(
+    rich_help_panel=_LOOK,
     epilog="Example:\n\n  conductor inspect ./proxy.wasm,profile=context --json",
     help=paragraphs(
         "Show what a component is and what it may do, without running it: what it may see, "
@@ -145,6 +142,7 @@ _Upgrade = Annotated[
 
 
 @app.command(
+    rich_help_panel=_TRUST,
     epilog="Examples:\n\n  conductor lock datetime ./proxy.wasm,grant=clock claude-code-acp\n\n"
     "  conductor agent --locked datetime ./proxy.wasm,grant=clock claude-code-acp",
     help=paragraphs(
@@ -179,7 +177,7 @@ def lock(
     return locking.run(wanted)
 
 
-@app.command(help="List the components that come with conductor.")
+@app.command(rich_help_panel=_LOOK, help="List the components that come with conductor.")
 def components(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
 ) -> int:
@@ -190,6 +188,7 @@ def components(
 
 
 @app.command(
+    rich_help_panel=_LOOK,
     help=paragraphs(
         "Check this machine and this installation: what is there, what is missing, and whether "
         "the system can lock up the process of sandboxed proxies.",
@@ -204,14 +203,16 @@ def doctor(json_: Json = False, cache: str | None = None) -> int:
     return examination.show(cache, as_json=json_)
 
 
-app.add_typer(cache.app, name="cache")
-app.command(name="new", help=new_.HELP, epilog=new_.EPILOG)(new_.new)
-app.command(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
-app.command(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
-app.command(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
-app.command(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
+app.add_typer(cache.app, name="cache", rich_help_panel=_LOOK)
+_making: Final = partial(app.command, rich_help_panel=_MAKE)
+_making(name="new", help=new_.HELP, epilog=new_.EPILOG)(new_.new)
+_making(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
+_making(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
+_making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
+_making(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
-app.add_typer(audit.audit_app, name="audit")
+app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
+app.command(name="help", rich_help_panel=_LOOK, help=help_.HELP, epilog=help_.EPILOG)(help_.help_)
 
 
 @app.command(hidden=True, help="Carry a proxy's successor traffic. Proxies start this themselves.")
@@ -249,17 +250,23 @@ def _failed(error: ConductorError, arguments: list[str]) -> int:
 
 def main(arguments: list[str]) -> int:
     """Runs one command line; the exit code."""
+    pages.dress(app)
     command: Any = typer.main.get_command(app)
+    typed, rest = arguments, None
+    if arguments and arguments[0] in options.ALL and "--" in arguments:
+        # The parser would take what follows for more components.
+        end = arguments.index("--")
+        typed, rest = arguments[:end], arguments[end + 1 :]
     try:
-        code = command.main(arguments or ["--help"], prog_name="conductor", standalone_mode=False)
-        sys.stdout.flush()
+        code = command.main(
+            typed or ["--help"], prog_name="conductor", standalone_mode=False, obj=rest
+        )
     except usage.COMPLAINT as error:
         return _failed(usage.explained(error, arguments, command.commands), arguments)
     except ConductorError as error:
         return _failed(error, arguments)
     except BrokenPipeError:
-        # The reader of our output has closed it. Python would fail again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        report.forget_output()  # its reader has gone
         return 1
     except typer.Abort:
         return 130

@@ -9,9 +9,9 @@ import typer
 from conductor.cli import report
 
 HELP: Final = (
-    "Build a component by the command in its manifest, put the manifest into the module that came "
-    "of it, and record its digest. The "
-    "command is run without a shell, in the component's folder, with your rights.\n\n"
+    "Build a component by the command in its manifest. Conductor puts the manifest into the module "
+    "that came of it, and records its digest. The command is run without a shell, in the "
+    "component's folder, with your rights.\n\n"
     "Exit code 1 when it fails, or what it makes is no proxy."
 )
 EPILOG: Final = "Examples:\n\n  conductor build\n\n  conductor build ./my-proxy"

@@ -19,7 +19,7 @@ import msgspec
 from conductor.cli import report
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import SAYS
-from conductor.spec import paths
+from conductor.spec import managed, paths
 from conductor.spec.consent import wishes
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Answer, Question
@@ -53,7 +53,7 @@ def agreed(
         terminal: The user is asked on the terminal.
         editor: The user may be asked in the editor, later.
     """
-    agreements = Agreements(again=parsed.options.ask == "always", permit=lambda spec: None)
+    agreements = Agreements(again=parsed.options.ask == "always", permit=managed.tried)
     now = agreements.settled(specs)
     if agreements.problem:
         report.write(agreements.problem, word="warning")

@@ -20,7 +20,8 @@ from typing import Final
 import msgspec
 
 from conductor.cli import report
-from conductor.spec import catalog, paths
+from conductor.errors import UsageError, one_line
+from conductor.spec import catalog, managed, paths
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
 from wasm_host.harden import ESSENTIAL, Layer, probe
@@ -68,6 +69,7 @@ def checks(cache: str | None = None) -> list[CheckResult]:
         _works("uvloop", _uvloop, _SLOW_LOOP, needed=False),
         _cache(cache),
         _guardian(),
+        _policy(),
         _node(),
         _python_guest(cache),
         *_modules(),
@@ -181,6 +183,19 @@ def _guardian() -> CheckResult:
         shell if ok else f"{shell} cannot be run",
         "without it, processes of a killed conductor may be left behind: install a POSIX shell",
     )
+
+
+def _policy() -> CheckResult:
+    """Whether this machine has a managed policy, and whether it can be used."""
+    name = "managed policy"
+    try:
+        policy = managed.policy()
+    except UsageError as error:
+        return CheckResult(name, False, error.text, error.hint)
+    detail = f"none: there is no {managed.PLACE}"
+    if policy is not None:
+        detail = f"{policy.path}; questions to {one_line(policy.file.contact)}"
+    return CheckResult(name, True, detail)
 
 
 def _node() -> CheckResult:

@@ -53,6 +53,7 @@ _STOPS: Final[dict[str, tuple[int, str, str]]] = {
 
 def execute(
     components: list[str],
+    rest: list[str] | None = None,
     *,
     prompt: str,
     cwd: str = ".",
@@ -65,10 +66,11 @@ def execute(
 ) -> int:
     """Runs one turn; the exit code: see `conductor exec --help`. Raises `UsageError`.
 
-    The parameters are the options of `conductor exec`; `chain` holds those that `agent` has too.
+    `rest` is what follows `--`. The other parameters are the options of `conductor exec`; `chain`
+    holds those that `agent` has too.
     """
     # drain: once the turn is over no request is open that the chain would have to wait for.
-    parsed = options.assemble("exec", components, drain=0.0, **chain)
+    parsed = options.assemble("exec", components, rest, drain=0.0, **chain)
     if timeout == 0:
         raise UsageError("`--timeout 0` leaves no time for an answer", "leave it out for no limit")
     output = Output()

@@ -45,7 +45,7 @@ class Output:
 
     async def text(self, text: str) -> None:
         """Writes the agent's text. Raises `OutputClosed`."""
-        await self.data((visible(text) if self._terminal else text).encode(errors="replace"))
+        await self.data(report.encoded(visible(text) if self._terminal else text, sys.stdout))
 
     async def data(self, data: bytes) -> None:
         """Writes bytes unchanged. Raises `OutputClosed`."""

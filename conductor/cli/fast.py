@@ -30,7 +30,7 @@ def parse(arguments: list[str]) -> Parsed | None:
             values[row.name] = True
             continue
         if not equals:
-            if at == len(rest):
+            if at == len(rest) or rest[at] == "--":
                 return None
             text = rest[at]
             at += 1
@@ -38,8 +38,10 @@ def parse(arguments: list[str]) -> Parsed | None:
             values[row.name] = row.kind.read(text)
         except ValueError:
             return None
-    components = rest[at + 1 :] if rest[at : at + 1] == ["--"] else rest[at:]
+    end = rest.index("--") if "--" in rest else len(rest)
     # Typer takes options behind components as well.
-    if not components or any(component.startswith("-") for component in components):
+    if any(component.startswith("-") for component in rest[at:end]) or rest[end:] == ["--"]:
         return None
-    return options.assemble(command, components, **values)
+    if end == len(rest):
+        return options.assemble(command, rest[at:], **values)
+    return options.assemble(command, rest[at:end], rest[end + 1 :], **values)

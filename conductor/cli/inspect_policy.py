@@ -14,6 +14,7 @@ from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import GRANT_NAMES, SAYS, Policy
 from conductor.spec import policy_text
 
+
 class HeldKeys(msgspec.Struct, frozen=True):
     """Rights on keys that go one direction: `down` to the agent, `up` to the client."""
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from conductor.cli import inspect_policy
 from conductor.cli.inspect_policy import GuardFact, PolicyFacts
 from conductor.errors import CONTINUED, one_line
-from conductor.spec.limits import DEFAULT_LIMITS, LIMITS
+from conductor.spec import limits
+from conductor.spec.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from conductor.cli.inspect_ import Facts, ShownWants
@@ -191,21 +192,10 @@ def _limits(facts: Facts) -> Iterator[str]:
         if value is not None and value != DEFAULT_LIMITS.get(name)
     }
     for name, value in own.items():
-        yield f"{name} = {_SHOWN.get(LIMITS[name], str)(value)}"
+        yield f"{name} = {limits.shown(name, value)}"
     yield f"{'all others' if own else 'all'} at their defaults (docs/limits.md)"
     if facts.timeout is not None:
         yield f"timeout = {facts.timeout:g} s"
-
-
-def _sized(number: int) -> str:
-    for unit, factor in (("MiB", 1024**2), ("KiB", 1024)):
-        if number % factor == 0:
-            return f"{number // factor} {unit}"
-    return str(number)
-
-
-_SHOWN: Final = {"size": _sized, "time": "{} ms".format, "percent": "{} %".format}
-"""How to write a limit, by its measure."""
 
 
 def _cage(facts: Facts) -> Iterator[str]:

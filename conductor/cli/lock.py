@@ -12,12 +12,11 @@ import msgspec
 import wasm_host
 from conductor.author.caged import CagedReader
 from conductor.cli import report
-from conductor.version import version
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
 from conductor.record.redaction import redacted as redact
 from conductor.run.plan import Options
-from conductor.spec import digests, syntax, toml_files
+from conductor.spec import digests, managed, syntax, toml_files
 from conductor.spec.catalog import resolve_all
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock import compare, file
@@ -26,6 +25,7 @@ from conductor.spec.lock.entries import redacted
 from conductor.spec.lock.file import OLDER, VERSION, Entry, Lock
 from conductor.spec.model import Spec
 from conductor.spec.paths import LOCK_FILE
+from conductor.version import version
 
 EXIT_STALE = 1
 _BY_SHAPE = ("core", "component")
@@ -51,7 +51,9 @@ def run(options: LockOptions) -> int:
         return _upgrade(options)
     if not options.components:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
-    specs = resolve_all(options.components, agent_last=not options.proxy)
+    agent_last = not options.proxy
+    specs = resolve_all(options.components, agent_last=agent_last)
+    specs = managed.required(specs, agent_last=agent_last)  # as `--locked` will see them
     lock = _existing(options.path)
     before = lock.component if lock is not None else None
     entries = _entries(options, specs, before)

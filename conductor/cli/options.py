@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ from conductor.errors import UsageError
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.run.plan import ASKS, ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import LOCK_FILE
+
+if TYPE_CHECKING:
+    from conductor.spec.config.model import Written
 
 Value = TypeVar("Value")
 
@@ -111,6 +114,9 @@ class Option(msgspec.Struct, frozen=True):
     page: str = ""
     """Sentences in Markdown that docs/cli.md adds."""
     required: bool = False
+    rare: bool = False
+    """Whether few need it: then the help of commands that run a chain leaves it to `conductor help
+    options`."""
 
     @property
     def name(self) -> str:
@@ -140,7 +146,7 @@ TABLE: Final = (
     Option(
         "--prompt -p",
         Kind("TEXT", str),
-        "The prompt; `-` reads it from standard input.",
+        "The prompt, or `-` to read it from standard input.",
         commands=("exec",),
         required=True,
     ),
@@ -173,6 +179,7 @@ TABLE: Final = (
         "`text` prints the answer as it arrives; `json` prints every message received, one a line.",
         commands=("exec",),
         default="text",
+        rare=True,
     ),
     Option("--json", SWITCH, "The same as `--format json`.", ("exec",)),
     Option(
@@ -181,6 +188,7 @@ TABLE: Final = (
         "Run as `conductor proxy` does.",
         commands=("agent",),
         default="the first message received decides",
+        rare=True,
     ),
     Option(
         "--dialect",
@@ -188,6 +196,7 @@ TABLE: Final = (
         f"Dialect of the outer conductor: {', '.join(DIALECTS)}.",
         commands=("proxy",),
         default="detected",
+        rare=True,
     ),
     Option(
         "--require-sandbox",
@@ -204,6 +213,7 @@ TABLE: Final = (
         "`conductor doctor` shows whether it does.",
         panel=_SANDBOX,
         page="See [security.md](security.md#the-process-of-sandboxed-proxies).",
+        rare=True,
     ),
     Option(
         "--ask",
@@ -227,6 +237,7 @@ TABLE: Final = (
         "The lock file to enforce; implies `--locked`.",
         panel=_SANDBOX,
         default=LOCK_FILE,
+        rare=True,
     ),
     Option(
         "--isolation",
@@ -235,6 +246,7 @@ TABLE: Final = (
         "each has a child process of its own; `inline`, all run in this process.",
         commands=(*ALL, "lock"),
         panel=_SANDBOX,
+        rare=True,
     ),
     Option(
         "--cache",
@@ -243,6 +255,7 @@ TABLE: Final = (
         commands=(*ALL, "check", "doctor", "cache"),
         panel=_SANDBOX,
         default="in the user's cache folder",
+        rare=True,
     ),
     Option(
         "--clock",
@@ -251,6 +264,7 @@ TABLE: Final = (
         "runs that can be repeated.",
         panel=_SANDBOX,
         default="the current time",
+        rare=True,
     ),
     Option(
         "--line-limit",
@@ -258,6 +272,7 @@ TABLE: Final = (
         "Longest message accepted. The conductor skips a longer one, and answers it with an error "
         "if it is a request.",
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--stall",
@@ -266,6 +281,7 @@ TABLE: Final = (
         "its connection.",
         commands=LONG_LIVED,
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--grace",
@@ -273,6 +289,7 @@ TABLE: Final = (
         "Time that a component gets to end before each harder step: end of its input, SIGTERM, "
         "SIGKILL.",
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--drain",
@@ -281,6 +298,7 @@ TABLE: Final = (
         commands=LONG_LIVED,
         panel=_LIMITS,
         page="Only messages of the agent and of other programs count, not those of guests.",
+        rare=True,
     ),
     Option(
         "--drain-total",
@@ -288,6 +306,7 @@ TABLE: Final = (
         "After the editor closes its end: how long open requests may take in total.",
         commands=LONG_LIVED,
         panel=_LIMITS,
+        rare=True,
     ),
     Option(
         "--mcp-bridge",
@@ -296,6 +315,7 @@ TABLE: Final = (
         "addresses (`http`), over ACP (`acp`), or by what the agent advertises (`auto`). Some "
         "agents advertise transports they do not support; override them here.",
         page="See [mcp.md](mcp.md).",
+        rare=True,
     ),
     Option(
         "--trace",
@@ -311,6 +331,7 @@ TABLE: Final = (
         "How much of each message traces and audits hold: `redacted`, all but what looks like a "
         "secret; `all`; or `none`, only sender, receiver, method and size.",
         panel=_OUTPUT,
+        rare=True,
     ),
     Option(
         "--audit",
@@ -327,6 +348,7 @@ TABLE: Final = (
         "Keep the numbers that proxies count in this file, in the text format of Prometheus. The "
         "conductor replaces the file at most once a second.",
         panel=_OUTPUT,
+        rare=True,
     ),
     Option(
         "--watch",
@@ -401,12 +423,26 @@ def read(flag: str, text: str, reader: Callable[[str], Value]) -> Value:
         raise UsageError(f"invalid value `{text}` for `{flag}`", str(error)) from None
 
 
+def _command(command: str, rest: list[str]) -> Written:
+    """The component behind `--`. Raises `UsageError`."""
+    from conductor.spec.config.model import Written  # most command lines have no `--`
+
+    if not rest:
+        raise UsageError(
+            "nothing follows `--`",
+            f"what follows is one command with its arguments: `conductor {command} datetime -- "
+            "claude-agent-acp`",
+        )
+    return Written(rest)
+
+
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A chain to run, as the command line describes it."""
 
     mode: str
     """`agent`, `proxy`, or `auto`: the first message received decides."""
-    components: list[str]
+    components: list[str | Written]
+    """The last one is a `Written` if it is the command behind `--`."""
     dialect: str | None = None
     log: str = "warning"
     options: Options
@@ -414,7 +450,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
 
 def assemble(
     command: str,
-    components: list[str],
+    typed: list[str],
+    rest: list[str] | None = None,
     *,
     proxy: bool = False,
     dialect: str | None = None,
@@ -422,7 +459,21 @@ def assemble(
     verbose: bool = False,
     **fields: Any,
 ) -> Parsed:
-    """The chain that a command line describes; `fields` are fields of `Options`."""
+    """The chain that a command line describes.
+
+    Args:
+        command: `agent`, `proxy` or `exec`.
+        typed: The components before `--`.
+        rest: What follows `--`; None: there is no `--`.
+        proxy, dialect, log, verbose: The options of these names.
+        fields: Fields of `Options`.
+
+    Raises:
+        UsageError: Nothing follows `--`.
+    """
+    components: list[str | Written] = [*typed]
+    if rest is not None:
+        components.append(_command(command, rest))
     log = log or ("debug" if verbose else "warning")
     options = Options(**fields, verbose=log in ("debug", "info"))
     if proxy or command == "proxy":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXIT_DIFFERENT: Final = 1
 
 HELP: Final = paragraphs(
-    "Run a recorded component again, alone, and compare what it sends with the trace.",
+    "Run a recorded component again, and compare what it sends with the trace.",
     "Its requests to neighbours, clock, store and network get the answers of the trace: nothing is "
     "performed, and nothing has to be granted.",
     "With --agent, play the agent of the trace instead, to try a chain without the real agent.",

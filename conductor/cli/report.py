@@ -2,19 +2,24 @@
 
 Nothing else in `conductor.cli` writes to standard error, or for people to standard output. Here all
 text goes through `conductor.errors`, so that no command can forget to make others' text harmless.
+
+Text for people leaves in the encoding of its stream; `encoded` writes out what that cannot carry.
+JSON and protocol are UTF-8 in any locale.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import select
 import stat
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from conductor.errors import CONTINUED, json_text, marked
+from conductor.errors import CONTINUED, ConductorError, json_text, marked
+from conductor.run.host_log import ENTRY, FURTHER
 from conductor.spec.programs import is_reserved
 
 if TYPE_CHECKING:
@@ -29,21 +34,54 @@ _ATOMIC: Final = 512
 
 _RANK: Final = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 _MOST_REPEATS: Final = 20
-_LOGGED: Final = re.compile(r"(debug|info|warning|error): ([^:\n]+): (.*)")
-"""A log entry of the process that hosts sandboxed proxies."""
-_LOGGED_FURTHER: Final = "  "
-"""How a further line of such an entry begins."""
 _COLOURED: Final = re.compile(r"\x1b\[[\d;]*m")
 """Sequences that only change colours. Many programs put them into their logs."""
 _DIM: Final = "\x1b[2m"
 _COLOURS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "hint": "\x1b[1;36m"}
 
 
+_FORCES: Final = ("FORCE_COLOR", "CLICOLOR_FORCE")
+_BOLD: Final = "\x1b[1m"
+_ALIKE: Final = {"…": "...", "—": "-", "·": "-", "•": "*", "✓": "ok", "→": "->"}
+"""Our own signs, in ASCII."""
+
+
+def _written_out(error: UnicodeError) -> tuple[str, int]:
+    """An error handler of codecs: what an encoding cannot carry."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lost = error.object[error.start : error.end]
+    return "".join(_ALIKE.get(each, f"\\u{{{ord(each):x}}}") for each in lost), error.end
+
+
+_WRITTEN_OUT: Final = "conductor.written_out"
+codecs.register_error(_WRITTEN_OUT, _written_out)
+
+
+def encoded(text: str, stream: TextIO | None) -> bytes:
+    """Text for people, in the encoding of the stream."""
+    return text.encode(getattr(stream, "encoding", None) or "utf-8", _WRITTEN_OUT)
+
+
+def shows_colours(stream: TextIO | None) -> bool:
+    """Whether a stream gets colours: a terminal, unless the environment wants it otherwise."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if any(os.environ.get(name, "0") not in ("", "0") for name in _FORCES):
+        return True
+    if os.environ.get("TERM") == "dumb" or os.environ.get("CLICOLOR") == "0":
+        return False
+    return stream is not None and stream.isatty()
+
+
 def _coloured(text: str, colour: str) -> str:
     """`text` in a colour, where standard error shows colours."""
-    if colour and text and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        return f"{colour}{text}\x1b[0m"
-    return text
+    return f"{colour}{text}\x1b[0m" if colour and text and shows_colours(sys.stderr) else text
+
+
+def heading(text: str) -> str:
+    """A heading of a page, for standard output."""
+    return f"{_BOLD}{text}\x1b[0m" if shows_colours(sys.stdout) else text
 
 
 def write(text: str, *, word: str = "", dim: bool = False) -> None:
@@ -61,12 +99,13 @@ def write(text: str, *, word: str = "", dim: bool = False) -> None:
         text = f"{_coloured(word, _COLOURS.get(word, ''))}: {text}"
     try:
         sys.stderr.flush()
+        line = encoded(f"{text}\n", sys.stderr)
         if _is_pipe():
-            _to_pipe(sys.stderr.fileno(), f"{text}\n".encode("utf-8", "backslashreplace"))
+            _to_pipe(sys.stderr.fileno(), line)
         else:
-            sys.stderr.write(text + "\n")
+            sys.stderr.buffer.write(line)
             sys.stderr.flush()
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):
         return  # nobody reads standard error: there is nowhere to report it
 
 
@@ -112,17 +151,46 @@ def error(text: str, hint: str = "") -> None:
 
 def say(*lines: str) -> None:
     """Writes texts for people to standard output, with further lines marked."""
-    sys.stdout.write("".join(f"{marked(line)}\n" for line in lines))
-    sys.stdout.flush()
+    page("\n".join(map(marked, lines)))
+
+
+def page(text: str) -> None:
+    """Writes a text of ours, which quotes nobody, to standard output."""
+    _print(encoded(f"{text}\n", sys.stdout))
 
 
 def say_json(value: Any) -> None:
     """Writes a value to standard output as JSON, safe for a terminal."""
     import msgspec  # `conductor join` must start without it
 
-    text = msgspec.json.format(msgspec.json.encode(value)).decode()
-    sys.stdout.write(json_text(text) + "\n")
-    sys.stdout.flush()
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a file name that is not UTF-8
+        import json
+
+        data = json.dumps(msgspec.to_builtins(value)).encode()
+    _print(json_text(msgspec.json.format(data).decode()).encode() + b"\n")
+
+
+def _print(data: bytes) -> None:
+    """Writes to standard output. Raises `ConductorError`, `BrokenPipeError`."""
+    if sys.stdout is None:
+        raise ConductorError("standard output is closed", "leave it open: the result goes there")
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as failure:
+        forget_output()
+        text = f"cannot write standard output: {failure.strerror}"
+        raise ConductorError(text, "write it to another place, or make room there") from None
+
+
+def forget_output() -> None:
+    """Sends what is still to be written nowhere: Python would fail again when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def logger(level: str) -> Callable[[str, str, str], None]:
@@ -171,12 +239,12 @@ def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
             if not lines.admits(name, line):
                 return
             write(f"[{name}] {_COLOURED.sub('', line)}")
-        elif (entry := _LOGGED.fullmatch(line)) and not is_reserved(entry[2]):
+        elif (entry := ENTRY.fullmatch(line)) and not is_reserved(entry[2]):
             hidden, in_entry = _RANK[entry[1]] < _RANK[level], True
             lines.say(entry[1], entry[2], entry[3])
-        elif in_entry and line.startswith(_LOGGED_FURTHER):
+        elif in_entry and line.startswith(FURTHER):
             if not hidden:
-                write(CONTINUED + line.removeprefix(_LOGGED_FURTHER))
+                write(CONTINUED + line.removeprefix(FURTHER))
         else:
             in_entry = False
             write(_from_host(line))

@@ -20,6 +20,7 @@ from conductor.errors import ConductorError
 from conductor.run import spawn
 from conductor.run.launch import plan
 from conductor.run.plan import Planned
+from conductor.spec import managed
 from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
@@ -33,7 +34,11 @@ if TYPE_CHECKING:
     from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
+<<<<<<< HEAD
     from conductor.spec.consent.agreements import Agreements
+=======
+    from conductor.spec.managed.file import Managed
+>>>>>>> main
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
     from conductor.transports.process_groups import Guardian
@@ -66,13 +71,15 @@ class Started:
     def __init__(self, parsed: Parsed, *, terminal: bool = False, editor: bool = False) -> None:
         """`terminal`: the user is asked there, before anything runs. `editor`: the user is asked
         by the client, at the first prompt."""
+        policy = managed.policy()
+        if policy is not None:
+            parsed = _managed(policy, parsed)
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
         specs = resolve_all(parsed.components, agent_last=agent_last)
-        self.agreements, specs = _agreed(
-            specs, parsed, terminal=terminal, editor=editor
-        )
+        specs = managed.required(specs, agent_last=agent_last)
+        self.agreements, specs = _agreed(specs, parsed, terminal=terminal, editor=editor)
         self._editor = editor
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
@@ -113,6 +120,7 @@ class Started:
             return None
         from conductor.run.consent import Consent
 
+<<<<<<< HEAD
         def renewed() -> tuple[list[Spec], bool]:
             specs, less = agreements.renewed()
             agent_last = self.parsed.mode != "proxy"
@@ -126,6 +134,21 @@ def _agreed(
 ) -> tuple[Agreements | None, list[Spec]]:
     """The components with what the user has agreed to; None: nobody else's are among them."""
     if not any(
+=======
+def _managed(policy: Managed, parsed: Parsed) -> Parsed:
+    """The chain to run, with the options that the managed policy demands. Raises `UsageError`."""
+    from conductor.run.held import applied
+
+    # Never `auto`: as a proxy of another conductor its last component would be a proxy too, and it
+    # is judged as the agent.
+    mode = "agent" if parsed.mode == "auto" else parsed.mode
+    return msgspec.structs.replace(parsed, mode=mode, options=applied(policy, parsed.options))
+
+
+def _announce_first_use(specs: Sequence[Spec]) -> None:
+    """Reports what components ask for that run here for the first time."""
+    if any(
+>>>>>>> main
         spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
     ):
         return None, specs
@@ -144,10 +167,9 @@ def _trace(options: Options, log: str) -> Tracer | None:
     """The trace, its file open; None without --trace. Raises `UsageError`."""
     if options.trace is None:
         return None
-    from conductor.record.trace.file import TraceFile
-    from conductor.record.trace.tracer import Tracer
+    from conductor.record import wanted
 
-    return Tracer(TraceFile.create(options.trace, report.logger(log)), options.trace_content)
+    return wanted.tracer(options, report.logger(log))
 
 
 def _audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) -> Auditor | None:
@@ -157,31 +179,18 @@ def _audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) -> Audi
     """
     if options.audit is None:
         return None
-    from conductor.version import version
-    from conductor.record.audit.auditor import Auditor
-    from conductor.record.audit.file import AuditFile
+    from conductor.record import wanted
 
-    auditor = Auditor(AuditFile.open(options.audit, report.logger(log)), options.trace_content)
-    auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
-    return auditor
+    return wanted.auditor(options, report.logger(log), mode, specs)
 
 
 def _locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) -> list[Spec]:
     """The components, held to the lock file with --locked. Raises `UsageError`."""
     if options.lock is None:
         return specs
-    from conductor.record.redaction import redacted
-    from conductor.spec.lock import compare
+    from conductor.record import wanted
 
-    logger = report.logger(log)
-    return compare.enforce(
-        specs,
-        options.lock,
-        redacted,
-        agent_last=agent_last,
-        isolation=options.isolation,
-        warn=lambda name, text: logger("warning", name, text),
-    )
+    return wanted.locked(specs, options, report.logger(log), agent_last=agent_last)
 
 
 def _run(started: Started) -> int:

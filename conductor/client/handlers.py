@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from conductor.client.connection import CANCELLED
+from conductor.client.connection import CANCELLED, Handler
+from conductor.client.values import OnPermission, Permission, PermissionOption
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
-from conductor.errors import RequestError, one_line
+from conductor.errors import RequestError, UsageError, one_line
 
 ALLOW: Final = "allow_once"
 REJECT: Final = "reject_once"
@@ -69,6 +70,39 @@ def option_of(options: object, kind: str) -> str | None:
             if isinstance(option_id, str):
                 return option_id
     return None
+
+
+def asking(decide: OnPermission) -> Handler:
+    """Serves `session/request_permission` by asking a function of the embedding program.
+
+    Raises `UsageError` where the function names an option that the agent does not offer.
+    """
+
+    async def request(params: dict[str, Any]) -> dict[str, Any]:
+        permission = _permission(params)
+        said = await decide(permission)
+        if isinstance(said, str):
+            if said not in {option.id for option in permission.options}:
+                raise UsageError(
+                    f"`permissions` returned `{said}`, which is no option of the agent's",
+                    "return the `id` of an option, or True or False",
+                )
+            return _selected(said)
+        option = option_of(params.get("options"), ALLOW if said else REJECT)
+        return CANCELLED if option is None else _selected(option)
+
+    return request
+
+
+def _permission(params: dict[str, Any]) -> Permission:
+    call, offered = params.get("toolCall"), params.get("options")
+    call = call if isinstance(call, dict) else {}
+    options = tuple(
+        PermissionOption(one["optionId"], str(one.get("name", "")), str(one.get("kind", "")))
+        for one in (offered if isinstance(offered, list) else [])
+        if isinstance(one, dict) and isinstance(one.get("optionId"), str)
+    )
+    return Permission(str(params.get("sessionId")), _described(call)[0], options, call)
 
 
 def _selected(option: str) -> dict[str, Any]:
@@ -163,7 +197,7 @@ class Files:
         return {}
 
     def _inside(self, params: dict[str, Any]) -> Path:
-        """The path with symbolic links resolved. Raises `RequestError` if it is not below the root."""
+        """The path, links resolved. Raises `RequestError` if it is not below the root."""
         text = params.get("path")
         if not isinstance(text, str) or not Path(text).is_absolute() or "\0" in text:
             raise RequestError(INVALID_PARAMS, "`path` must be an absolute path")
@@ -172,7 +206,8 @@ class Files:
         except (OSError, RuntimeError) as error:
             raise RequestError(INVALID_PARAMS, f"cannot resolve {text}: {error}") from None
         if not path.is_relative_to(self._root):
-            raise RequestError(INVALID_PARAMS, f"{text} is outside the working directory {self._root}")
+            outside = f"{text} is outside the working directory {self._root}"
+            raise RequestError(INVALID_PARAMS, outside)
         return path
 
 

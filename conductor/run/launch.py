@@ -18,9 +18,9 @@ from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host
 from conductor.run.plan import Configuration, Options, Planned, Stderr, grantee
-from conductor.spec import limits
+from conductor.spec import limits, managed
 from conductor.spec.model import Spec
-from conductor.spec.settings import configuration
+from conductor.spec.settings import configuration, environment
 from conductor.transports.process import ProcessTransport
 from conductor.transports.process_groups import Guardian
 
@@ -30,13 +30,27 @@ def plan(
 ) -> tuple[list[Planned], Guardian]:
     """Groups the components, and starts every process at once.
 
-    A process that cannot be started is reported later, by its transport's `open`.
+    Everything that runs a chain comes through here, so here the managed policy is enforced. A
+    process that cannot be started is reported later, by its transport's `open`.
 
     Raises:
         ComponentError: The chain ends with a sandboxed proxy.
-        UsageError: The options forbid the chain, such as an unsandboxed proxy where a sandbox is
-            required.
+        UsageError: The managed policy or the options forbid the chain, such as an unsandboxed proxy
+            where a sandbox is required.
     """
+    policy = managed.policy()
+    if policy is not None:
+        from conductor.run.held import held
+
+        specs, options = held(policy, specs, options, agent_last=agent_last)
+    return started(specs, options, agent_last=agent_last, on_stderr=on_stderr)
+
+
+def started(
+    specs: Sequence[Spec], options: Options, *, agent_last: bool, on_stderr: Stderr
+) -> tuple[list[Planned], Guardian]:
+    """As `plan`, of components that have been held to the managed policy one by one
+    (`conductor.spec.managed.tried`): for tools that try out components."""
     _refuse(specs, options, agent_last=agent_last)
     names = (spec.name for spec in specs)
     options = msgspec.structs.replace(options, reserved=(*options.reserved, *names))
@@ -133,7 +147,7 @@ def _program(
     def process() -> ProcessTransport:
         return ProcessTransport(
             command,
-            env=spec.env,
+            env=environment(spec),
             guardian=guardian,
             on_stderr=lambda line: on_stderr(spec.name, line),
             line_limit=options.line_limit,
@@ -144,7 +158,10 @@ def _program(
         from conductor.spec import digests
 
         digests.verify(spec.pins, component.label, spec.locked)
-        return process()
+        try:
+            return process()
+        except UsageError as error:  # a secret that is gone: the component fails, not the chain
+            raise ComponentError(error.text, error.hint) from None
 
     # An agent has no `configure`, so its settings cannot be sent again either.
     in_file = component.configure is not None and spec.config_file is not None

@@ -71,6 +71,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Refuse a chain with a proxy that is not sandboxed."""
     audit: str | None = None
     """File for records of violations and failures (`conductor.record.audit`); None: no records."""
+    audit_content: str | None = None
+    """The part of changed messages that an audit holds; None: as `trace_content` says."""
+    audit_rule: str = ""
+    """The rule that requires the audit, for people: the chain ends with its audit. Empty: none."""
     trace: str | None = None
     """File that every message is written to (`conductor.record.trace`); None: no trace."""
     trace_content: str = "redacted"

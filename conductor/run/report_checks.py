@@ -7,7 +7,7 @@ holds strangers' code, so it is believed nothing that does not concern its own g
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -69,6 +69,9 @@ class Auditing:
 
     def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
         """The chain is about to run; `hosts` names the guests, in order, of each of its hosts."""
+
+    def must_last(self, fail: Callable[[str], None]) -> None:
+        """Has `fail` called with the reason once nothing can be recorded any more."""
 
     def violated(self, violation: Violated) -> None:
         """A component broke a rule of its policy."""

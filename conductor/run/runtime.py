@@ -129,6 +129,8 @@ class Runtime:
         terminals = (UPSTREAM, self._tail) if self._tail else (UPSTREAM,)
         self.flow = Flow(transports, terminals, options, self._stalled)
         self._teardown = Teardown(self.router)
+        if options.audit_rule:
+            self._audit.must_last(self._unrecorded)
         self._tasks = Tasks(self._fail)
         self._supervisor = Supervisor(self, self._planned, self._tasks.start)
         self._takers: dict[int, Taker] = {}
@@ -278,6 +280,9 @@ class Runtime:
                 self._log("info", name, how.text)
                 # It cannot read answers any more, so nothing is worth waiting for.
                 self._options = msgspec.structs.replace(self._options, drain=0.0)
+            elif "function" in how.data:  # the client is a function, and has failed
+                text = f"the client, `{how.data['function']}`, {how.text}"
+                self._fail(Closure(text, "correct it", how.data))
             self._teardown.client_gone()
             self.apply(self.router.upstream_ended(Closure("the client has closed its end")))
             return
@@ -476,6 +481,9 @@ class Runtime:
     def _fail(self, reason: Closure) -> None:
         if self._teardown.fail(reason) and self._on_failure is not None:
             self._on_failure(reason)
+
+    def _unrecorded(self, why: str) -> None:
+        self._fail(Closure(f"the chain is not recorded any more: {why}", self._options.audit_rule))
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from conductor.core.restart_state import Due
 from conductor.core.service_table import LOCAL
 from conductor.core.services import CHANGED, OWNED, VIOLATED
 from conductor.run.guest_module import component
+from conductor.run.host_log import FURTHER
 from conductor.run.outboxes import Outboxes, QueuedFrames, joined
 from conductor.run.report_lines import (
     DeliveryReporter,
@@ -370,5 +371,5 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int) -> int:
 
 def _log(level: str, peer: str, text: str) -> None:
     # Further lines are indented: none of what a guest writes may pass for an entry of its own.
-    sys.stderr.write(f"{level}: {peer}: {text}".replace("\n", "\n  ") + "\n")
+    sys.stderr.write(f"{level}: {peer}: {text}".replace("\n", f"\n{FURTHER}") + "\n")
     sys.stderr.flush()

@@ -82,6 +82,8 @@ def start(arguments: list[str]) -> None:
     if not os.path.isdir(components):  # a checkout
         components = os.path.join(os.path.dirname(package), "components")
     for argument in arguments[1:]:
+        if argument == "--":
+            return  # a command follows
         name = argument.partition(",")[0]
         if " " not in name and (
             name.endswith((".wasm", ".py"))

@@ -19,6 +19,7 @@ class Tasks:
         self._failed = failed
         self._running: set[asyncio.Task[None]] = set()
         self._former: Any = None
+        self._watching = False
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` as a task that ends with the chain."""
@@ -41,15 +42,26 @@ class Tasks:
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Handles errors in the loop's callbacks."""
         self._former = loop.get_exception_handler()
+        self._watching = True
         loop.set_exception_handler(self._uncaught)
 
     def unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Restores the handler that was there before."""
-        loop.set_exception_handler(self._former)
+        self._watching = False
+        # Chains on one loop end in any order: a handler stays as long as a later one calls it.
+        handler = loop.get_exception_handler()
+        while isinstance(tasks := getattr(handler, "__self__", None), Tasks):
+            if tasks._watching:
+                break
+            handler = tasks._former
+        loop.set_exception_handler(handler)
 
     def _uncaught(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        loop.default_exception_handler(context)
-        error = context.get("exception")
+        if self._former is not None:
+            self._former(loop, context)
+        else:
+            loop.default_exception_handler(context)
+        error = context.get("exception") if self._watching else None
         # Libraries have callbacks on the loop too; their errors need not lose a message.
         if error is not None and "handle" in context and _is_ours(error):
             self._fail(error)

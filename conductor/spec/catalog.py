@@ -2,8 +2,10 @@
 
 Kinds of a component, in the order they are tried:
 
-    {"command": …} / {"wasm": …}      a JSON object
+    {"command": …} / {"wasm": …}      a JSON object, or a table of a file
     py:module:attribute               in this process, trusted
+    path:name                         a program on PATH
+    name                              a chain or a component of the configuration
     path/to/proxy.wasm                sandboxed
     path/to/proxy.py, path/to/folder/ sandboxed Python (`conductor.spec.python_guest.scripts`)
     path/to/folder/                   with a `component.toml` in it, which says what runs
@@ -20,8 +22,8 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -35,25 +37,74 @@ from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import AGENT, is_reserved, name_of, plain, runnable, stem, which
 
 if TYPE_CHECKING:
+    from conductor.spec.config.model import Config, Written
     from conductor.spec.manifest.reading import Manifest
 
 WASM_MAGIC: Final = b"\0asm"
 
+Note: TypeAlias = Callable[[str], None]
+"""Called with a sentence about what a name hides."""
 
-def resolve_all(components: Sequence[str], *, agent_last: bool = True) -> list[Spec]:
-    """Resolves a whole chain; a name that is taken, or reserved, gets a number."""
+
+class _Names(msgspec.Struct, frozen=True):
+    """What a word may mean here, besides what is bundled and on PATH."""
+
+    config: Config | None = None
+    note: Note | None = None
+    inside: tuple[str, ...] = ()
+    """The components of the configuration that are being resolved, the outermost first."""
+
+    def known(self) -> list[str]:
+        """Every name that there is, for the hint about an unknown one."""
+        config = self.config
+        own = [*config.chains, *config.components] if config is not None else []
+        return [*own, *bundled()]
+
+
+_NO_NAMES: Final = _Names()
+
+
+def resolve_all(
+    components: Sequence[str | Written],
+    *,
+    agent_last: bool = True,
+    config: Config | None = None,
+    note: Note | None = None,
+) -> list[Spec]:
+    """Resolves a whole chain; a name that is taken, or reserved, gets a number.
+
+    Args:
+        components: Components, and names of chains, which stand for their components.
+        agent_last: Whether the last component is the agent.
+        config: What is configured; None: nothing.
+        note: Called for each name that hides what it would mean otherwise.
+
+    Raises:
+        UsageError: With a hint. Of a component in a file it names the file and the line.
+    """
+    known = _names(config, note)
+    if known.config is not None:
+        from conductor.spec.config import names
+
+        components = names.flat(components, known.config, note)
     specs: list[Spec] = []
     taken: set[str] = set()
-    for at, text in enumerate(components, 1):
-        spec = _named(_resolved(text), taken, maybe_agent=agent_last and at == len(components))
+    for at, component in enumerate(components, 1):
+        maybe_agent = agent_last and at == len(components)
+        spec = _named(_resolved(component, known), taken, maybe_agent=maybe_agent)
         taken.add(spec.name)
         specs.append(spec)
     return specs
 
 
-def resolve(text: str) -> Spec:
+def resolve(component: str | Written, config: Config | None = None) -> Spec:
     """Resolves one component. Raises `UsageError` with a hint."""
-    return _named(_resolved(text), (), maybe_agent=True)
+    return _named(_resolved(component, _names(config)), (), maybe_agent=True)
+
+
+def _names(config: Config | None, note: Note | None = None) -> _Names:
+    is_empty = config is None or not (config.chains or config.components)
+    return _Names(None if is_empty else config, note)
 
 
 def _named(spec: Spec, taken: Collection[str], *, maybe_agent: bool) -> Spec:
@@ -66,68 +117,129 @@ def _named(spec: Spec, taken: Collection[str], *, maybe_agent: bool) -> Spec:
     return spec if number == 1 else msgspec.structs.replace(spec, name=name)
 
 
-def _resolved(text: str) -> Spec:
+def _resolved(component: str | Written, names: _Names) -> Spec:
+    if isinstance(component, str):
+        return _unambiguous(_of_typed(component, "", names))
+    try:
+        return _unambiguous(_of_written(component, names))
+    except UsageError as error:
+        if not component.origin:
+            raise
+        raise UsageError(f"{component.origin}: {error.text}", error.hint) from None
+
+
+def _of_written(written: Written, names: _Names) -> Spec:
+    if isinstance(written.what, str):
+        return _of_typed(written.what, written.here, names)
+    if isinstance(written.what, list):
+        return _of_rest(written.what, names)
+    return _of_object(written.what, written.here, names)
+
+
+def _of_typed(text: str, here: str, names: _Names) -> Spec:
+    """A component as on a command line; its relative paths start from `here`, if that is given."""
     text = text.strip()
     if text.startswith("{"):
-        return _of_object(text)
+        return _of_object(text, here, names)
     base, options = syntax.split(text)
     if not base:
         raise UsageError("an empty component", "give a path, a name or a command")
     try:
-        return _with_options(_of_text(base), options)
+        return _with_options(_of_text(base, here, names), options, here)
     except UsageError as error:
         raise syntax.misread(base, error) from None
 
 
-def _of_text(base: str) -> Spec:
-    if base.startswith("py:"):
-        return Spec(name=plain(base.rpartition(":")[2]), attribute=base[3:], source=base)
+def _of_text(base: str, here: str, names: _Names) -> Spec:
     try:
         words = shlex.split(base)
     except ValueError as error:
-        hint = _as_one_word(base) or "check its quotes"
-        raise UsageError(f"cannot read component `{base}`: {error}", hint) from None
-    try:
-        if len(words) == 1:
-            return _of_word(words[0])
-        manifest = bundled_manifest(words[0])
-        if manifest is not None and manifest.command:
-            spec = _bundled(manifest)
-            return msgspec.structs.replace(spec, command=[*(spec.command or ()), *words[1:]])
-        return _command(words)
-    except UsageError as error:
-        hint = _as_one_word(base) if words != [base] else ""
-        raise UsageError(error.text, hint or error.hint) from None
+        if os.path.exists(os.path.join(here, base)):
+            return _of_word(_placed(base, here), names)
+        raise UsageError(f"cannot read component `{base}`: {error}", "check its quotes") from None
+    if len(words) == 1:
+        return _of_word(_placed(words[0], here), names)
+    # A path with blanks. A file must not take the place of a command that is called like it.
+    if ("/" in words[0] or not which(words[0])) and os.path.exists(os.path.join(here, base)):
+        return _of_word(_placed(base, here), names)
+    return _of_command(words, here, names)
 
 
-def _as_one_word(base: str) -> str:
-    """How a path is written that a shell would take for several words; empty if it is no path."""
-    if not os.path.exists(base):
-        return ""
-    return (
-        f"`{base}` is a path whose characters part words: put quotes around it within the "
-        f"component, as in `{shlex.quote(base)}`"
-    )
+def _of_command(words: list[str], here: str, names: _Names) -> Spec:
+    """A command with arguments: a bundled agent, or a program."""
+    manifest = bundled_manifest(words[0])
+    if here:
+        from conductor.spec.config import anchors
+
+        words = anchors.command(words, here)
+    if manifest is None or not manifest.command:
+        return _command(words, names)
+    spec = _bundled(manifest)
+    return msgspec.structs.replace(spec, command=[*(spec.command or ()), *words[1:]])
 
 
-def _of_object(text: str) -> Spec:
-    component, options = syntax.read_object(text)
+def _of_rest(words: list[str], names: _Names) -> Spec:
+    """What follows `--` on a command line: one command, as it was typed."""
+    manifest = bundled_manifest(words[0])
+    is_component = manifest is not None and not manifest.command
+    if is_component or words[0].startswith(("@", "{")) or words[0].endswith(".wasm"):
+        raise UsageError(
+            f"`{words[0]}` is no command, and what follows `--` is one command with its arguments",
+            "components stand in front of `--`; without a command leave out the `--`",
+        )
+    return _of_command(words, "", names)
+
+
+def _of_object(given: str | dict[str, Any], here: str, names: _Names) -> Spec:
+    component, options = syntax.read_object(given)
     if component.command is not None:
-        spec = _command([component.command, *component.args])
-        if component.env is not None:
-            env = {**os.environ, **component.env}
-            spec = msgspec.structs.replace(spec, env=env, variables=component.env)
+        words = [component.command, *component.args]
+        if here:
+            from conductor.spec.config import anchors
+
+            words = anchors.command(words, here)
+        spec = _with_environment(_command(words, names), component.env, here)
     elif component.wasm is not None:
-        spec = _self_described(_module(component.wasm))
+        spec = _self_described(_module(_placed(component.wasm, here, is_path=True)))
     else:
-        spec = _of_word(str(component.component))
-    return _with_options(spec, options)
+        spec = _of_word(_placed(str(component.component), here), names)
+    return _with_options(spec, options, here)
 
 
-def _with_options(spec: Spec, options: Options) -> Spec:
-    """The spec with its options. Raises `UsageError` for a program whose own requests nobody could
-    tell from those it passes on."""
-    spec = component_options.apply(spec, options)
+def _with_environment(spec: Spec, env: dict[str, str | dict[str, str]] | None, here: str) -> Spec:
+    """The program with variables added to its environment. Raises `UsageError`."""
+    if env is None:
+        return spec
+    variables = {name: value for name, value in env.items() if isinstance(value, str)}
+    fields: dict[str, Any] = {"env": {**os.environ, **variables}, "variables": variables}
+    if len(variables) < len(env):
+        from conductor.spec import secrets
+
+        held = {name: value for name, value in env.items() if name not in variables}
+        fields["secrets"] = secrets.references(secrets.anchored(held, here), spec.name)
+    return msgspec.structs.replace(spec, **fields)
+
+
+def _placed(word: str, here: str, *, is_path: bool = False) -> str:
+    """A word of a component that is written in the folder `here`: a path is made absolute."""
+    if not here:
+        return word
+    from conductor.spec.config import anchors
+
+    return anchors.path(word, here) if is_path else anchors.word(word, here)
+
+
+def _with_options(spec: Spec, options: Options, here: str) -> Spec:
+    if here:
+        from conductor.spec.config import anchors
+
+        options = anchors.options(options, here)
+    return component_options.apply(spec, options)
+
+
+def _unambiguous(spec: Spec) -> Spec:
+    """The spec. Raises `UsageError` for a program whose own requests nobody could tell from those
+    it passes on."""
     policy = None if spec.sandboxed or spec.policy.ids == "kept" else spec.policy.policy()
     key = ambiguous_key(policy) if policy is not None else ""
     if key:
@@ -140,7 +252,45 @@ def _with_options(spec: Spec, options: Options) -> Spec:
     return spec
 
 
-def _of_word(word: str) -> Spec:
+def _of_word(word: str, names: _Names) -> Spec:
+    if word.startswith("py:"):
+        return Spec(name=plain(word.rpartition(":")[2]), attribute=word[3:], source=word)
+    if word.startswith("path:"):
+        return _command([word[5:]], names)
+    if names.config is not None and (spec := _of_configured(word, names)) is not None:
+        return spec
+    if word.startswith("@"):
+        raise UsageError(f"there is no chain `{word[1:]}`", "`[chains.NAME]` in conductor.toml")
+    return _of_path(word) or _of_name(word, names)
+
+
+def _of_configured(word: str, names: _Names) -> Spec | None:
+    """The component of the configuration that a word names; None if there is none."""
+    config = names.config
+    assert config is not None
+    if word.removeprefix("@") in config.chains and word not in config.components:
+        raise UsageError(
+            f"`{word}` is a chain, and one component is meant here",
+            "the name of a chain stands by itself, in place of its components",
+        )
+    # Within its own table a name means what it hides: `[components.datetime]` may be `datetime`.
+    if word not in config.components or names.inside[-1:] == (word,):
+        return None
+    from conductor.spec.config import names as configured
+
+    configured.refuse_circle(word, names.inside, config.components[word].origin)
+    if names.note is not None and not names.inside:
+        configured.note_hidden("component", word, config.components[word].origin, names.note)
+    within = msgspec.structs.replace(names, inside=(*names.inside, word))
+    written = configured.named_like(word, config.components[word])
+    try:
+        return _of_written(written, within)
+    except UsageError as error:
+        raise UsageError(f"{written.origin}: {error.text}", error.hint) from None
+
+
+def _of_path(word: str) -> Spec | None:
+    """The component that a path leads to; None if the word is no path of a component."""
     if word.endswith(".wasm"):
         return _self_described(_module(word))
     if word.endswith(".py") and (os.path.exists(word) or not which(word)):
@@ -155,17 +305,29 @@ def _of_word(word: str) -> Spec:
     if (os.path.dirname(word) or word in (".", "..")) and os.path.isdir(word):
         described = os.path.isfile(os.path.join(word, MANIFEST))
         return _described(word, word) if described else _self_declared(_script(word))
+    return None
+
+
+def _of_name(word: str, names: _Names) -> Spec:
+    """A bundled component, else a program."""
     if word.startswith(("ws://", "wss://", "tcp://")):
         raise UsageError(f"remote component `{word}` is not supported yet", "run it as a command")
     manifest = bundled_manifest(word)
-    return _command([word]) if manifest is None else _bundled(manifest)
+    if manifest is None:
+        return _command([word], names)
+    if names.note is not None and (program := which(word)):
+        names.note(
+            f"the bundled component `{word}` hides the program {program}; "
+            f"`path:{word}` means the program"
+        )
+    return _bundled(manifest)
 
 
 # -- what runs: a program, a module, Python source -------------------------------------------------
 
 
-def _command(words: list[str]) -> Spec:
-    return Spec(name=name_of(words), command=runnable(words, bundled), source=words[0])
+def _command(words: list[str], names: _Names = _NO_NAMES) -> Spec:
+    return Spec(name=name_of(words), command=runnable(words, names.known), source=words[0])
 
 
 def _module(path: str) -> Spec:

@@ -189,7 +189,12 @@ def _named(name: str, value: str, help: str) -> Option:  # noqa: A002 - as in `O
 
 
 def _config(spec: Spec, value: Any, key: str) -> Spec:
-    return _replace(spec, config={**spec.config, key: _json(value)})
+    setting = _json(value)
+    if isinstance(setting, dict | list):
+        from conductor.spec import secrets
+
+        secrets.check(setting)
+    return _replace(spec, config={**spec.config, key: setting})
 
 
 def _limit(spec: Spec, value: Any, name: str) -> Spec:
@@ -287,7 +292,8 @@ OPTIONS: Final = (
            "its settings, in a TOML or a `.json` file. Conductor sends them again when the file "
            "has changed, at SIGHUP or with `--watch`"),
     Option("config.KEY", "VALUE", _config,
-           "one of its settings; conductor reads a VALUE that is JSON as JSON"),
+           "one of its settings; conductor reads a VALUE that is JSON as JSON, and "
+           '`{"secret":"env:NAME"}` as a [secret](configuration.md#secrets)'),
     Option("limit.KEY", "NUMBER", _limit,
            "any of its [limits](limits.md): a number, a size such as `32MiB`, a time such as "
            "`500ms` (without a unit milliseconds)"),

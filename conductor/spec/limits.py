@@ -142,6 +142,22 @@ def read(key: str, value: Any) -> int:
     return number
 
 
+def shown(name: str, value: int | None) -> str:
+    """A limit for people: `16 MiB`, `500 ms`, `off`."""
+    if value is None:
+        return "off"
+    match LIMITS[name]:
+        case "time":
+            return f"{value} ms"
+        case "percent":
+            return f"{value} %"
+        case "size":
+            for unit, factor in (("MiB", _MIB), ("KiB", _KIB)):
+                if value % factor == 0:
+                    return f"{value // factor} {unit}"
+    return str(value)
+
+
 def size(text: str) -> int:
     """Bytes: `65536`, `512k`, `32MiB`. Raises `ValueError`."""
     match = re.fullmatch(r"(\d+)\s*([kmg]?)(?:i?b)?", text.strip(), re.IGNORECASE)

@@ -68,6 +68,8 @@ class Spec(Hosted, frozen=True, kw_only=True):
     env: dict[str, str] | None = None
     variables: dict[str, str] = {}
     """The variables of `env` that the user wrote."""
+    secrets: dict[str, str] = {}
+    """Variables whose values are secrets, with their references (`conductor.spec.secrets`)."""
     attribute: str | None = None
     source: str = ""
     """The user's word for the component: a path, a name, a program."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 
 _ALIASES: Final = {"claude-code-acp": "claude-agent-acp", "claude-agent-acp": "claude-code-acp"}
 _INSTALL: Final = {
@@ -49,7 +49,7 @@ _RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exe
 def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
     """The command with the path of its program; `conductor` itself needs no PATH.
 
-    `known` names the bundled components, for the hint. Raises `UsageError`.
+    `known` returns the names that components have, for the hint. Raises `UsageError`.
     """
     program = words[0]
     path = which(program)
@@ -61,13 +61,14 @@ def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
         return [sys.executable, "-m", "conductor", *words[1:]]
     if program in ("python", "python3"):
         return [sys.executable, *words[1:]]
-    names = ", ".join(known())
+    names = list(known())
     if "/" in program:
         hint = "check the path, and that the file is executable"
     elif program in _INSTALL:
         hint = f"install it with `{_INSTALL[program]}`"
     else:
-        hint = f"install it, or give its path; bundled components are: {names}"
+        other = f"install it, or give its path; bundled components are: {', '.join(names)}"
+        hint = did_you_mean(program, names, other)
     raise UsageError(f"`{program}` is neither a component nor a program on PATH", hint)
 
 

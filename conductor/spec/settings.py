@@ -1,4 +1,5 @@
-"""The settings of a component: from a file and from the command line, held to its manifest.
+"""The settings of a component: from a file and from the command line, held to its manifest; and
+its environment.
 
 The file (`config=FILE`, TOML or JSON) may change while the chain runs: a component that starts, or
 is reloaded, receives what the file says then. A setting from the command line wins over the file.
@@ -6,6 +7,7 @@ is reloaded, receives what the file says then. A setting from the command line w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,9 +36,14 @@ _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
 def configuration(spec: Spec) -> dict[str, object]:
     """The params of `configure`: what a proxy receives about itself before anything else.
 
+    With the secrets that the settings refer to, but for those of a file: a file may hold anything.
     Raises `UsageError` for settings that cannot be read at this moment.
     """
     config = spec.config
+    if config:
+        from conductor.spec import secrets
+
+        config = secrets.filled(config, spec.name)
     if spec.config_file is not None:
         config = {**_read(spec.config_file), **config}
     return {
@@ -45,6 +52,19 @@ def configuration(spec: Spec) -> dict[str, object]:
         "grants": sorted(spec.grants) if spec.grants is not None else None,
         "limits": spec.limits,
     }
+
+
+def environment(spec: Spec) -> dict[str, str] | None:
+    """The environment of a program that starts now, with its secrets; None: this process's.
+
+    Raises `UsageError` for a secret that is not there.
+    """
+    if not spec.secrets:
+        return spec.env
+    from conductor.spec import secrets
+
+    own = {name: secrets.read(where, spec.name) for name, where in spec.secrets.items()}
+    return {**(os.environ if spec.env is None else spec.env), **own}
 
 
 def _read(path: str) -> dict[str, Any]:

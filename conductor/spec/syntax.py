@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.errors import UsageError, did_you_mean
+from conductor.errors import UsageError, did_you_mean, one_line
 from conductor.spec.component_options import HINT, NAMES, PATTERN, Options
 
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _LIKE_OPTION: Final = re.compile(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
 _OBJECT_HINT: Final = (
     'an object has "command" (with "args" and "env"), "wasm" or "name", '
@@ -21,13 +22,31 @@ _OBJECT_HINT: Final = (
 def split(text: str) -> tuple[str, Options]:
     """`("p.wasm", [("grant", "clock")])` for `p.wasm,grant=clock`; only known keys are options.
 
-    A value reaches to the next comma, or, if it is a JSON string, list or object, to its end.
+    A value reaches to the next comma, or, if it is a JSON string, list or object, to its end. What
+    stands in quotes of a command belongs to the command.
     """
     for begin in PATTERN.finditer(text):
+        if _in_quotes(text, begin.start()):
+            continue
         options = _options(text, begin.start())
         if options is not None:
             return text[: begin.start()], options
     return text, []
+
+
+def _in_quotes(text: str, at: int) -> bool:
+    """Whether a place is within quotes, as a shell reads them: quotes that end, too."""
+    quote, escaped = "", False
+    for character in text[:at]:
+        if escaped:
+            escaped = False
+        elif character == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+    return bool(quote) and quote in text[at:]
 
 
 def _options(text: str, at: int) -> Options | None:
@@ -92,29 +111,34 @@ def misread(base: str, error: UsageError) -> UsageError:
 
 
 class ComponentObject(msgspec.Struct):
-    """A component as a JSON object, without its options.
+    """A component as a JSON object, or as a table of a file, without its options.
 
     Exactly one of `command`, `wasm` and `component` is set.
     """
 
     command: str | None = None
     args: list[str] = []
-    env: dict[str, str] | None = None
+    env: dict[str, str | dict[str, str]] | None = None
+    """Variables: texts, or references to secrets (`conductor.spec.secrets`)."""
     wasm: str | None = None
     component: str | None = None
     """Its name or path on a command line, without options."""
 
 
-def read_object(text: str) -> tuple[ComponentObject, Options]:
-    """Reads an object: `{"wasm": "proxy.wasm", "grant": "clock"}`. Raises `UsageError`."""
+def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
+    """Reads an object, or its text: `{"wasm": "proxy.wasm", "grant": "clock"}`.
+
+    Raises `UsageError`.
+    """
     try:
-        members = msgspec.json.decode(text, type=dict[str, Any])
+        members = {**given} if isinstance(given, dict) else _decode(given)
         known = ComponentObject.__struct_fields__
         component = msgspec.convert(
             {key: members.pop(key) for key in known if key in members}, ComponentObject
         )
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(f"cannot read component {text[:80]}: {error}", _OBJECT_HINT) from None
+        shown = one_line(given, 80)
+        raise UsageError(f"cannot read component {shown}: {error}", _OBJECT_HINT) from None
     kinds = [component.command, component.wasm, component.component].count(None)
     if kinds == 3 and isinstance(members.get("name"), str):
         component.component = members.pop("name")

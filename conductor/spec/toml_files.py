@@ -167,7 +167,7 @@ def _mistake(tables: dict[str, Any], struct: type[msgspec.Struct], noun: str) ->
     if kind == "extra_forbidden":
         table = f"[{'.'.join(key for key in at[:-1] if isinstance(key, str))}]" if at[1:] else noun
         described = _described(struct, at[:-1])
-        keys = sorted(described.__struct_fields__) if described else ()
+        keys = sorted(described.__struct_encode_fields__) if described else ()
         hint = did_you_mean(str(at[-1]), keys, f"keys are: {', '.join(keys)}")
         return Mistake(f"{table} has no key `{at[-1]}`", *at, hint=hint)
     if kind in ("model_type", "model_attributes_type", "dict_type"):

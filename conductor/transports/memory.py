@@ -6,7 +6,6 @@ Also what tests use to play a client, a proxy or an agent without any process.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
 
@@ -61,9 +60,15 @@ Component = Callable[[Channel], Awaitable[None]]
 
 
 class MemoryTransport:
-    """Runs an async function as a component."""
+    """Runs an async function as a component, or as the client of a chain.
+
+    What it raises ends the connection with a sentence that names the function and the exception;
+    `error` keeps the exception. At the client's end that fails the chain.
+    """
 
     def __init__(self, component: Component) -> None:
+        self.error: BaseException | None = None
+        """What the function raised."""
         self._component = component
         self._channel = Channel(self._from_component, self._taken)
         self._events: Events | None = None
@@ -104,12 +109,16 @@ class MemoryTransport:
         """Does nothing: it has no standard error of its own."""
 
     async def close(self, grace: float) -> None:
-        """Waits `grace` seconds for the component to return, then cancels it."""
+        """Waits `grace` seconds for the function to return, then cancels it, and waits as long."""
         self._ended = True
         self.finish()
-        if self._task is not None:
-            with contextlib.suppress(asyncio.CancelledError, TimeoutError):
-                await asyncio.wait_for(self._task, grace)
+        if self._task is None:
+            return
+        for _ in range(2):
+            try:
+                await asyncio.wait((self._task,), timeout=grace)
+            finally:
+                self._task.cancel()
 
     async def _run(self) -> None:
         try:
@@ -117,10 +126,26 @@ class MemoryTransport:
         except asyncio.CancelledError:
             self._report(Ended("was cancelled"))
             raise
-        except Exception as error:
-            self._report(Ended(f"raised {type(error).__name__}: {error}", data={"exitCode": 1}))
+        except BaseException as error:
+            # Also what is no `Exception`, such as `SystemExit`: the chain would wait for ever.
+            self._raised(error)
+            if isinstance(error, KeyboardInterrupt):
+                raise
         else:
             self._report(Ended("returned", clean=True))
+
+    def _raised(self, error: BaseException) -> None:
+        self.error = error
+        if self._ended:  # nobody waits for it any more, but its author has to learn of it
+            about = {"message": f"`{self.name}` failed while its chain ended", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(about)
+        text = f"raised {type(error).__name__}" + (f": {error}" if str(error) else "")
+        self._report(Ended(text, data={"exitCode": 1, "function": self.name}))
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return getattr(self._component, "__qualname__", type(self._component).__name__)
 
     def _report(self, how: Ended) -> None:
         if not self._ended and self._events is not None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conductor.errors import RequestError
 from conductor.client.handlers import Files
+from conductor.errors import RequestError
 from tests.harness.process.command import conductor
 
 if TYPE_CHECKING:

@@ -3,41 +3,71 @@
 from __future__ import annotations
 
 import json
-import re
-from typing import Any
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer.main
 
-from conductor.cli import app
+from conductor.cli import app, main, options
+from conductor.cli.topics import TOPICS
 from conductor.core.policy.rules import PROFILE_NAMES
+from conductor.core.service_table import SERVICES
 from conductor.spec import catalog
 from conductor.spec.component_options import NAMES
-from tests.harness.process.command import conductor
+from conductor.spec.limits import LIMITS
+from tests.docs.tables import MAN_PAGE
+from tests.harness.process.command import conductor, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COMMAND: Any = typer.main.get_command(app.app)
 COMMANDS: dict[str, Any] = COMMAND.commands
 SHOWN = [name for name, command in COMMANDS.items() if not command.hidden]
 
 
-def test_the_commands_there_are() -> None:
-    assert SHOWN == [
-        "agent",
-        "proxy",
-        "exec",
-        "inspect",
-        "lock",
-        "components",
-        "doctor",
-        "new",
-        "build",
-        "test",
-        "check",
-        "replay",
-        "cache",
-        "audit",
-    ]
+def shown(
+    arguments: list[str],
+    capsys: pytest.CaptureFixture[str],
+    columns: int = 80,
+) -> str:
+    """What a command line shows on a terminal of so many columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        assert main(arguments) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def pages() -> Iterator[list[str]]:
+    """The command lines that show a page of help."""
+    yield ["--help"]
+    yield ["help"]
+    yield from (["help", topic] for topic in TOPICS)
+    yield from ([*path, "--help"] for path, _ in commands())
+
+
+def commands() -> list[tuple[list[str], Any]]:
+    """Every command that is shown, with its words."""
+    found = []
+    for name, command in COMMANDS.items():
+        found.append(([name], command))
+        found += [([name, n], each) for n, each in getattr(command, "commands", {}).items()]
+    return [(path, command) for path, command in found if not command.hidden]
+
+
+def test_each_command_is_below_a_heading_and_the_others_are_hidden() -> None:
+    assert {command.rich_help_panel for name, command in COMMANDS.items() if name in SHOWN} == {
+        "Run a chain",
+        "Look",
+        "Trust",
+        "Make components",
+    }
     assert COMMANDS["join"].hidden
+    assert COMMANDS["mcp"].hidden
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
@@ -45,38 +75,100 @@ def test_help_names_every_command_and_shows_examples(arguments: list[str]) -> No
     ran = conductor(*arguments)
     assert (ran.code, ran.err) == (0, "")
     for name in SHOWN:
-        assert f" {name} " in ran.out
+        assert f"  {name} " in ran.out
     assert " join " not in ran.out
     assert 'conductor exec datetime demo -p "what day is it?"' in ran.out
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_help_names_every_option(name: str) -> None:
-    ran = conductor(name, "--help")
-    assert (ran.code, ran.err) == (0, "")
-    for parameter in COMMANDS[name].params:
-        for option in parameter.opts:
-            assert (option if option.startswith("-") else parameter.metavar) in ran.out
+def test_a_page_of_a_command_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for path, _ in [([], None), *commands()]:
+        lines = shown([*path, "--help"], capsys).splitlines()
+        assert len(lines) < 40, path
+        assert max(map(len, lines)) <= 80, path
 
 
-@pytest.mark.parametrize("name", ["agent", "proxy", "exec"])
-def test_help_says_how_to_write_a_component(name: str) -> None:
-    out = " ".join(conductor(name, "--help").out.split())
-    for piece in (
-        "./proxy.wasm",
-        "./proxy.py",
-        "./my-proxy",
-        '"python my_proxy.py --fast"',
-        '"args":["p.js"]',
-        "grant=clock",
-    ):
-        assert piece in out
-    keys = out.partition("Keys: ")[2].partition("docs/cli.md")[0]
+@pytest.mark.parametrize("columns", [20, 40, 200])
+def test_pages_of_other_widths(columns: int, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in pages():
+        verbatim = shown(arguments, capsys, 1000).splitlines()
+        for line in shown(arguments, capsys, columns).splitlines():
+            # Nothing is cut: neither a word nor an example.
+            assert len(line) <= min(columns, 100) or " " not in line.strip() or line in verbatim
+
+
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    for path, command in commands():
+        page = shown([*path, "--help"], capsys)
+        if path[0] in options.ALL:
+            page += shown(["help", "options"], capsys)
+        for parameter in command.params:
+            for option in (*parameter.opts, *parameter.secondary_opts):
+                assert (option if option.startswith("-") else parameter.metavar) in page
+
+
+def test_help_on_a_command_is_the_help_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for path, _ in commands():
+        assert shown(["help", *path], capsys) == shown([*path, "--help"], capsys)
+
+
+def test_help_lists_the_topics_and_they_are_made_of_the_tables() -> None:
+    contents = conductor("help").out
+    assert all(f"  {topic} " in contents for topic in TOPICS)
+    component = " ".join(conductor("help", "component").out.split())
+    for piece in ("./proxy.wasm", "./my-proxy", '"python my_proxy.py --fast"', '"args":["p.js"]'):
+        assert piece in component
     for key in NAMES:
-        assert re.search(rf"\b{key}\b", keys) or key == "grants"
-    for profile in PROFILE_NAMES:
-        assert profile in keys
-    assert "unguard" not in keys
+        assert f" {key}=" in component
+    assert "unguard" not in component
+    assert "](" not in component
+    for topic, words in (
+        ("profiles", PROFILE_NAMES),
+        ("limits", LIMITS),
+        ("grants", SERVICES),
+        ("services", SERVICES),
+        ("exit-codes", ["130"]),
+    ):
+        page = conductor("help", topic).out
+        assert not [word for word in words if word not in page]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [("exce", "conductor help exec"), ("profils", "conductor help profiles"), ("x", "topics are")],
+)
+def test_help_on_nothing_there_is(wrong: str, hint: str) -> None:
+    conductor("help", wrong).assert_error(2, f"no help on `{wrong}`", hint)
+
+
+def test_the_man_page_has_every_command_and_no_request_that_nobody_knows() -> None:
+    page = conductor("help", "--man").out
+    assert page == MAN_PAGE.read_text(encoding="utf-8"), "write it: python -m tests.docs.tables"
+    for path, _ in commands():
+        assert f".SH CONDUCTOR {' '.join(path).upper()}\n" in page.replace("\\-", "-")
+    requests = {line.split()[0] for line in page.splitlines() if line.startswith(".")}
+    assert requests <= {".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".nf", ".fi"}
+    assert page.isascii()
+    groff = shutil.which("groff")
+    if groff is not None:
+        checked = subprocess.run(
+            [groff, "-man", "-ww", "-z", "-Tascii"],
+            input=page.encode(),
+            capture_output=True,
+            check=True,
+        )
+        assert checked.stderr == b""
+
+
+def test_pages_have_colours_only_where_they_are_shown() -> None:
+    def bold(**variables: str) -> bool:
+        env = {k: v for k, v in environment().items() if k != "NO_COLOR"} | variables
+        return "\x1b" in conductor("exec", "--help", env=env).out
+
+    assert not bold()
+    assert bold(FORCE_COLOR="1")
+    assert bold(CLICOLOR_FORCE="1", TERM="dumb")
+    assert not bold(FORCE_COLOR="0")
+    assert not bold(FORCE_COLOR="1", NO_COLOR="1")
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])

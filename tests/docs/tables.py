@@ -18,6 +18,7 @@ from typing import Any, Final
 import typer.main
 
 from conductor.cli import app as command_line
+from conductor.cli import man, pages, topics
 from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
@@ -48,6 +49,7 @@ DOCUMENTS: Final = tuple(
     if path.is_file()
 )
 
+MAN_PAGE: Final = ROOT / "docs" / "conductor.1"
 _TABLE: Final = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 _UNITS: Final = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -377,7 +379,26 @@ def _option(parameter: Any) -> list[str]:
     return [cell.replace("|", "\\|") for cell in cells]
 
 
+def written() -> str:
+    """How a component is written."""
+    return table(("written", "is"), topics.GRAMMAR)
+
+
+def help_topics() -> str:
+    """What `conductor help` explains."""
+    rows = [(f"`conductor help {name}`", topic.what) for name, topic in topics.TOPICS.items()]
+    return table(("command", "explains"), rows)
+
+
+def exit_codes() -> str:
+    """What conductor exits with."""
+    return table(("code", "meaning"), topics.EXIT_CODES)
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
+    "written": written,
+    "topics": help_topics,
+    "exit_codes": exit_codes,
     "component_options": component_options_table,
     "options_chain": partial(options, "agent", "proxy", "exec"),
     "options_agent_proxy": partial(options, "agent", "proxy"),
@@ -404,13 +425,20 @@ def drawn(text: str) -> str:
     return _TABLE.sub(lambda match: match[1] + TABLES[match[2]]() + match[3], text)
 
 
+def man_page() -> str:
+    """The man page, as it should be."""
+    pages.dress(command_line.app)
+    return f"{man.page(typer.main.get_command(command_line.app))}\n"
+
+
 def main() -> None:
-    """Draws the tables of all documents."""
+    """Draws the tables of all documents, and the man page."""
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
         fresh = drawn(text)
         if fresh != text:
             path.write_text(fresh, encoding="utf-8")
+    MAN_PAGE.write_text(man_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

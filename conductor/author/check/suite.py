@@ -29,7 +29,7 @@ from conductor.errors import ComponentError, ConductorError
 from conductor.run import guest_host, launch
 from conductor.run.plan import Options, Planned
 from conductor.run.runtime import Runtime
-from conductor.spec import paths
+from conductor.spec import managed, paths
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration
@@ -83,8 +83,9 @@ def outcomes(
         cache: the folder of compiled modules.
 
     Raises:
-        ConductorError: the component cannot even be loaded.
+        ConductorError: the component cannot even be loaded, or the managed policy forbids it.
     """
+    spec = managed.tried(spec)
     with (
         CagedGuests(cache or paths.compiled_modules()) as guests,
         tempfile.TemporaryDirectory(prefix="conductor-check-") as place,
@@ -235,7 +236,7 @@ class _Runner:
         if spec.sandboxed:
             component = guest_host.inline(spec, options, self._guests.instantiate)
         else:
-            (component,), guardian = launch.plan(
+            (component,), guardian = launch.started(
                 [spec],
                 options,
                 agent_last=False,

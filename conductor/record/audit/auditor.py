@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -61,6 +61,13 @@ class Auditor(report_checks.Auditing):
         self._run = os.urandom(4).hex()
         self._counts: Counter[str] = Counter()
         self._ended = False
+
+    def must_last(self, fail: Callable[[str], None]) -> None:
+        """Has `fail` called with the reason when nothing can be written any more, or now if that
+        is so already."""
+        self._file.on_failure = fail
+        if self._file.failed:
+            fail("the audit has ended before the chain")
 
     def begin(
         self, version: str, mode: str, specs: Sequence[Spec], *, agent_last: bool, isolation: str

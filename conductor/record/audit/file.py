@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from conductor.errors import UsageError
+from conductor.errors import UsageError, hidden_json_line
 from conductor.record.private_files import HINT, open_private, reason
 
 GENESIS: Final = "0" * 64
@@ -77,7 +77,7 @@ _decode: Final = msgspec.json.Decoder(Record).decode
 def sealed(head: Head, ts: str, event: str, members: dict[str, Any]) -> tuple[bytes, Head]:
     """The line (newline included) that comes after `head`, and the new end of the chain."""
     body = {"seq": head.records + 1, "ts": ts, "prev": head.digest, "event": event, **members}
-    raw = msgspec.json.encode(body)
+    raw = hidden_json_line(msgspec.json.encode(body))
     line = raw[:-1] + b',"hash":"%b"}' % hashlib.sha256(raw).hexdigest().encode()
     digest = hashlib.sha256(line).hexdigest()
     return line + b"\n", Head(head.records + 1, digest, head.size + len(line) + 1)
@@ -134,6 +134,8 @@ class AuditFile:
         self._log = log
         self.failed = False
         """Whether nothing more can be written."""
+        self.on_failure: Callable[[str], None] | None = None
+        """Called once with the reason when nothing more can be written."""
 
     @classmethod
     def open(cls, path: str, log: Log) -> AuditFile:
@@ -218,6 +220,8 @@ class AuditFile:
         os.close(self._fd)
         text = f"the audit `{self._path}` is incomplete, nothing more is written to it: {why}"
         self._log("error", "audit", f"{text}\nhint: make room, or audit to another file")
+        if self.on_failure is not None:
+            self.on_failure(text)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from conductor.errors import UsageError
+from conductor.errors import UsageError, hidden_json_line
 from conductor.record.private_files import HINT, open_private, reason
 
 FLUSH_BYTES: Final = 64 * 1024
@@ -59,6 +59,7 @@ class TraceFile:
 
     def begin(self, line: bytes) -> None:
         """Takes the first line: there is no event loop yet, so it is written with the next."""
+        line = hidden_json_line(line)
         self._held.append(line)
         self._size += len(line)
 
@@ -66,6 +67,7 @@ class TraceFile:
         """Takes one line."""
         if self.failed:
             return
+        line = hidden_json_line(line)
         self._held.append(line)
         self._size += len(line)
         # A reader that is behind is not tried with every line: it costs a call and a copy.

@@ -178,9 +178,7 @@ class Asking:
         self._open = self._left.pop(0)
         self._token += 1
         call = self._unguessable()
-        return Ask(
-            self._token, questions.params(self._open, self._session, self._version, call)
-        )
+        return Ask(self._token, questions.params(self._open, self._session, self._version, call))
 
     def _move(self, event: Event) -> None:
         self.state = MOVES.get((self.state, event), self.state)

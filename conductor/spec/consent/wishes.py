@@ -40,10 +40,14 @@ class Wish(msgspec.Struct, frozen=True):
 
     def within(self, held: Agreement | None) -> bool:
         """Whether the user has agreed to all of it."""
-        return held is not None and all(
-            set(getattr(self, field)) <= set(getattr(held, field))
-            for field in ("rights", "grants", "services")
-        ) and self.profile in ("", held.profile)
+        return (
+            held is not None
+            and all(
+                set(getattr(self, field)) <= set(getattr(held, field))
+                for field in ("rights", "grants", "services")
+            )
+            and self.profile in ("", held.profile)
+        )
 
 
 # -- what a component has --------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from conductor.core.policy.rules import (
     permits,
 )
 from conductor.errors import UsageError
-from conductor.spec import digests
-from conductor.spec.limits import DEFAULT_LIMITS, LIMITS
+from conductor.spec import digests, limits
+from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock.entries import Redact, entries, pinned
 from conductor.spec.lock.file import ALL, OLDER, Entry, read
 from conductor.spec.model import Spec
@@ -32,8 +32,6 @@ _ISOLATIONS: Final = ("separate", "process", "inline")
 
 _GIVEN_BY_SHAPE: Final = ("core", "component")
 """Carriers of modules that speak the channel by what they are."""
-
-_UNITS: Final = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 
 ALLOWED: Final = "allowed"
 WARNED: Final = "warned"
@@ -251,23 +249,10 @@ def _sandbox(old: Entry, new: Entry) -> Iterator[Difference]:
         most = _ISOLATIONS.index(old.isolation) if old.isolation in _ISOLATIONS else 0
         wider = _ISOLATIONS.index(new.isolation) > most
         yield _moved("isolation", old.isolation, new.isolation, refused=wider)
-    for name, measure in LIMITS.items():
+    for name in limits.LIMITS:
         before = old.limits.get(name, DEFAULT_LIMITS.get(name))
         now = new.limits.get(name)
         if before != now:
             wider = before is not None and (now is None or now > before)
-            shown = (_amount(measure, limit) for limit in (before, now))
-            yield _moved(f"limits.{name}", *shown, refused=wider)
-
-
-def _amount(measure: str, value: int | None) -> str:
-    """A limit for people: `16 MiB`, `500 ms`, `off`."""
-    if value is None:
-        return "off"
-    if measure == "time":
-        return f"{value} ms"
-    if measure == "size":
-        for size, unit in _UNITS:
-            if value % size == 0:
-                return f"{value // size} {unit}"
-    return str(value)
+            amounts = (limits.shown(name, limit) for limit in (before, now))
+            yield _moved(f"limits.{name}", *amounts, refused=wider)

@@ -1,0 +1,204 @@
+"""What `conductor help TOPIC` explains, each topic drawn from the table that the program obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from conductor.cli import options, pages
+from conductor.cli.pages import Entry, Page, Section, entries
+from conductor.cli.typer_options import paragraphs
+from conductor.core.policy.rules import GRANT_NAMES, PROFILE_NAMES, SAYS
+from conductor.core.service_table import ALWAYS_GRANTED, CALLS
+from conductor.spec import component_options, limits
+
+GRAMMAR: Final = (
+    ("`./proxy.wasm`", "a path that ends in `.wasm`: a sandboxed proxy"),
+    (
+        "`./proxy.py`, `./folder/`",
+        (
+            "Python source, sandboxed; of a folder conductor runs `proxy.py`, `main.py` or "
+            "`__main__.py`, see [`guest_sdk/python`](../guest_sdk/python/README.md)"
+        ),
+    ),
+    (
+        "`./my-proxy`",
+        (
+            "a folder with a `component.toml`, which says what to run, see "
+            "[authoring.md](authoring.md#the-manifest)"
+        ),
+    ),
+    (
+        "`datetime`",
+        "a bundled component (`conductor components` lists them), else a program on PATH",
+    ),
+    (
+        '`"python my_proxy.py --fast"`',
+        "a command: split as a shell would split it, run without a shell; not sandboxed",
+    ),
+    ('`"demo --no-v2"`', "a bundled agent with arguments of its own"),
+    ("`py:package.module:function`", "Python code in this process; not sandboxed"),
+    ("""`'{"command":"node","args":["p.js"]}'`""", "[a JSON object](#as-a-json-object)"),
+)
+"""How a component is written, in Markdown: docs/cli.md has the same table."""
+
+EXIT_CODES: Final = (
+    ("0", "the client is done; for `exec`: the turn ended"),
+    (
+        "1",
+        (
+            "the chain failed; for `inspect`: conductor would refuse the module; for `doctor`: "
+            "something needed is missing; for `audit verify` and `audit show`: somebody changed "
+            "the record; for `lock --check`: the file would change; for `test` and `replay`: the "
+            "component sent something else; for `check`: it broke a rule; for `build`: the build "
+            "failed"
+        ),
+    ),
+    (
+        "2",
+        (
+            "a mistake in the command line: an unknown name, a file that is missing or is no "
+            "module; a chain that the lock does not allow"
+        ),
+    ),
+    ("3", "`exec`: out of time"),
+    ("4", "`exec`: no session"),
+    ("5", "`exec`: the agent refused"),
+    (
+        "130",
+        (
+            "interrupted; 128 + number for other signals (SIGHUP: see `--watch`; SIGUSR1: "
+            "[health](#health))"
+        ),
+    ),
+)
+"""What conductor exits with, in Markdown: docs/cli.md has the same table."""
+
+
+class Topic(NamedTuple):
+    """A page that is about no single command."""
+
+    what: str
+    page: Callable[[], Page]
+
+
+def _bare(rows: tuple[tuple[str, str], ...]) -> tuple[Entry, ...]:
+    return entries((word.replace("`", ""), meaning) for word, meaning in rows)
+
+
+def _component() -> Page:
+    options_ = (
+        (f"{option.name}={option.value}", f"{option.help}.")
+        for option in component_options.OPTIONS
+        if option.help
+    )
+    return Page(
+        "",
+        "A chain is a list of components, from the editor's side on. The last one is the agent.",
+        (
+            Section("How to write a COMPONENT", _bare(GRAMMAR)),
+            Section(
+                "Options of one component follow it after a comma",
+                entries(options_),
+            ),
+        ),
+        paragraphs(
+            "Examples:",
+            "  conductor exec ./p.wasm,name=filter,grant=clock,cpu=50ms demo -p hello",
+            "  conductor exec ./p.wasm,profile=observer,memory=16MiB demo -p hello",
+            """  conductor exec 'cache,config.match="^(what|who), "' demo -p hello""",
+        ),
+    )
+
+
+def _options() -> Page:
+    sections = []
+    for commands, heading in (
+        (options.ALL, "agent, proxy and exec"),
+        (options.LONG_LIVED, "agent and proxy"),
+        *(((name,), name) for name in options.ALL),
+    ):
+        shared = [
+            row for row in options.TABLE if tuple(c for c in options.ALL if c in row.commands)
+            == commands
+        ]  # fmt: skip
+        for panel in dict.fromkeys(row.panel for row in shared):
+            of_panel = entries(_row(row) for row in shared if row.panel == panel)
+            title = heading if panel == "Options" else f"{heading} ({panel.lower()})"
+            sections.append(Section(f"Options of {title}", of_panel))
+    text = "All options of the commands that run a chain. They come before the components."
+    return Page("", text, tuple(sections))
+
+
+def _row(row: options.Option) -> tuple[str, str]:
+    flags = ", ".join(pages.in_order(*row.flags.split()))
+    return f"{flags} {row.kind.metavar}".rstrip(), row.help
+
+
+def _profiles() -> Page:
+    rows = entries((name, f"{SAYS[name]}.") for name in PROFILE_NAMES)
+    return Page(
+        "",
+        "A profile is what a component may do to the conversation. Sandboxed components have "
+        "`context`, or what they ask for within that; programs have `trusted`.",
+        (Section("profile=NAME", rows),),
+        (
+            "Example:\n\n  conductor exec ./proxy.wasm,profile=observer demo -p hello\n\n"
+            "`conductor inspect COMPONENT` shows what a component may do."
+        ),
+    )
+
+
+def _grants() -> Page:
+    services: dict[str, list[str]] = {}
+    for call in CALLS.values():
+        services.setdefault(call.grant or call.service, []).append(call.summary)
+    named = (
+        (f"{option.name}={option.value}", f"{option.help}.")
+        for option in component_options.OPTIONS
+        if option.name in GRANT_NAMES
+    )
+    always = entries((n, f"{'; '.join(t)}.") for n, t in services.items() if n in ALWAYS_GRANTED)
+    granted = entries(
+        (n, f"{'; '.join(t)}.") for n, t in services.items() if n not in ALWAYS_GRANTED
+    )
+    return Page(
+        "",
+        "A sandboxed component may use a service only if you grant it.",
+        (
+            Section("Services (grant=SERVICE, deny=SERVICE)", granted),
+            Section("Services that every component has", always),
+            Section("Named grants, beyond its profile", entries(named)),
+        ),
+        "Example:\n\n  conductor exec ./proxy.wasm,grant=clock,turns=within demo -p hello",
+    )
+
+
+def _limits() -> Page:
+    rows = []
+    for limit in limits.TABLE:
+        word = f"limit.{limit.name}" + (f", {limit.short}" if limit.short else "")
+        default = limits.shown(limit.name, limit.default)
+        rows.append((word, f"{limit.bounds}; beyond: {limit.beyond}. Default: {default}."))
+    return Page(
+        "",
+        "What one component may cost.",
+        (Section("limit.NAME=NUMBER", entries(rows)),),
+        "Example:\n\n  conductor exec ./proxy.wasm,memory=16MiB,limit.timers=4 demo -p hello",
+    )
+
+
+def _exit_codes() -> Page:
+    return Page("", "", (Section("Exit codes", _bare(EXIT_CODES)),))
+
+
+TOPICS: Final[dict[str, Topic]] = {
+    "component": Topic("How to write a component, and all its options.", _component),
+    "options": Topic("All options of `agent`, `proxy` and `exec`.", _options),
+    "profiles": Topic("What a component may do to the conversation.", _profiles),
+    "grants": Topic("Services and rights that a component may be granted.", _grants),
+    "limits": Topic("What a component may cost.", _limits),
+    "exit-codes": Topic("What conductor exits with.", _exit_codes),
+}
+OTHER_NAMES: Final = {"components": "component", "services": "grants", "profile": "profiles"}
+"""Topics under names that people try too. Where a command has the name, the command wins."""

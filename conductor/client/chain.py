@@ -1,0 +1,363 @@
+"""`conductor.open`: a chain within this program, with the program in the editor's place."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, Literal, Self, Unpack
+
+from conductor.client.connection import ChainEnded, Connection, Handler
+from conductor.client.setup import Setup, chain_options, folder
+from conductor.client.values import (
+    Answer,
+    ChainOptions,
+    Log,
+    OnUpdate,
+    Permissions,
+    Prompt,
+    Update,
+)
+from conductor.errors import ComponentError, ConductorError, UsageError
+from conductor.record import wanted
+from conductor.run.host_log import ENTRY, FURTHER
+from conductor.run.launch import plan
+from conductor.run.plan import Options
+from conductor.run.runtime import Runtime
+from conductor.services.log_lines import LogLines
+from conductor.spec.catalog import resolve_all
+from conductor.spec.limits import DEFAULT_LIMITS
+from conductor.spec.model import Spec
+from conductor.transports.memory import Channel, MemoryTransport
+
+_MESSAGE: Final = "agent_message_chunk"
+
+
+class Turn:
+    """A turn that has begun: iterate over it for its updates, await it for its answer.
+
+    Whoever leaves the iteration early leaves the turn running: `Session.cancel` ends it, and the
+    next prompt of the session waits for its end.
+    """
+
+    def __init__(self, session: Session, prompt: Prompt) -> None:
+        self._session = session
+        self._blocks = _blocks(prompt)
+        self._updates: list[Update] = []
+        self._given = 0
+        self._changed = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._over)
+        session._turns.add(self)
+
+    async def _run(self) -> Answer:
+        reason = await self._session._prompted(self, self._blocks)
+        text = "".join(update.text for update in self._updates if update.kind == _MESSAGE)
+        return Answer(text, reason, tuple(self._updates))
+
+    def _over(self, task: asyncio.Task[Answer]) -> None:
+        self._session._turns.discard(self)
+        self._changed.set()
+
+    def _abandon(self) -> None:
+        """Nobody waits for it any more: it is cancelled, and its failure is nobody's."""
+        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        if self._session._turn is self:
+            self._session.cancel()
+        else:  # it waits for the turn before it
+            self._task.cancel()
+
+    def _take(self, update: Update) -> None:
+        self._updates.append(update)
+        self._changed.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Update:
+        self._session._refuse_in_reader()
+        while self._given == len(self._updates):
+            if self._task.done():
+                self._task.result()
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        self._given += 1
+        return self._updates[self._given - 1]
+
+    def __await__(self) -> Generator[Any, None, Answer]:
+        self._session._refuse_in_reader()
+        return asyncio.shield(self._task).__await__()
+
+
+class Session:
+    """One session with the agent. One turn at a time: a second prompt waits for the first."""
+
+    def __init__(self, chain: Chain, id_: str, cwd: str) -> None:
+        self.id = id_
+        self.cwd = cwd
+        self._chain = chain
+        self._turn: Turn | None = None
+        """The turn that the agent has."""
+        self._turns: set[Turn] = set()
+        """Also those that wait for it."""
+        self._free = asyncio.Lock()
+
+    async def prompt(self, prompt: Prompt) -> Answer:
+        """Sends a prompt; the answer, when the turn has ended.
+
+        If the waiting is cancelled (`asyncio.timeout`), the turn is cancelled too.
+
+        Raises:
+            RequestError: The agent, a proxy or the conductor answered with an error.
+            ComponentError: The chain failed.
+        """
+        turn = self.stream(prompt)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            turn._abandon()
+            raise
+
+    def stream(self, prompt: Prompt) -> Turn:
+        """Begins a turn: `async for update in session.stream("hi")`; `await` it for its answer.
+
+        The iteration, and the `await`, raise what `prompt` raises.
+        """
+        return Turn(self, prompt)
+
+    def cancel(self) -> None:
+        """Cancels the turn, if there is one: it ends with the stop reason `cancelled`."""
+        if self._turn is not None:
+            self._chain._connection.cancel(self.id)
+
+    async def _prompted(self, turn: Turn, blocks: list[dict[str, Any]]) -> str:
+        async with self._free:
+            self._turn = turn
+            try:
+                with self._chain._explained():
+                    return await self._chain._connection.prompt(self.id, blocks)
+            finally:
+                self._turn = None
+
+    def _refuse_in_reader(self) -> None:
+        self._chain._connection.refuse_in_reader()
+
+
+class Chain(Session):
+    """A running chain, and its first session. `conductor.open` makes it."""
+
+    def __init__(self, specs: list[Spec], options: Options, setup: Setup) -> None:
+        super().__init__(self, "", setup.cwd)
+        log = setup.log
+        specs = wanted.locked(specs, options, log, agent_last=True)
+        limits = {s.name: s.limits.get("log_lines", DEFAULT_LIMITS["log_lines"]) for s in specs}
+        self._lines = LogLines(limits, log)
+        tracer = wanted.tracer(options, log)
+        auditor = wanted.auditor(options, log, "agent", specs)
+        try:
+            planned, self._guardian = plan(
+                specs, options, agent_last=True, on_stderr=_stderr(self._lines)
+            )
+        except ConductorError as error:
+            if auditor is not None:
+                auditor.end(error.text)
+            raise
+        self._setup = setup
+        self._connection = Connection("library", setup.handlers, on_update=self._updated)
+        upstream = MemoryTransport(self._serve)
+        self._runtime = Runtime(
+            planned, "agent", upstream, options, log=self._lines.say, tracer=tracer, auditor=auditor
+        )
+        self._sessions: dict[str, Session] = {}
+        self._connected = asyncio.Event()
+        self._leaving = asyncio.Event()
+        self._raised: BaseException | None = None
+        """The failure that the program has met already."""
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def session(self, cwd: str | os.PathLike[str] | None = None) -> Session:
+        """Opens another session, by default in the chain's folder. Raises as `prompt` does."""
+        place = self.cwd if cwd is None else folder(cwd)
+        with self._explained():
+            id_ = await self._connection.new_session(place)
+        opened = self._sessions[id_] = Session(self, id_, place)
+        return opened
+
+    def reload(self) -> None:
+        """Replaces the proxies by their new builds, each between two messages."""
+        self._runtime.reload()
+
+    # -- from the first message to the last process gone ---------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            await self._runtime.run()
+        finally:
+            self._guardian.release()
+            self._lines.close()
+
+    async def _serve(self, channel: Channel) -> None:
+        """The in-process component in the editor's place."""
+        async with self._connection.over(channel):
+            self._connected.set()
+            await self._leaving.wait()
+
+    async def _start(self) -> None:
+        """`initialize` and `session/new`."""
+        connected = asyncio.ensure_future(self._connected.wait())
+        try:
+            await asyncio.wait((connected, self._running), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            connected.cancel()
+        with self._explained():
+            if not self._connected.is_set():
+                raise ChainEnded("the chain ended before it began")
+            await self._connection.initialize(self._setup.capabilities)
+            self.id = await self._connection.new_session(self.cwd)
+        self._sessions[self.id] = self
+
+    async def _close(self) -> None:
+        """Ends the chain; returns when nothing of it is left, however often it is cancelled."""
+        turns = [turn for session in self._sessions.values() for turn in session._turns]
+        for turn in turns:
+            turn._abandon()
+        open_ = {self._running, *(turn._task for turn in turns)}
+        self._leaving.set()
+        if not self._connected.is_set():
+            self._runtime.stop()
+        cancelled: asyncio.CancelledError | None = None
+        while open_:
+            try:
+                _, open_ = await asyncio.wait(open_)
+            except asyncio.CancelledError as error:
+                cancelled = error
+                self._runtime.stop()
+        if cancelled is not None:
+            raise cancelled
+        if not self._running.cancelled():
+            self._running.result()
+
+    def _raise_unmet(self) -> None:
+        """Raises a failure that the program has not met."""
+        if self._raised is None:
+            if self._connection.defect is not None:
+                raise self._connection.defect
+            if self._runtime.failure is not None:
+                raise self._failure()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Errors of the connection as those of the chain, where it has failed."""
+        try:
+            yield
+        except ConductorError as error:
+            if error is self._connection.defect:
+                self._raised = error
+            elif self._runtime.failure is not None:
+                self._raised = self._failure()
+                raise self._raised from None
+            raise
+        except BaseException as error:
+            if error is self._connection.defect:
+                self._raised = error
+            raise
+
+    def _failure(self) -> ComponentError:
+        failure = self._runtime.failure
+        assert failure is not None
+        return ComponentError(failure.text, failure.hint, failure.data)
+
+    async def _updated(self, session: str, members: dict[str, Any]) -> None:
+        update = Update(session, str(members.get("sessionUpdate")), members)
+        of = self._sessions.get(session)
+        if of is not None and of._turn is not None:
+            of._turn._take(update)
+        if self._setup.on_update is not None:
+            waiting = self._setup.on_update(update)
+            if waiting is not None:
+                await waiting
+
+
+def open(  # noqa: A001 - read with the module's name
+    *components: str,
+    cwd: str | os.PathLike[str] | None = None,
+    on_update: OnUpdate | None = None,
+    permissions: Permissions = "deny",
+    files: Literal["none", "read", "write"] = "none",
+    handlers: Mapping[str, Handler] | None = None,
+    log: Log | None = None,
+    **options: Unpack[ChainOptions],
+) -> AbstractAsyncContextManager[Chain]:
+    """Runs a chain as long as the block lasts, and opens a session.
+
+    Leaving the block ends the chain, and returns when no process of it is left: also after an
+    exception, and when the waiting is cancelled.
+
+    Args:
+        components: The proxies, then the agent, written as on the command line.
+        cwd: The session's working directory; None: the current one.
+        on_update: Called with each update of all sessions, in order; the chain waits for it.
+        permissions: How the agent's questions are answered: `deny`, `allow-once`, or an async
+            function that returns True, False or the id of an option.
+        files: Access to text files below `cwd` that the chain gets.
+        handlers: Async functions for other requests of the chain, by method: the params in, the
+            result out. With `fs/read_text_file`, `fs/write_text_file` or `terminal/create` among
+            them, the client says that it can do that. `RequestError` answers with an error.
+        log: Takes the lines of the log; None: the logger `conductor` of `logging`.
+        options: Fields of `conductor.run.plan.Options`.
+
+    Raises, at the beginning of the block:
+        UsageError: A component, an option or the folder is wrong.
+        ComponentError: A component could not be started, or has failed.
+        RequestError: The agent refused `initialize` or `session/new`.
+
+    At the end of the block: what went wrong with the chain, or in one of the functions above, if
+    nothing in the block has raised it yet.
+    """
+    setup = Setup(cwd, on_update, permissions, files, handlers or {}, log)
+    return _opened(components, setup, chain_options(dict(options)))
+
+
+@asynccontextmanager
+async def _opened(
+    components: tuple[str, ...], setup: Setup, options: Options
+) -> AsyncIterator[Chain]:
+    if not components:
+        raise UsageError("a chain needs an agent", 'for example `conductor.open("demo")`')
+    chain = Chain(resolve_all(components), options, setup)
+    try:
+        await chain._start()
+        yield chain
+    except BaseException:
+        await chain._close()
+        raise
+    await chain._close()
+    chain._raise_unmet()
+
+
+def _blocks(prompt: Prompt) -> list[dict[str, Any]]:
+    parts = [prompt] if isinstance(prompt, str) else prompt
+    return [{"type": "text", "text": p} if isinstance(p, str) else dict(p) for p in parts]
+
+
+def _stderr(lines: LogLines) -> Callable[[str, str], None]:
+    """Puts what components write to standard error into the log."""
+    entry = ("info", "host")
+
+    def take(name: str, line: str) -> None:
+        nonlocal entry
+        if name:
+            lines.say("info", name, line)
+        elif found := ENTRY.fullmatch(line):
+            entry = found[1], found[2]
+            lines.say(*entry, found[3])
+        elif line.startswith(FURTHER):
+            lines.say(*entry, line.removeprefix(FURTHER))
+        else:
+            entry = "info", "host"
+            lines.say(*entry, line)
+
+    return take

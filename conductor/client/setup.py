@@ -1,0 +1,106 @@
+"""What a program brings along for `conductor.open`: its functions, its folder, its options."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from conductor.client.connection import PERMISSION, Handler
+from conductor.client.handlers import Files, asking
+from conductor.client.handlers import Permissions as AnsweredByMode
+from conductor.client.values import ChainOptions, Log, OnUpdate, Permissions
+from conductor.errors import UsageError, did_you_mean
+from conductor.mcp import KINDS
+from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
+
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Setup:
+    """What the embedding program brings along. Raises `UsageError` for what cannot be."""
+
+    def __init__(
+        self,
+        cwd: str | os.PathLike[str] | None,
+        on_update: OnUpdate | None,
+        permissions: Permissions,
+        files: str,
+        handlers: Mapping[str, Handler],
+        log: Log | None,
+    ) -> None:
+        self.cwd = folder(cwd if cwd is not None else Path.cwd())
+        self.on_update = on_update
+        self.log: Log = log or _to_logging
+        access = Files(Path(self.cwd), _one_of("files", files, ("none", "read", "write")))
+        self.handlers: dict[str, Handler] = {PERMISSION: self._permissions(permissions)}
+        if access.reads:
+            self.handlers["fs/read_text_file"] = access.read
+        if access.writes:
+            self.handlers["fs/write_text_file"] = access.write
+        self.handlers.update(handlers)
+        self.capabilities = {
+            "fs": {
+                "readTextFile": "fs/read_text_file" in self.handlers,
+                "writeTextFile": "fs/write_text_file" in self.handlers,
+            },
+            "terminal": "terminal/create" in self.handlers,
+        }
+
+    def _permissions(self, permissions: Permissions) -> Handler:
+        if callable(permissions):
+            return asking(permissions)
+        _one_of("permissions", permissions, ("deny", "allow-once"))
+        return AnsweredByMode(permissions, self._note, _nobody).request
+
+    def _note(self, text: str) -> None:
+        self.log("info", "conductor", text)
+
+
+async def _nobody(question: str) -> str:
+    return ""
+
+
+_CHOICES: Final = {
+    "isolation": ISOLATIONS,
+    "trace_content": TRACE_CONTENTS,
+    "mcp_bridge": KINDS,
+}
+
+
+def chain_options(given: dict[str, Any]) -> Options:
+    """The options of the chain. Raises `UsageError`."""
+    known = ChainOptions.__annotations__
+    for name, value in given.items():
+        if name not in known:
+            hint = did_you_mean(name, known, f"options are: {', '.join(known)}")
+            raise UsageError(f"`conductor.open` has no option `{name}`", hint)
+        if name in _CHOICES:
+            _one_of(name, value, _CHOICES[name])
+    # drain: a turn that is still open when the block is left is cancelled.
+    try:
+        return msgspec.convert({**given, "drain": 0.0, "verbose": True}, Options)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"`conductor.open`: {error}", "the reference names the types") from None
+
+
+def _one_of(name: str, value: object, known: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in known:
+        raise UsageError(f"invalid value {value!r} for `{name}`", f"values: {', '.join(known)}")
+    return value
+
+
+def folder(path: str | os.PathLike[str]) -> str:
+    """The absolute path of a folder that exists. Raises `UsageError`."""
+    found = Path(path).absolute()
+    if not found.is_dir():
+        raise UsageError(f"no such folder: `{found}`", "`cwd` names the session's directory")
+    return os.path.normpath(found)
+
+
+def _to_logging(level: str, name: str, text: str) -> None:
+    logging.getLogger("conductor").log(_LEVELS[level], "%s: %s", name, text)

@@ -1,0 +1,118 @@
+"""What a program that embeds a chain gets and gives: answers, updates, questions for permission."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict
+
+Block: TypeAlias = Mapping[str, Any]
+"""A content block of ACP, such as `{"type": "text", "text": "hi"}`."""
+
+Prompt: TypeAlias = str | Sequence[str | Block]
+"""A text, or texts and content blocks."""
+
+Log: TypeAlias = Callable[[str, str, str], None]
+"""Takes a line of the log: its level, the component, the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One `session/update`: a piece of the answer, a tool call, a plan …
+
+    Attributes:
+        session: The id of its session.
+        kind: Its kind, such as `agent_message_chunk` or `tool_call`.
+        members: All its members, as the chain sent them.
+    """
+
+    session: str
+    kind: str
+    members: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The text of its content; empty if it has none."""
+        content = self.members.get("content")
+        text = content.get("text") if isinstance(content, dict) else None
+        return text if isinstance(text, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a turn came to. `print` shows its text.
+
+    Attributes:
+        text: What the agent said: the texts of its message chunks.
+        stop_reason: Why the turn ended, such as `end_turn`, `refusal` or `cancelled`.
+        updates: All updates of the turn, in order.
+    """
+
+    text: str
+    stop_reason: str
+    updates: tuple[Update, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionOption:
+    """One of the answers that the agent offers.
+
+    Attributes:
+        id: What the answer names.
+        name: What a person reads.
+        kind: `allow_once`, `allow_always`, `reject_once` or `reject_always`.
+    """
+
+    id: str
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """A question of the agent: may it do this?
+
+    Attributes:
+        session: The id of its session.
+        title: What it wants to do, in one line that is safe to show.
+        options: The answers there are.
+        tool_call: The tool call, as the chain sent it.
+    """
+
+    session: str
+    title: str
+    options: tuple[PermissionOption, ...]
+    tool_call: Mapping[str, Any]
+
+
+OnPermission: TypeAlias = Callable[[Permission], Awaitable[bool | str]]
+"""Answers a question: True allows it this once, False rejects it, a text is an option's id."""
+
+Permissions: TypeAlias = Literal["deny", "allow-once"] | OnPermission
+
+OnUpdate: TypeAlias = Callable[[Update], Awaitable[None] | None]
+
+
+class ChainOptions(TypedDict, total=False):
+    """How `conductor.open` runs the chain: fields of `conductor.run.plan.Options`."""
+
+    isolation: str
+    cache: str | None
+    clock: str | None
+    line_limit: int
+    stall: float
+    grace: float
+    watch: bool
+    require_hardening: bool
+    require_sandbox: bool
+    audit: str | None
+    trace: str | None
+    trace_content: str
+    mcp_bridge: str
+    locked: bool
+    lock_file: str | None
+    values: str | None
+    metrics: str | None

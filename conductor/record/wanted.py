@@ -1,0 +1,52 @@
+"""What a chain is to leave on disk, opened before it starts; and its lock file, enforced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from conductor.record.audit.auditor import Auditor
+from conductor.record.audit.file import AuditFile
+from conductor.record.redaction import redacted
+from conductor.record.trace.file import TraceFile
+from conductor.record.trace.tracer import Tracer
+from conductor.run.plan import Options
+from conductor.spec.lock import compare
+from conductor.spec.model import Spec
+from conductor.version import version
+
+Log = Callable[[str, str, str], None]
+"""Writes a line: level, component name, text."""
+
+
+def tracer(options: Options, log: Log) -> Tracer | None:
+    """The trace, its file open; None if none is wanted. Raises `UsageError`."""
+    if options.trace is None:
+        return None
+    return Tracer(TraceFile.create(options.trace, log), options.trace_content)
+
+
+def auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Auditor | None:
+    """The audit, with a record of what is about to run; None if none is wanted.
+
+    Raises `UsageError`.
+    """
+    if options.audit is None:
+        return None
+    content = options.audit_content or options.trace_content
+    auditor = Auditor(AuditFile.open(options.audit, log), content)
+    auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
+    return auditor
+
+
+def locked(specs: list[Spec], options: Options, log: Log, *, agent_last: bool) -> list[Spec]:
+    """The components, held to the lock file if there is one to enforce. Raises `UsageError`."""
+    if options.lock is None:
+        return specs
+    return compare.enforce(
+        specs,
+        options.lock,
+        redacted,
+        agent_last=agent_last,
+        isolation=options.isolation,
+        warn=lambda name, text: log("warning", name, text),
+    )

@@ -1,0 +1,55 @@
+"""A chain held to the managed policy, just before it is started (docs/managed.md).
+
+Loaded only on a machine that has a policy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from conductor.run.plan import Options
+from conductor.spec.managed import chain
+from conductor.spec.managed.file import CONTENTS, Managed
+from conductor.spec.model import Spec
+
+
+def applied(managed: Managed, options: Options) -> Options:
+    """The options of a chain, with what the policy demands. Raises `UsageError` for others."""
+    rules, given = managed.file, options.audit
+    if managed.audit is not None and given is not None and os.path.abspath(given) != managed.audit:
+        hint = f"leave out --audit: the chain is recorded in {managed.audit}"
+        raise managed.refusal(f"an audit in `{given}`", "audit", hint=hint)
+    if options.trace is not None and not rules.trace:
+        raise managed.refusal("a trace", "trace", hint="leave out --trace")
+    records = options.trace or (given if managed.audit is None else None)
+    content = options.trace_content
+    if records and CONTENTS.index(content) > CONTENTS.index(rules.content):
+        hint = f"use --trace-content {rules.content}"
+        raise managed.refusal(f"a record with `{content}` of each message", "content", hint=hint)
+    if managed.audit is not None:
+        where = f"`audit` of the managed policy ({managed.line('audit')})"
+        rule = f"{where} requires it; ask {rules.contact}"
+        options = msgspec.structs.replace(
+            options, audit=managed.audit, audit_content=rules.audit_content, audit_rule=rule
+        )
+    return msgspec.structs.replace(
+        options,
+        require_sandbox=options.require_sandbox or rules.require_sandbox,
+        require_hardening=options.require_hardening or rules.require_hardening,
+    )
+
+
+def held(
+    managed: Managed, specs: Sequence[Spec], options: Options, *, agent_last: bool
+) -> tuple[list[Spec], Options]:
+    """The chain and its options as the policy allows them. Raises `UsageError`."""
+    if managed.audit is not None and not options.audit_rule:
+        raise managed.refusal("a chain that is not recorded", "audit")
+    options = applied(managed, options)
+    if managed.file.require_hardening and options.isolation == "inline":
+        hint = "leave out `--isolation inline`"
+        raise managed.refusal("guests in the conductor's process", "require-hardening", hint=hint)
+    return chain.held(managed, specs, agent_last=agent_last), options

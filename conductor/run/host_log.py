@@ -1,0 +1,11 @@
+"""How the process that hosts guests writes its log to standard error, which the parent reads."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+ENTRY: Final = re.compile(r"(debug|info|warning|error): ([^:\n]+): (.*)")
+"""An entry: level, component and text."""
+FURTHER: Final = "  "
+"""How a further line of an entry begins."""

@@ -1,0 +1,57 @@
+"""Paths of components that are written in a file: relative ones start from the file's folder.
+
+The current folder is that of an editor, and nobody knows which: so a path of a file means the same
+wherever conductor is started. Nothing changes the current folder of a component.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from conductor.spec import secrets
+from conductor.spec.component_options import Options
+from conductor.spec.paths import MANIFEST
+from conductor.spec.programs import which
+
+_MARKED = ("./", "../", "~/")
+
+
+def path(text: str, here: str) -> str:
+    """A path as an absolute one; a `/` at its end stays."""
+    return os.path.join(here, os.path.expanduser(text).removeprefix("./"))
+
+
+def word(text: str, here: str) -> str:
+    """A component of one word: a path, or a name that stays as it is."""
+    scheme, colon, rest = text.partition(":")
+    if colon and (scheme in ("py", "path") or rest.startswith("//")):
+        return text
+    whole = path(text, here)
+    is_file = text.endswith(".wasm") or text == MANIFEST
+    if text.endswith(".py"):
+        is_file = os.path.exists(whole) or not which(text)
+    return whole if "/" in text or text in (".", "..") or is_file else text
+
+
+def command(words: list[str], here: str) -> list[str]:
+    """A command: its program if that is a path, and the arguments that are marked as paths."""
+    program, *arguments = words
+    if "/" in program:
+        program = path(program, here)
+    return [program, *(path(a, here) if _is_marked(a) else a for a in arguments)]
+
+
+def _is_marked(argument: str) -> bool:
+    return argument.startswith(_MARKED) or argument in (".", "..")
+
+
+def options(written: Options, here: str) -> Options:
+    """The options of a component: its file of settings, and the files that hold secrets."""
+    return [(key, _option(key, value, here)) for key, value in written]
+
+
+def _option(key: str, value: Any, here: str) -> Any:
+    if key == "config" and isinstance(value, str) and value and not value.startswith('"'):
+        return path(value, here)
+    return secrets.anchored(value, here) if isinstance(value, dict | list) else value

@@ -1,0 +1,77 @@
+"""The managed policy: what a machine's administrator lets conductors run (docs/managed.md).
+
+    file        what `policy.toml` holds; its strict reader
+    guarded     paths that nobody but the administrator can change
+    identity    whether an entry of the policy is about a component
+    signatures  detached signatures of components
+    bounds      the most that a component may do and cost
+    chain       a whole chain, or one component, held to the policy
+
+`conductor agent` loads this module. The others are loaded only on a machine that has a policy.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from conductor.spec.managed.file import Managed
+    from conductor.spec.model import Spec
+
+PLACE: Final = (
+    "/Library/Application Support/conductor/policy.toml"
+    if sys.platform == "darwin"
+    else "/etc/conductor/policy.toml"
+)
+"""Where the policy is. A constant: no option, file or variable names another place."""
+
+OWNERS: Final = frozenset({0})
+"""The users who may own the policy, and the files that it names by their path."""
+
+
+def policy() -> Managed | None:
+    """The policy of this machine; None: it has none.
+
+    Raises `UsageError` for one that cannot be read, is wrong or contradicts itself: then nothing
+    runs.
+    """
+    try:
+        os.lstat(PLACE)
+    except FileNotFoundError:
+        # A folder that is a link to nowhere, such as a mount that is missing, is not "no policy".
+        if not os.path.islink(os.path.dirname(PLACE)):
+            return None
+    except OSError:
+        pass  # it cannot be examined, so the reader reports it
+    from conductor.spec.managed import file
+
+    return file.read(PLACE)
+
+
+def required(specs: Sequence[Spec], *, agent_last: bool) -> list[Spec]:
+    """The chain with the components that the policy requires, each in its place.
+
+    Raises `UsageError` for a policy that cannot be used.
+    """
+    managed = policy()
+    if managed is None:
+        return list(specs)
+    from conductor.spec.managed import chain
+
+    return chain.completed(managed, specs, agent_last=agent_last)
+
+
+def tried(spec: Spec) -> Spec:
+    """A component that a tool runs by itself (`check`, `test`, `replay`), held to the policy.
+
+    Raises `UsageError` where the policy does not let it run.
+    """
+    managed = policy()
+    if managed is None:
+        return spec
+    from conductor.spec.managed import chain
+
+    return chain.held_alone(managed, spec)

@@ -1,0 +1,182 @@
+"""A whole chain, or one component, held to the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from conductor.errors import ConductorError, UsageError
+from conductor.spec import catalog
+from conductor.spec.managed import bounds, guarded, identity
+from conductor.spec.managed.file import BUNDLED, Entry, Managed, Required
+from conductor.spec.model import Spec
+
+_replace = msgspec.structs.replace
+
+
+def completed(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[Spec]:
+    """The chain with each required component in its place. Raises `UsageError`."""
+    wanted = _required(managed)
+    agent = list(specs[-1:]) if agent_last else []
+    proxies = list(specs[: len(specs) - len(agent)])
+    # From the ends on: what goes next to the client or the agent comes last.
+    for entry, spec in sorted(wanted, key=lambda pair: pair[0].place != "anywhere"):
+        if not _in_place(entry, spec, proxies):
+            proxies.insert(len(proxies) if entry.place == "last" else 0, spec)
+    return _renamed([*proxies, *agent], [spec for _, spec in wanted])
+
+
+def held(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[Spec]:
+    """The chain, each component with the digests and limits that the policy sets.
+
+    Raises `UsageError` that names the rule for what the policy does not allow.
+    """
+    wanted = _required(managed)
+    proxies = specs[:-1] if agent_last else specs
+    for at, (entry, spec) in enumerate(wanted):
+        if not _in_place(entry, spec, proxies):
+            where = "" if entry.place == "anywhere" else f" {entry.place}"
+            text = f"a chain without {spec.label('component')}{where}"
+            raise managed.refusal(text, "required", at)
+    chain: list[Spec] = []
+    for spec in proxies:
+        known = next((e for e, own in wanted if _identity(own) == _identity(spec)), None)
+        if known is None:
+            chain.append(_judged(managed, spec, agent=False))
+        else:
+            chain.append(_known(managed, known, spec))
+    return [*chain, *(_judged(managed, spec, agent=True) for spec in specs[len(proxies) :])]
+
+
+def held_alone(managed: Managed, spec: Spec) -> Spec:
+    """One component, held to the policy outside of any chain. Raises `UsageError`."""
+    agent = spec.manifest is not None and spec.manifest.kind == "agent"
+    return _judged(managed, spec, agent=agent)
+
+
+# -- what is required ------------------------------------------------------------------------------
+
+
+def _required(managed: Managed) -> list[tuple[Required, Spec]]:
+    """The entries of what is required, each with its component. Raises `UsageError`."""
+    pairs: list[tuple[Required, Spec]] = []
+    for at, entry in enumerate(managed.file.required):
+        try:
+            spec = _resolved(entry)
+            spec = identity.allowed(entry, spec, managed.path)
+            if spec.config_file is not None:
+                guarded.real(spec.config_file)
+        except (ConductorError, OSError, identity.OtherError, guarded.UnguardedError) as error:
+            why = str(error) or "it is not what the policy says"
+            text = f"the managed policy requires `{entry.source}`, which cannot run: {why}"
+            raise _contradiction(managed, text, at) from None
+        if managed.file.require_sandbox and not spec.sandboxed:
+            text = f"the managed policy requires `{entry.source}`, and a sandbox that it has not"
+            raise _contradiction(managed, text, at)
+        taken = [other.name for _, other in pairs]
+        pairs.append((entry, _replace(spec, name=_free(spec.name, taken))))
+    return pairs
+
+
+def _contradiction(managed: Managed, text: str, at: int) -> UsageError:
+    where = managed.line("required", at)
+    hint = f"conductor runs nothing until that is mended: ask {managed.file.contact}"
+    return UsageError(f"{text} ({where})", hint)
+
+
+def _resolved(entry: Required) -> Spec:
+    """The component of an entry, as the policy alone describes it. Raises `UsageError`."""
+    source = str(entry.source).removeprefix(f"{BUNDLED}:")
+    written: dict[str, Any] = {"component": source, **entry.options}
+    if entry.args:
+        written = {"command": source, "args": entry.args, **entry.options}
+    return catalog.resolve(msgspec.json.encode(written).decode())
+
+
+def _in_place(entry: Required, spec: Spec, proxies: Sequence[Spec]) -> bool:
+    places = {"first": proxies[:1], "last": proxies[-1:]}
+    return _identity(spec) in map(_identity, places.get(entry.place, proxies))
+
+
+def _identity(spec: Spec) -> Spec:
+    """A component without what depends on how the user wrote it, and on locks."""
+    return _replace(spec, source="", locked="", sha256="", script_sha256="", pins={})
+
+
+def _renamed(specs: Sequence[Spec], wanted: Sequence[Spec]) -> list[Spec]:
+    """The chain with other names for the user's components that have the name of a required one."""
+    own = [_identity(spec) for spec in wanted]
+    taken = [spec.name for spec in specs]
+    reserved = {spec.name for spec in wanted}
+    chain: list[Spec] = []
+    for spec in specs:
+        if spec.name in reserved and _identity(spec) not in own:
+            spec = _replace(spec, name=_free(spec.name, taken))  # noqa: PLW2901
+            taken.append(spec.name)
+        chain.append(spec)
+    return chain
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name}-{number}"
+    return free
+
+
+def _known(managed: Managed, entry: Entry, spec: Spec) -> Spec:
+    """A required component, with the digests that the policy knows it by. Raises `UsageError`."""
+    try:
+        return identity.allowed(entry, spec, managed.path)
+    except identity.OtherError as error:
+        raise managed.refusal(f"{spec.label('component')}: {error}", "required") from None
+
+
+# -- what may run ----------------------------------------------------------------------------------
+
+
+def _judged(managed: Managed, spec: Spec, *, agent: bool) -> Spec:
+    """A component that the policy does not require. Raises `UsageError`."""
+    label = spec.label("agent" if agent else "proxy")
+    if spec.attribute is not None:
+        text = f"{label} is code in the conductor's own process, where it could undo the policy"
+        raise UsageError(
+            f"{text}: no `py:` component runs under the managed policy {managed.path}",
+            f"make it sandboxed Python, or ask {managed.file.contact}",
+        )
+    if not agent and managed.file.require_sandbox and not spec.sandboxed:
+        hint = "use a WebAssembly or sandboxed Python build of it"
+        raise managed.refusal(f"{label} is not sandboxed", "require-sandbox", hint=hint)
+    entries: Sequence[Entry] | None = managed.file.agents if agent else managed.file.components
+    table = "agents" if agent else "components"
+    if entries is None:
+        return spec if agent else _bounded(managed, spec, label)
+    whys: list[str] = []
+    beyond: UsageError | None = None
+    for at, entry in enumerate(entries):
+        try:
+            found = identity.allowed(entry, spec, managed.path)
+            return found if agent else _bounded(managed, found, label, at)
+        except identity.OtherError as error:
+            whys += [f"{table}[{at}]: {error}"] if str(error) else []
+        except UsageError as error:
+            beyond = beyond or error
+    if beyond is not None:
+        raise beyond
+    raise managed.refusal("\n".join([label, *whys]), table)
+
+
+def _bounded(managed: Managed, spec: Spec, label: str, at: int | None = None) -> Spec:
+    """A proxy within the most that its entry allows, or else the policy. Raises `UsageError`."""
+    most = managed.file.most
+    place: tuple[str | int, ...] = ("most",)
+    if at is not None and managed.file.components is not None:
+        own = managed.file.components[at].most
+        most, place = (most, place) if own is None else (own, ("components", at, "most"))
+    try:
+        return bounds.bounded(most, spec)
+    except bounds.BeyondError as error:
+        raise managed.refusal(f"{label}: {error}", *place, error.key) from None
