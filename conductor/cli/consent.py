@@ -60,13 +60,14 @@ def agreed(
     reported = [spec for spec in now if spec in specs]
     if terminal and agreements.questions:
         reported = _not_asked(reported, agreements)
-        if any([_ask(question, agreements) for question in agreements.questions]):
+        answers = [_ask(question, agreements) for question in agreements.questions]
+        if any(answers):
             now, _ = agreements.renewed()
     elif editor:
         reported = _not_asked(reported, agreements)
     announce(reported)
     for spec, why in agreements.refused:
-        report.write(f"`{spec.name}` runs with the default rights: {why}", word="warning")
+        report.write(f"{spec.name}: it runs with the default rights: {why}", word="warning")
     return agreements, now
 
 

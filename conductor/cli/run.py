@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
-<<<<<<< HEAD
     from conductor.spec.consent.agreements import Agreements
-=======
     from conductor.spec.managed.file import Managed
->>>>>>> main
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
     from conductor.transports.process_groups import Guardian
@@ -120,7 +117,6 @@ class Started:
             return None
         from conductor.run.consent import Consent
 
-<<<<<<< HEAD
         def renewed() -> tuple[list[Spec], bool]:
             specs, less = agreements.renewed()
             agent_last = self.parsed.mode != "proxy"
@@ -129,12 +125,6 @@ class Started:
         return Consent(agreements, asks=self._editor and may_ask(self.parsed), renewed=renewed)
 
 
-def _agreed(
-    specs: list[Spec], parsed: Parsed, *, terminal: bool, editor: bool
-) -> tuple[Agreements | None, list[Spec]]:
-    """The components with what the user has agreed to; None: nobody else's are among them."""
-    if not any(
-=======
 def _managed(policy: Managed, parsed: Parsed) -> Parsed:
     """The chain to run, with the options that the managed policy demands. Raises `UsageError`."""
     from conductor.run.held import applied
@@ -145,10 +135,11 @@ def _managed(policy: Managed, parsed: Parsed) -> Parsed:
     return msgspec.structs.replace(parsed, mode=mode, options=applied(policy, parsed.options))
 
 
-def _announce_first_use(specs: Sequence[Spec]) -> None:
-    """Reports what components ask for that run here for the first time."""
-    if any(
->>>>>>> main
+def _agreed(
+    specs: list[Spec], parsed: Parsed, *, terminal: bool, editor: bool
+) -> tuple[Agreements | None, list[Spec]]:
+    """The components with what the user has agreed to; None: nobody else's are among them."""
+    if not any(
         spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
     ):
         return None, specs

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 LOCK_FILE: Final = "conductor.lock"
 """In the current folder."""
 
+CONFIG: Final = "conductor.toml"
+"""The configuration of a project, in its folder, and that of the user."""
+
 MANIFEST: Final = "component.toml"
 """In the folder of a component."""
 
