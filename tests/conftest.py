@@ -22,6 +22,23 @@ settings.register_profile("steady", _NO_CLOCK, derandomize=True, database=None)
 settings.load_profile("wild" if os.environ.get("FUZZ_EXAMPLES") else "steady")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the user trusts, and was told, is of these tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(name="trusted")
+def _trusted(tmp_path: Path) -> Path:
+    """The folder of the test, which its user trusts with the programs in it."""
+    from conductor.spec import trust
+
+    trust.own(str(tmp_path))
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What runs Python proxies, built and compiled into the user's cache, so that nobody has to
