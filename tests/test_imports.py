@@ -79,7 +79,7 @@ RULES: Final = (
         "conductor.record",
         (
             *("conductor.record", "conductor.run", "conductor.spec", "conductor.transports"),
-            *("conductor.core", "conductor.errors"),
+            *("conductor.core", "conductor.errors", "conductor.version"),
         ),
         ("msgspec",),
     ),

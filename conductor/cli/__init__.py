@@ -5,6 +5,8 @@
     typer_options  gives typer commands their options from the table
     app            every command, its help and its errors, with typer; chains: agent, proxy, exec
     usage          explains what is wrong with a command line
+    surroundings   the standard streams, the locale and the folder that a process starts with
+    pages          lays pages of help out: topics, help_, man, completion
     run            starts a chain, and runs it on this process's standard input and output
     exec_          sends a prompt from the terminal: exec_turn, exec_output
     inspect_       what a component is and may do: inspect_policy, inspect_text
@@ -19,6 +21,8 @@ from __future__ import annotations
 
 import sys
 
+from conductor.cli import surroundings
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
@@ -30,7 +34,15 @@ def main(arguments: list[str] | None = None) -> int:
             "\nhint: install it inside WSL 2 (Windows Subsystem for Linux), and run it there\n"
         )
         return 1
-    given = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        surroundings.prepare()
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(given: list[str]) -> int:
     if len(given) == 2 and given[0] == "mcp" and not given[1].startswith("-"):
         from conductor.mcp.doors import shim
 

@@ -17,12 +17,14 @@ from conductor.cli import (
     cache,
     chains,
     check_,
+    completion,
     help_,
     new_,
     options,
     pages,
     replay,
     report,
+    surroundings,
     test_,
     trust_,
     usage,
@@ -218,6 +220,9 @@ _trusting(name="untrust", help=trust_.UNTRUST_HELP, epilog=trust_.UNTRUST_EPILOG
 _trusting(name="trusted", help=trust_.TRUSTED_HELP)(trust_.trusted)
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
 app.command(name="help", rich_help_panel=_LOOK, help=help_.HELP, epilog=help_.EPILOG)(help_.help_)
+app.command(
+    name="completion", rich_help_panel=_LOOK, help=completion.HELP, epilog=completion.EPILOG
+)(completion.completion)
 
 
 @app.command(hidden=True, help="Carry a proxy's successor traffic. Proxies start this themselves.")
@@ -263,6 +268,8 @@ def main(arguments: list[str]) -> int:
         end = arguments.index("--")
         typed, rest = arguments[:end], arguments[end + 1 :]
     try:
+        if arguments and (unfit := surroundings.unfit(arguments)) is not None:
+            raise unfit
         code = command.main(
             typed or ["--help"], prog_name="conductor", standalone_mode=False, obj=rest
         )

@@ -12,7 +12,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -25,9 +25,6 @@ from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Answer, Question
 from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
-
-if TYPE_CHECKING:
-    from conductor.cli.options import Parsed
 
 _DEFAULT: Final = PolicyWords().profile
 HIDDEN: Final = (
@@ -45,15 +42,22 @@ _PROMPT: Final = "allow it? [v] this version, also later  [r] this run only  [N]
 
 
 def agreed(
-    specs: Sequence[Spec], parsed: Parsed, *, terminal: bool, editor: bool
+    specs: Sequence[Spec],
+    ask: str,
+    agreements: Agreements | None = None,
+    *,
+    terminal: bool,
+    editor: bool,
 ) -> tuple[Agreements, list[Spec]]:
     """The components with what the user has agreed to, now or before.
 
     Args:
+        ask: One of `conductor.run.plan.ASKS`.
+        agreements: Those of the same chain before it was prepared again.
         terminal: The user is asked on the terminal.
         editor: The user may be asked in the editor, later.
     """
-    agreements = Agreements(again=parsed.options.ask == "always", permit=managed.tried)
+    agreements = agreements or Agreements(again=ask == "always", permit=managed.tried)
     now = agreements.settled(specs)
     if agreements.problem:
         report.write(agreements.problem, word="warning")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from conductor.cli import options
+from conductor.cli import options, surroundings
 from conductor.cli.options import Parsed
 
 
 def parse(arguments: list[str]) -> Parsed | None:
     """The parsed command line, or None where typer has to explain something."""
+    if surroundings.unfit(arguments) is not None:
+        return None
     command, *rest = arguments
     rows = {flag: row for row in options.of(command) for flag in row.flags.split()}
     values: dict[str, Any] = {}

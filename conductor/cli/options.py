@@ -75,11 +75,13 @@ class Kind(msgspec.Struct, frozen=True):
 
     metavar: str = ""
     read: Callable[[str], Any] | None = None
+    choices: tuple[str, ...] = ()
+    """The values there are, if they can be listed."""
 
 
 def choice(*values: str) -> Kind:
     """An option that takes one of these values."""
-    return Kind("|".join(values), one_of(*values))
+    return Kind("|".join(values), one_of(*values), values)
 
 
 SWITCH: Final = Kind()
@@ -138,6 +140,7 @@ class Option(msgspec.Struct, frozen=True):
         return f"{value:g}" if self.kind is SECONDS else str(value)
 
 
+_ANSWERS: Final = ("deny", "ask", "allow-once")
 _SANDBOX: Final = "Sandbox"
 _LIMITS: Final = "Limits"
 _OUTPUT: Final = "Output"
@@ -159,7 +162,7 @@ TABLE: Final = (
     ),
     Option(
         "--permissions --allow",
-        Kind("deny|ask|allow-once", one_of("deny", "ask", "allow-once", "none", "once")),
+        Kind("|".join(_ANSWERS), one_of(*_ANSWERS, "none", "once"), _ANSWERS),
         "How to answer the agent's requests for permission; `none` means `deny`, `once` means "
         "`allow-once`. No answer holds for longer than once.",
         commands=("exec",),
@@ -192,7 +195,7 @@ TABLE: Final = (
     ),
     Option(
         "--dialect",
-        Kind("NAME", one_of(*DIALECTS)),
+        Kind("NAME", one_of(*DIALECTS), tuple(DIALECTS)),
         f"Dialect of the outer conductor: {', '.join(DIALECTS)}.",
         commands=("proxy",),
         default="detected",

@@ -18,7 +18,7 @@ from conductor.cli import report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError
 from conductor.run import spawn
-from conductor.run.launch import plan
+from conductor.run.launch import Launcher
 from conductor.run.plan import Planned
 from conductor.spec import managed
 from conductor.spec.catalog import resolve_all
@@ -74,20 +74,21 @@ class Started:
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
-        specs = resolve_all(parsed.components, agent_last=agent_last)
-        specs = managed.required(specs, agent_last=agent_last)
-        self.agreements, specs = _agreed(specs, parsed, terminal=terminal, editor=editor)
-        self._editor = editor
+        self._terminal, self._editor = terminal, editor
+        self._agreements: Agreements | None = None
+        self._consent: Consent | None = None
+        self._runtime: Runtime | None = None
+        specs = self._resolved()
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
         try:
             specs = _locked(specs, options, log, agent_last=agent_last)
             self.lines: LogLines = report.lines(log, specs)
-            self.planned: list[Planned]
-            self.guardian: Guardian
-            self.planned, self.guardian = plan(
-                specs, options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
+            self._launcher = Launcher(
+                options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
             )
+            self.planned: list[Planned] = self._launcher.plan(specs)
+            self.guardian: Guardian = self._launcher.guardian
         except ConductorError as error:
             if self.auditor is not None:
                 self.auditor.end(error.text)
@@ -97,7 +98,7 @@ class Started:
         """The runtime of the chain, with `upstream` at the client's end of it."""
         from conductor.run.runtime import Runtime  # the event loop: while the components start
 
-        return Runtime(
+        self._runtime = Runtime(
             self.planned,
             self.parsed.mode,
             upstream,
@@ -105,24 +106,80 @@ class Started:
             log=self.lines.say,
             tracer=self.tracer,
             auditor=self.auditor,
-            consent=self._consent(),
+            launcher=self._launcher,
+            respec=self.respec,
+            sources=self.sources,
             **others,
         )
+        self._runtime.on_begin = self._look_after
+        return self._runtime
 
-    def _consent(self) -> Consent | None:
-        """What is asked and looked after while the chain runs; None: nothing of it depends on what
-        the user trusts."""
-        agreements, options = self.agreements, self.parsed.options
-        if agreements is None or not agreements.concerned:
-            return None
-        from conductor.run.consent import Consent
+    def _resolved(self) -> list[Spec]:
+        """What the words of the command line stand for now. Raises `ConductorError`."""
+        agent_last = self.parsed.mode != "proxy"
+        specs = resolve_all(self.parsed.components, agent_last=agent_last)
+        specs = managed.required(specs, agent_last=agent_last)
+        return self._agreed(specs)
 
-        def renewed() -> tuple[list[Spec], bool]:
-            specs, less = agreements.renewed()
-            agent_last = self.parsed.mode != "proxy"
-            return _locked(specs, options, self.parsed.log, agent_last=agent_last), less
+    def _agreed(self, specs: list[Spec]) -> list[Spec]:
+        """The components with what the user has agreed to."""
+        if not any(
+            spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
+        ):
+            return specs
+        from conductor.cli import consent
 
-        return Consent(agreements, asks=self._editor and may_ask(self.parsed), renewed=renewed)
+        asks = self._asks
+        self._agreements, specs = consent.agreed(
+            specs,
+            self.parsed.options.ask,
+            self._agreements,
+            terminal=asks and self._terminal and self._runtime is None,
+            editor=asks and self._editor,
+        )
+        return specs
+
+    @property
+    def _asks(self) -> bool:
+        """Whether a user may be asked at all. A lock file has the answers already."""
+        options, mode = self.parsed.options, self.parsed.mode
+        return options.ask != "never" and options.lock is None and mode != "proxy"
+
+    def _look_after(self) -> None:
+        """Has questions asked while the chain runs, and what the user trusts looked after."""
+        agreements, runtime = self._agreements, self._runtime
+        if agreements is None or runtime is None or not agreements.concerned:
+            return
+        if self._consent is None:
+            from conductor.run.consent import Consent
+
+            asks = self._asks and self._editor
+            self._consent = Consent(agreements, runtime, asks=asks, renewed=self._renewed)
+            runtime.on_held = self._consent.prompted
+        self._consent.put()
+
+    def _renewed(self) -> tuple[Sequence[Spec], bool]:
+        """The same components with what the user agrees to now; whether any may do less."""
+        assert self._agreements is not None
+        specs, less = self._agreements.renewed()
+        return self._held_to_lock(specs), less
+
+    def respec(self) -> Sequence[Spec]:
+        """The components as they are to be from now on, at a reload: prepared again as the first
+        time, up to the plan. Raises `ConductorError`: then they stay as they are."""
+        specs = self._held_to_lock(self._resolved())
+        self.lines.limit(report.line_limits(specs))
+        self._look_after()
+        return specs
+
+    def _held_to_lock(self, specs: list[Spec]) -> list[Spec]:
+        parsed = self.parsed
+        return _locked(specs, parsed.options, parsed.log, agent_last=parsed.mode != "proxy")
+
+    def sources(self) -> Sequence[str]:
+        """The files that `respec` reads beside the components' own: a change of one is a reload
+        with `--watch`."""
+        return ()
 
 
 def _managed(policy: Managed, parsed: Parsed) -> Parsed:
@@ -133,25 +190,6 @@ def _managed(policy: Managed, parsed: Parsed) -> Parsed:
     # is judged as the agent.
     mode = "agent" if parsed.mode == "auto" else parsed.mode
     return msgspec.structs.replace(parsed, mode=mode, options=applied(policy, parsed.options))
-
-
-def _agreed(
-    specs: list[Spec], parsed: Parsed, *, terminal: bool, editor: bool
-) -> tuple[Agreements | None, list[Spec]]:
-    """The components with what the user has agreed to; None: nobody else's are among them."""
-    if not any(
-        spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
-    ):
-        return None, specs
-    from conductor.cli import consent
-
-    asks = may_ask(parsed)
-    return consent.agreed(specs, parsed, terminal=asks and terminal, editor=asks and editor)
-
-
-def may_ask(parsed: Parsed) -> bool:
-    """Whether a user may be asked at all. A lock file has the answers already."""
-    return parsed.options.ask != "never" and parsed.options.lock is None and parsed.mode != "proxy"
 
 
 def _trace(options: Options, log: str) -> Tracer | None:

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import typer
 
+from conductor.cli.surroundings import TAKE_COMPONENTS
 from conductor.errors import UsageError, did_you_mean
 
 Foreign: TypeAlias = Any
@@ -16,7 +17,6 @@ Foreign: TypeAlias = Any
 COMPLAINT: Final = cast("type[Exception]", typer.BadParameter.__mro__[2])
 """The base of all errors that the parser raises (`typer.BadParameter` and others)."""
 
-_TAKE_COMPONENTS: Final = frozenset({"agent", "proxy", "exec", "inspect", "lock", "check"})
 _QUOTE: Final = 'a command with arguments is one component: put it in quotes, "python proxy.py --x"'
 
 
@@ -75,5 +75,5 @@ def _options_like(option: str, context: Foreign) -> str:
     known = [] if context is None else [o for p in context.command.params for o in p.opts]
     known = [name for name in known if name.startswith("-")]
     # Stricter than the default of 0.6: an option of a command without quotes is no typing error.
-    quote = _QUOTE if context is None or context.command.name in _TAKE_COMPONENTS else ""
+    quote = _QUOTE if context is None or context.command.name in TAKE_COMPONENTS else ""
     return did_you_mean(option, known, quote, likeness=0.7)

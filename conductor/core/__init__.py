@@ -26,6 +26,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     requests        requests accepted and routed; answers matched and completed
     oversize        frames that no transport takes
     dispatch        the one path of every message
+    rearranging     other components in a running chain
     router          what the shells ask of the core
 
     restart_state   what a shell does when a component fails

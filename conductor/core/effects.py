@@ -41,7 +41,10 @@ class Listen(msgspec.Struct, frozen=True):
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """The chain cannot go on because of `peer`. All waiting requests have been answered."""
+    """The chain cannot go on because of `peer`. All waiting requests have been answered.
+
+    Where `peer` is a component that was to join the chain (`Router.prepare`), it cannot join.
+    """
 
     peer: str
     reason: Closure

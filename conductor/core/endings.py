@@ -58,15 +58,20 @@ class Endings:
         before, after = peer.p.across, peer.s.across
         if peer.closure is not None or before is None or after is None:
             return
-        self._fail_handshake(peer, reason, out)
         before.across, after.across = after, before
         before.policed = after.policed = (
             before.peer.policy_state is not None or after.peer.policy_state is not None
         )
-        # After the neighbours are joined: `Peer.left_out` sees by them that the chain goes on.
-        peer.closure = reason
-        peer.ready = False
-        self._settle(peer, reason, out)
+        self.removed(peer, reason, out)
+
+    def removed(self, peer: Peer, reason: Closure, out: Effects) -> None:
+        """A proxy is gone, and its neighbours have been joined: `Peer.left_out` sees by them that
+        the chain goes on."""
+        if peer.closure is None:
+            self._fail_handshake(peer, reason, out)
+            peer.closure = reason
+            peer.ready = False
+            self._settle(peer, reason, out)
 
     def leaving(self, peer: Peer, reason: Closure, out: Effects) -> None:
         """A proxy that will be started again is gone: what was open is answered, what comes waits.
@@ -107,7 +112,7 @@ class Endings:
             requests.sent.clear()
         if peer.closure is not None:
             peer.resume(out)
-        self._withdraw(peer, out)
+        self.withdraw(peer, out)
         self._enforcer.gone(peer, out)
         # The new instance would get answers to requests that only the old instance has sent.
         out[before:] = [
@@ -127,7 +132,7 @@ class Endings:
             return False
         return self._enforcer.requests.lost(carried, out)
 
-    def _withdraw(self, peer: Peer, out: Effects) -> None:
+    def withdraw(self, peer: Peer, out: Effects) -> None:
         """Cancels the requests of a peer that is gone; nobody will read the answers."""
         for requests in peer.id_spaces():
             for pending in list(requests.received.values()):
@@ -159,7 +164,7 @@ class Endings:
         handshake.tried.clear()
         handshake.pending.target = None
         peer.p.requests.sent.clear()
-        self._withdraw(peer, out)
+        self.withdraw(peer, out)
         out.append(Reopen(peer.name))
         return True
 

@@ -55,7 +55,8 @@ class Exchange:
         self.topology = Topology(components, upstream, watched, numbers)
         self.peers = self.topology.peers
         self.upstream = self.topology.upstream
-        self._reserve_names(components, reserved)
+        self._reserved = frozenset(reserved)
+        self.reserve_names(components)
         self.sessions = Sessions()
         self.count = first_number
         """The last number that was given."""
@@ -65,10 +66,10 @@ class Exchange:
         self._own_ids = count(1)
         self._failed = False
 
-    def _reserve_names(self, components: Sequence[Component], reserved: Collection[str]) -> None:
+    def reserve_names(self, components: Sequence[Component]) -> None:
         """Keeps each component's MCP servers from taking the names of others."""
-        names = frozenset(reserved)
-        names = names.union(*({component.name} | component.known_as for component in components))
+        own = [{component.name} | component.known_as for component in components]
+        names = self._reserved.union(*own)
         for component in components:
             policy_state = self.peers[component.name].policy_state
             if policy_state is not None:
@@ -284,8 +285,10 @@ class Exchange:
     # -- reports -------------------------------------------------------------------------------
 
     def chain_fails(self, peer: Peer, reason: Closure, out: Effects) -> None:
-        """Reports, once, that the chain cannot go on."""
-        if not self._failed:
+        """Reports, once, that the chain cannot go on, or that a component cannot join it."""
+        if not peer.joined:
+            out.append(Fail(peer.name, reason))
+        elif not self._failed:
             self._failed = True
             out.append(Fail(peer.name, reason))
 

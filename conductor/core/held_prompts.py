@@ -32,8 +32,13 @@ class HeldPrompts:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._waiting: list[HeldPrompt] = []
-        self.on = False
-        """Whether prompts are held."""
+        self.on = 0
+        """How many hold prompts; 0: nobody."""
+
+    @property
+    def count(self) -> int:
+        """How many requests are held and still waited for."""
+        return sum(held.pending.origin is not None for held in self._waiting)
 
     def keeps(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
@@ -78,7 +83,10 @@ class HeldPrompts:
             self._exchange.reply(held.pending, *answer, out)
 
     def release(self) -> list[HeldPrompt]:
-        """Holds nothing any more. Returns what was held and is still waited for, in order."""
-        self.on = False
+        """One holds them no longer. Returns what nobody holds any more and somebody waits for, in
+        order."""
+        self.on = max(0, self.on - 1)
+        if self.on:
+            return []
         waiting, self._waiting = self._waiting, []
         return [held for held in waiting if held.pending.origin is not None]

@@ -115,7 +115,7 @@ class Requests:
                 lane, bytes(message.id), key, method, batch, number=number, size=size
             )
             requests.size += size
-            if self._exchange.tracing:
+            if self._exchange.tracing and lane.peer.joined:
                 pending.traced = TracedRequest(lane, message.params)
             requests.received[key] = pending
             return pending

@@ -20,6 +20,7 @@ from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.sessions import Sessions
 from conductor.core.questions import Questions
+from conductor.core.rearranging import Rearranging
 from conductor.core.requests import Requests
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
@@ -79,6 +80,7 @@ class Router:
         self._endings = Endings(exchange, enforcer, initializer)
         self._services = Services(exchange)
         self._held, self._questions = held, _ = HeldPrompts(exchange), Questions(exchange)
+        self._rearranging = Rearranging(exchange, enforcer, initializer, self._endings, held)
         self._requests = requests = Requests(
             exchange, initializer, self._detection, self._services, enforcer, held
         )
@@ -120,6 +122,11 @@ class Router:
         return self._exchange.sessions
 
     @property
+    def received(self) -> int:
+        """How many messages there have been: any that comes raises it."""
+        return self._exchange.count
+
+    @property
     def tracing(self) -> bool:
         """Whether `Trace` effects are made."""
         return self._exchange.tracing
@@ -154,11 +161,12 @@ class Router:
 
     def hold(self) -> None:
         """From now on prompts of the client wait until `release`, in order, and with them what
-        must not overtake a prompt of its session. A cancellation answers a held prompt."""
-        self._held.on = True
+        must not overtake a prompt of its session. A cancellation answers a held prompt. There may
+        be several reasons to hold: each needs its `release`."""
+        self._held.on += 1
 
     def release(self) -> Effects:
-        """Sends on what was held; nothing is held any more."""
+        """Sends on what was held, with the last `release`."""
         out: Effects = []
         for held in self._held.release():
             self._requests.released(held, out)
@@ -196,6 +204,61 @@ class Router:
         """Nothing more will come from upstream; what it sent goes on."""
         out: Effects = []
         self._questions.ended(reason, out)
+        return out
+
+    # -- other components ----------------------------------------------------------------------
+
+    def prepare(
+        self,
+        components: Sequence[Component],
+        fresh: Collection[str] = (),
+        audited: Collection[str] = (),
+    ) -> Effects:
+        """Makes ready what `rearrange` is to make of the chain. Its new components are configured
+        and take their role, each under the name `newcomer` gives it; what else they send is
+        refused. A `Fail` effect of such a name says that the component cannot join. What was
+        prepared before is forgotten.
+
+        Args:
+            components: all components of the chain from then on, in order.
+            fresh: names of those that are started anew although the chain has them.
+            audited: as for the router.
+
+        Raises:
+            ValueError: two have one name; the agent, or whatever is last in a chain that is no
+                chain of proxies, would change; or a proxy that has launched its successor would.
+        """
+        out: Effects = []
+        self._rearranging.prepare(components, fresh, audited, out)
+        return out
+
+    def prepared(self) -> bool:
+        """Whether all components that are to join have taken their role."""
+        return self._rearranging.prepared()
+
+    def dismiss(self) -> None:
+        """What was prepared is not used."""
+        self._rearranging.dismiss()
+
+    def quiet(self) -> bool:
+        """Whether the chain is between two messages: no request is open but those held, and nobody
+        is being initialized."""
+        return self._rearranging.quiet()
+
+    def rearrange(
+        self, reason: Closure, owned: Mapping[str, Collection[str]] | None = None
+    ) -> Effects:
+        """Makes of the chain what was prepared.
+
+        Those that stay keep their state. What those that go have not finished is settled as for a
+        proxy that is `bypassed`. New components get their own names.
+
+        Args:
+            reason: for the requests that those who go have not answered.
+            owned: addresses of MCP servers that new hosts of guests own, by host.
+        """
+        out: Effects = []
+        self._rearranging.rearrange(reason, owned or {}, out)
         return out
 
     # -- what happens to peers -------------------------------------------------------------------

@@ -423,8 +423,14 @@ class Peer(msgspec.Struct, eq=False):
     """The params of the last `initialize` it was given; None before the first."""
     forwarded: bool = False
     """Whether it has forwarded an `initialize` to its successor."""
+    passed: Params | None = None
+    """The params of the `initialize` that went on from it."""
     recorded_answer: Answer | None = None
     """How its successor answered that."""
+    answered: Answer | None = None
+    """How it answered the `initialize` that reached it."""
+    joined: bool = True
+    """Whether it is part of the chain; one that is to join takes its role before."""
     shadow: Copied | None = None
     """The `initialize` it got a copy of, where the original passes it by."""
     launched_by: Peer | None = None

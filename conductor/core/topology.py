@@ -66,23 +66,31 @@ class Topology:
         """Fixes agent or proxy mode, and joins the lanes accordingly."""
         self.mode = mode
         upstream = self.upstream
-        proxies = [self.peers[component.name] for component in self.components]
         if mode == "agent":
-            agent = proxies.pop()
+            agent = self.peers[self.components[-1].name]
             agent.role, agent.ready, agent.policy_state = Role.AGENT, True, None
             # Whatever was configured: nobody asks an agent to be a proxy, and nothing polices it.
             agent.dialect_state = DialectState.KNOWN
             agent.speak(PLAIN)
-            tail = agent.p
         else:
             upstream.role, upstream.label = Role.OUTER, "the outer conductor"
             upstream.ready = self._upstream_known
             upstream.speak(upstream.dialect)
-            tail = upstream.s
-        left = upstream.p
-        for proxy in proxies:
-            join(left, proxy.p)
-            left = proxy.s
+        self.join_all()
+
+    def join_all(self) -> None:
+        """Joins the lanes in the order of the components, once agent or proxy mode is settled.
+        Those that are gone are left out."""
+        if self.mode == "auto":
+            return
+        order = [self.peers[component.name] for component in self.components]
+        left, tail = self.upstream.p, self.upstream.s
+        if self.mode == "agent":
+            tail = order.pop().p
+        for proxy in order:
+            if proxy.closure is None:
+                join(left, proxy.p)
+                left = proxy.p.other  # of a second connection, if it has launched its successor
         join(left, tail)
 
 

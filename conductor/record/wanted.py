@@ -1,18 +1,20 @@
-"""What a chain is to leave on disk, opened before it starts; and its lock file, enforced."""
+"""What a chain is to leave on disk, opened before it starts; and its lock file, enforced.
+
+The start path loads this module; what a chain does not want is not loaded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from conductor.record.audit.auditor import Auditor
-from conductor.record.audit.file import AuditFile
-from conductor.record.redaction import redacted
-from conductor.record.trace.file import TraceFile
-from conductor.record.trace.tracer import Tracer
 from conductor.run.plan import Options
-from conductor.spec.lock import compare
 from conductor.spec.model import Spec
-from conductor.version import version
+
+if TYPE_CHECKING:
+    from conductor.record.audit.auditor import Auditor
+    from conductor.record.trace.tracer import Tracer
+
 
 Log = Callable[[str, str, str], None]
 """Writes a line: level, component name, text."""
@@ -22,6 +24,9 @@ def tracer(options: Options, log: Log) -> Tracer | None:
     """The trace, its file open; None if none is wanted. Raises `UsageError`."""
     if options.trace is None:
         return None
+    from conductor.record.trace.file import TraceFile
+    from conductor.record.trace.tracer import Tracer
+
     return Tracer(TraceFile.create(options.trace, log), options.trace_content)
 
 
@@ -32,6 +37,10 @@ def auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Aud
     """
     if options.audit is None:
         return None
+    from conductor.record.audit.auditor import Auditor
+    from conductor.record.audit.file import AuditFile
+    from conductor.version import version
+
     content = options.audit_content or options.trace_content
     auditor = Auditor(AuditFile.open(options.audit, log), content)
     auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
@@ -42,6 +51,9 @@ def locked(specs: list[Spec], options: Options, log: Log, *, agent_last: bool) -
     """The components, held to the lock file if there is one to enforce. Raises `UsageError`."""
     if options.lock is None:
         return specs
+    from conductor.record.redaction import redacted
+    from conductor.spec.lock import compare
+
     return compare.enforce(
         specs,
         options.lock,

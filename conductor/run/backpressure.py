@@ -69,6 +69,12 @@ class Flow:
                 del self._waiting[source]
                 self._transports[source].resume()
 
+    def drop(self, name: str) -> None:
+        """A peer is none any more, or gets another name: it waits for nobody, and nobody for it."""
+        self.forget(name)
+        if self._waiting.pop(name, None) is not None:
+            self._transports[name].resume()
+
     def _pause(self, source: str, reason: str) -> None:
         reasons = self._waiting.get(source)
         if reasons is None:

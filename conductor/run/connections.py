@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from conductor.core import UPSTREAM
+from conductor.core.roles.initialize import successor_name
 from conductor.core.services import READY
 from conductor.errors import ComponentError
 from conductor.transports.base import Ended, Events, Transport
@@ -60,6 +62,10 @@ class PeerEvents:
     def silence(self) -> None:
         """Ignores everything from now on."""
         self._ended = True
+
+    def rename(self, name: str) -> None:
+        """The peer has another name from now on."""
+        self._name = name
 
 
 class _FirstLine(msgspec.Struct):
@@ -158,10 +164,35 @@ class Connections:
         """
         before = self.transports[name]
         self.silence(name)
-        closing = asyncio.get_running_loop().create_task(before.close(self._grace))
+        self._close_later(before)
+        return self._put(name, transport)
+
+    def rename(self, name: str, to: str) -> None:
+        """A peer has another name from now on."""
+        for old, new in ((name, to), (successor_name(name), successor_name(to))):
+            if old in self.transports:
+                self.transports[new] = self.transports.pop(old)
+                self._gone[new], self._events[new] = self._gone.pop(old), self._events.pop(old)
+                self._events[new].rename(new)
+
+    def remove(self, name: str) -> None:
+        """A peer is none any more: nothing it sends is heard, and its transport is closed."""
+        for old in (name, successor_name(name)):
+            transport = self.transports.pop(old, None)
+            if transport is not None:
+                self._events.pop(old).silence()
+                del self._gone[old]
+                self._close_later(transport)
+
+    def reorder(self, names: Sequence[str]) -> None:
+        """Puts the components' transports in the order of the chain."""
+        for name in names:
+            self.transports[name] = self.transports.pop(name)
+
+    def _close_later(self, transport: Transport) -> None:
+        closing = asyncio.get_running_loop().create_task(transport.close(self._grace))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
-        return self._put(name, transport)
 
     def _put(self, name: str, transport: Transport) -> PeerEvents:
         self.transports[name] = transport

@@ -34,6 +34,7 @@ class Consent:
 
     Args:
         agreements: The components of the chain.
+        runtime: The chain, on the running event loop.
         asks: Whether the client is asked.
         renewed: The components as they are to run now, and whether any of them may do less than
             before. Raises `ConductorError`.
@@ -42,29 +43,22 @@ class Consent:
     def __init__(
         self,
         agreements: Agreements,
+        runtime: Runtime,
         *,
         asks: bool,
         renewed: Callable[[], tuple[Sequence[Spec], bool]],
     ) -> None:
         self._agreements = agreements
+        self._runtime = runtime
         self._asks = asks
         self._renewed = renewed
         self._asking = Asking(lambda: f"conductor-{os.urandom(16).hex()}")
-        self._runtime: Runtime | None = None
         self._session = ""
         self._holds = False
-        self._changing = asyncio.Lock()
-
-    def begin(self, runtime: Runtime) -> None:
-        """The chain begins to run."""
-        self._runtime = runtime
-        self.put()
-        if self._agreements.concerned:
-            runtime.start(self._look())
+        runtime.start(self._look())
 
     def put(self) -> None:
         """The components are others than before: the next prompt waits if there are questions."""
-        assert self._runtime is not None
         if not self._asks:
             return
         self._asking.put(self._agreements.questions)
@@ -80,7 +74,7 @@ class Consent:
 
     def _prompted(self, session: str | None) -> None:
         runtime = self._runtime
-        if runtime is None or not self._holds:
+        if not self._holds:
             return
         if runtime.router.mode != "agent" or session is None:
             why = _NO_SESSION if runtime.router.mode == "agent" else _AS_PROXY
@@ -91,7 +85,6 @@ class Consent:
 
     def _perform(self, steps: Sequence[Step]) -> None:
         runtime = self._runtime
-        assert runtime is not None
         for step in steps:
             match step:
                 case Ask(token, params):
@@ -116,7 +109,6 @@ class Consent:
         self._perform(self._asking.expired(token))
 
     def _agree(self, question: Question, *, lasting: bool) -> None:
-        assert self._runtime is not None
         problem = self._agreements.agree(question, lasting=lasting)
         if problem:
             text = f"agreed to until this conductor ends only: {problem}"
@@ -124,7 +116,6 @@ class Consent:
 
     def _stays_narrow(self, questions: Sequence[Question], why: str) -> None:
         runtime = self._runtime
-        assert runtime is not None
         if not why or not questions:
             return
         names = ", ".join(question.label for question in questions)
@@ -143,28 +134,26 @@ class Consent:
     def _let_go(self) -> None:
         """Prompts go on, unless one waits for an answer."""
         if self._holds and self._asking.state in (State.LATE, State.DONE):
-            assert self._runtime is not None
             self._holds = False
             self._runtime.release()
 
     async def _renew(self) -> None:
-        runtime = self._runtime
-        assert runtime is not None
-        async with self._changing:
-            try:
-                specs, less = self._renewed()
-            except ConductorError as error:
-                runtime.fail(Closure(error.text, error.hint))
-                return
-            try:
-                await runtime.rearrange(specs, now=less)
-            except ConductorError as error:
-                runtime.log("error", "consent", error.text)
+        try:
+            specs, less = self._renewed()
+        except ConductorError as error:
+            self._runtime.fail(Closure(error.text, error.hint))
+            return
+        await self._runtime.rearrange(specs, now=less)
+
+    async def _follow(self) -> None:
+        """What the user trusts has changed."""
+        await self._renew()
+        self.put()
 
     async def _look(self) -> None:
         """Keeps to what the user trusts and does not trust any more, while the chain runs."""
         while True:
             await asyncio.sleep(_LOOK)
             if self._agreements.changed():
-                await self._renew()
-                self.put()
+                # Beside this one: what waits for a turn to end must not hide the next change.
+                self._runtime.start(self._follow())

@@ -84,15 +84,20 @@ def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Plann
         timeout=spec.timeout,
         files=_files(spec),
         grantees=(grantee(spec),),
-        configurations=(configuration,) if configuration.file else (),
+        configurations=(configuration,),
     )
 
 
 def segment(
-    specs: Sequence[Spec], options: Options, guardian: Guardian, on_stderr: Stderr
+    specs: Sequence[Spec],
+    options: Options,
+    guardian: Guardian,
+    on_stderr: Stderr,
+    belongings: Belongings | None = None,
 ) -> Planned:
-    """Neighbouring guests in one child process, which is a proxy to us."""
-    host = _Host(specs, options)
+    """Neighbouring guests in one child process, which is a proxy to us; `belongings` has what
+    former instances of them own and have kept."""
+    host = _Host(specs, options, belongings or Belongings())
 
     def process() -> ProcessTransport:
         return ProcessTransport(
@@ -117,7 +122,7 @@ def segment(
         timeout=min((spec.timeout for spec in specs if spec.timeout), default=None),
         files=tuple(file for spec in specs for file in _files(spec)),
         grantees=tuple(map(grantee, specs)),
-        configurations=tuple(each for each in host.configurations if each.file),
+        configurations=tuple(host.configurations),
         belongings=host.belongings,
     )
 
@@ -125,9 +130,9 @@ def segment(
 class _Host:
     """A child process with guests, and the first line that it reads at each of its starts."""
 
-    def __init__(self, specs: Sequence[Spec], options: Options) -> None:
+    def __init__(self, specs: Sequence[Spec], options: Options, belongings: Belongings) -> None:
         self.configurations = [Configuration(spec) for spec in specs]
-        self.belongings = Belongings()
+        self.belongings = belongings
         self._specs = specs
         self._runs = itertools.count(1)
         self._union = _union(specs)
@@ -153,21 +158,23 @@ class _Host:
     def first_line(self) -> bytes:
         """The first line of the next run. Raises `UsageError` for settings that cannot be read."""
         run = next(self._runs)
-        kept = self.belongings.kept
+        belongings = self.belongings
+        kept, starts = belongings.kept, belongings.starts
+        belongings.started(spec.name for spec in self._specs)
         line = msgspec.structs.replace(
             self._first_line,
             guests=[
                 guest_spec(
                     spec,
                     configuration.last_good(),
-                    str(run) if run > 1 else "",
+                    str(starts[spec.name]) if starts[spec.name] > 1 else "",
                     kept[spec.name].to_json(),
                     policed=self._policed,
                 )
                 for spec, configuration in zip(self._specs, self.configurations, strict=True)
             ],
             numbers=self._numbers.start + run * _NUMBERS_OF_RUN if self._numbers else 0,
-            owned=self.belongings.by_owner() if run > 1 else {},
+            owned=belongings.by_owner() if max(starts.values()) > 1 else {},
         )
         return msgspec.json.encode(line) + b"\n"
 

@@ -17,7 +17,7 @@ from conductor.core.dialects import DIALECTS
 from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host
-from conductor.run.plan import Configuration, Options, Planned, Stderr, grantee
+from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, grantee
 from conductor.spec import limits, managed
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration, environment
@@ -38,12 +38,8 @@ def plan(
         UsageError: The managed policy or the options forbid the chain, such as an unsandboxed proxy
             where a sandbox is required.
     """
-    policy = managed.policy()
-    if policy is not None:
-        from conductor.run.held import held
-
-        specs, options = held(policy, specs, options, agent_last=agent_last)
-    return started(specs, options, agent_last=agent_last, on_stderr=on_stderr)
+    launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr)
+    return launcher.plan(specs), launcher.guardian
 
 
 def started(
@@ -51,28 +47,90 @@ def started(
 ) -> tuple[list[Planned], Guardian]:
     """As `plan`, of components that have been held to the managed policy one by one
     (`conductor.spec.managed.tried`): for tools that try out components."""
-    _refuse(specs, options, agent_last=agent_last)
-    names = (spec.name for spec in specs)
-    options = msgspec.structs.replace(options, reserved=(*options.reserved, *names))
-    guardian = Guardian()
-    planned: list[Planned] = []
-    for group in _groups(specs, options.isolation):
+    launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr, tried=True)
+    return launcher.plan(specs), launcher.guardian
+
+
+class Launcher:
+    """Plans the components of one chain: at its start, and when they are to be others.
+
+    Attributes:
+        agent_last: Whether the last component is the agent.
+        guardian: Ends what was started, should this process be killed.
+    """
+
+    def __init__(
+        self, options: Options, *, agent_last: bool, on_stderr: Stderr, tried: bool = False
+    ) -> None:
+        """`tried`: the components have been held to the managed policy one by one (`started`)."""
+        self.agent_last = agent_last
+        self.guardian = Guardian()
+        self._options = options
+        self._tried = tried
+        self._on_stderr = on_stderr
+
+    def plan(self, specs: Sequence[Spec], running: Sequence[Planned] = ()) -> list[Planned]:
+        """Groups the components, and starts every new process at once.
+
+        Args:
+            specs: The components, in order.
+            running: What runs. A group of components that runs already, but for its settings, is
+                planned as what runs, with its new specs. Guests of a new host get what they kept.
+
+        Raises:
+            ComponentError, UsageError: As `plan` does.
+        """
+        specs, options = self._held(specs)
+        _refuse(specs, options, agent_last=self.agent_last)
+        names = (spec.name for spec in specs)
+        options = msgspec.structs.replace(options, reserved=(*options.reserved, *names))
+        planned: list[Planned] = []
+        for group in _groups(specs, options.isolation):
+            same = next((each for each in running if _same(each.specs, group)), None)
+            if same is not None:
+                planned.append(msgspec.structs.replace(same, specs=tuple(group)))
+                continue
+            role = "agent" if self.agent_last and group[0] is specs[-1] else "proxy"
+            new = self._new(group, role, options, running)
+            planned.append(msgspec.structs.replace(new, specs=tuple(group)))
+        started = {id(each.transport) for each in running}
+        for each in planned:
+            if isinstance(each.transport, ProcessTransport) and id(each.transport) not in started:
+                # All at once, while the event loop is still being imported: that hides their start.
+                with contextlib.suppress(ComponentError):  # `open` tries again, and reports it
+                    each.transport.spawn()
+        return planned
+
+    def _held(self, specs: Sequence[Spec]) -> tuple[Sequence[Spec], Options]:
+        """The components and the options as the managed policy allows them. Raises `UsageError`."""
+        policy = None if self._tried else managed.policy()
+        if policy is None:
+            return specs, self._options
+        from conductor.run.held import held
+
+        return held(policy, specs, self._options, agent_last=self.agent_last)
+
+    def _new(
+        self, group: Sequence[Spec], role: str, options: Options, running: Sequence[Planned]
+    ) -> Planned:
         spec = group[0]
-        role = "agent" if agent_last and spec is specs[-1] else "proxy"
         if spec.sandboxed and options.isolation == "inline":
-            planned.append(guest_host.inline(spec, options))
-        elif spec.sandboxed:
-            planned.append(guest_host.segment(group, options, guardian, on_stderr))
-        elif spec.command is not None:
-            planned.append(_program(spec, role, options, guardian, on_stderr))
-        else:
-            planned.append(_in_process(spec, role, options))
-    for each in planned:
-        if isinstance(each.transport, ProcessTransport):
-            # All at once, while the event loop is still being imported: that hides their start-up.
-            with contextlib.suppress(ComponentError):  # `open` tries again, and reports it
-                each.transport.spawn()
-    return planned, guardian
+            return guest_host.inline(spec, options)
+        if spec.sandboxed:
+            kept = Belongings.of(each.belongings for each in running)
+            return guest_host.segment(group, options, self.guardian, self._on_stderr, kept)
+        if spec.command is not None:
+            return _program(spec, role, options, self.guardian, self._on_stderr)
+        return _in_process(spec, role, options)
+
+
+def _same(running: Sequence[Spec], group: Sequence[Spec]) -> bool:
+    """Whether a group of components is what runs, but for its settings."""
+    return [_unset(spec) for spec in running] == [_unset(spec) for spec in group]
+
+
+def _unset(spec: Spec) -> Spec:
+    return msgspec.structs.replace(spec, config={}, config_file=None)
 
 
 def _groups(specs: Sequence[Spec], isolation: str) -> Iterator[list[Spec]]:
@@ -163,8 +221,6 @@ def _program(
         except UsageError as error:  # a secret that is gone: the component fails, not the chain
             raise ComponentError(error.text, error.hint) from None
 
-    # An agent has no `configure`, so its settings cannot be sent again either.
-    in_file = component.configure is not None and spec.config_file is not None
     return Planned(
         component,
         process(),
@@ -175,7 +231,8 @@ def _program(
         mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
         files=tuple(word for word in command if os.path.isfile(word)),
         grantees=(grantee(spec),),
-        configurations=(Configuration(spec),) if in_file else (),
+        # An agent has no `configure`, so its settings cannot be sent again either.
+        configurations=(Configuration(spec),) if role == "proxy" else (),
     )
 
 
@@ -188,6 +245,7 @@ def _in_process(spec: Spec, role: str, options: Options) -> Planned:
         MemoryTransport(in_process.load(spec)),
         mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
         grantees=(grantee(spec),),
+        configurations=(Configuration(spec),) if role == "proxy" else (),
     )
 
 

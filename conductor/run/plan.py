@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import cache
@@ -113,6 +113,24 @@ class Belongings:
         """All addresses that the chain knows."""
         self.kept: defaultdict[str, KeptMembers] = defaultdict(KeptMembers)
         """By guest."""
+        self.starts: Counter[str] = Counter()
+        """How often each guest has been started."""
+
+    @classmethod
+    def of(cls, hosts: Iterable[Belongings | None]) -> Belongings:
+        """For a new host: what the guests of hosts that run have, whichever of them it gets."""
+        taken = cls()
+        for host in hosts:
+            if host is not None:
+                taken.own |= {guest: set(own) for guest, own in host.own.items()}
+                taken.known, taken.starts = host.known, taken.starts + host.starts
+                for guest, kept in host.kept.items():
+                    taken.kept[guest] = KeptMembers(kept.to_json())
+        return taken
+
+    def started(self, guests: Iterable[str]) -> None:
+        """Guests are started once more."""
+        self.starts.update(guests)
 
     def add(self, guest: str, addresses: Iterable[str]) -> None:
         """Records addresses that a guest has declared as its own."""
@@ -131,13 +149,17 @@ class Belongings:
 
 
 class Configuration:
-    """The settings of a component, which may be in a file that changes while the chain runs."""
+    """The settings of a component, which may change while the chain runs, and so may their file."""
 
     def __init__(self, spec: Spec) -> None:
         self.component = spec.name
+        self._good: bytes | None = None
+        self.change(spec)
+
+    def change(self, spec: Spec) -> None:
+        """The component has other settings from now on."""
         self.file = spec.config_file or ""
         self._spec = spec
-        self._good: bytes | None = None
 
     def params(self) -> bytes:
         """The params of `configure`, with the file as it is now. Raises `ConductorError`."""
@@ -174,11 +196,13 @@ class Planned(msgspec.Struct, frozen=True):
     mcp_bridge: str = "auto"
     """For an agent: as of `Options`."""
     configurations: tuple[Configuration, ...] = ()
-    """Those of its components whose settings are in a file."""
+    """The settings of its components; an agent is sent none."""
     belongings: Belongings | None = None
     """What its guests own and keep, if it is a host."""
     grantees: tuple[Grantee, ...] = ()
     """The users of services in it: itself, or its guests."""
+    specs: tuple[Spec, ...] = ()
+    """What it was planned from."""
 
 
 def grantee(spec: Spec) -> Grantee:

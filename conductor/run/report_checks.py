@@ -51,6 +51,9 @@ class Tracing(Protocol):
     def watched(self, planned: Planned) -> Planned:
         """A component whose lines are written down."""
 
+    def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """The chain has other peers from now on; as `begin`."""
+
     def crossed(self, trace: Trace, mode: str) -> None:
         """A message crossed between two peers."""
 
@@ -92,11 +95,16 @@ class Auditing:
         """The chain has ended; nothing more will come."""
 
 
+def named(planned: Sequence[Planned]) -> list[tuple[str, Sequence[str], range | None]]:
+    """A chain as a trace names it (`Tracing.begin`)."""
+    return [(p.component.name, p.guests, p.component.numbers) for p in planned]
+
+
 def traced(planned: Sequence[Planned], tracer: Tracing | None) -> Sequence[Planned]:
     """The same components, with transports that the trace sees; begins the trace."""
     if tracer is None:
         return planned
-    tracer.begin([(p.component.name, p.guests, p.component.numbers) for p in planned])
+    tracer.begin(named(planned))
     return [tracer.watched(component) for component in planned]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -38,13 +38,13 @@ from conductor.core import (
     services,
 )
 from conductor.core.policy import checks
-from conductor.errors import ComponentError
+from conductor.errors import ComponentError, ConductorError
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
 from conductor.run.outboxes import Outboxes
 from conductor.run.plan import Options, Planned
-from conductor.run.report_checks import Auditing, Reports, Tracing, traced
+from conductor.run.report_checks import Auditing, Reports, Tracing, named, traced
 from conductor.run.segment_spec import Recovered
 from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
@@ -55,7 +55,9 @@ from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
 
 if TYPE_CHECKING:
-    from conductor.run.consent import Consent
+    from conductor.run.launch import Launcher
+    from conductor.run.rearrangement import Rearrangement
+    from conductor.spec.model import Spec
 
 _SETTLE: Final = 0.3
 """Seconds that requests not touched by a failure are given to be answered."""
@@ -87,8 +89,10 @@ class Runtime:
         tracer: Writes down every message; None: no trace.
         auditor: Records violations and changes; None: no audit.
         on_failure: Called once, as soon as the chain fails.
-        consent: Asks the client whether components may do what they ask for; None: nothing is to
-            be asked or looked after.
+        launcher: Plans other components for the running chain; None: they stay.
+        respec: At `reload`, gives the components as they are to be from then on, or raises
+            `ConductorError`: then they stay. None: only new builds and changed settings are used.
+        sources: The files that `respec` reads: with `--watch` a change of one is a reload.
     """
 
     def __init__(
@@ -103,24 +107,38 @@ class Runtime:
         tracer: Tracing | None = None,
         auditor: Auditing | None = None,
         on_failure: Callable[[Closure], None] | None = None,
-        consent: Consent | None = None,
+        launcher: Launcher | None = None,
+        respec: Callable[[], Sequence[Spec]] | None = None,
+        sources: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._options = options
         self._log = log
         self._tracer = tracer
         self._audit = auditor or Auditing()
         self._on_failure = on_failure
-        self._consent = consent
+        self._respec = respec
+        self.sources = sources
+        self._launcher = launcher
+        self._rearrangement: Rearrangement | None = None
+        """Made once the components are to be others."""
+        self.after_message: Callable[[], object] | None = None
+        """Called when what a peer sent has been routed and written."""
+        self.on_begin: Callable[[], object] | None = None
+        """Called once the components are connected, before the client's first message."""
+        self.on_held: Callable[[str | None], object] | None = None
+        """Called when a prompt is held, with its session."""
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
         planned = traced(planned, tracer)
-        self._planned = {p.component.name: p for p in planned}
-        self._audit.begun({name: p.guests for name, p in self._planned.items() if p.guests})
-        self.router = self._new_router(mode, outer_dialect, audited=auditor is not None)
-        transports = {UPSTREAM: upstream, **{n: p.transport for n, p in self._planned.items()}}
+        self.planned = {p.component.name: p for p in planned}
+        """What runs, by name, in order."""
+        self._audit.begun({name: p.guests for name, p in self.planned.items() if p.guests})
+        self._audits = auditor is not None
+        self.router = self._new_router(mode, outer_dialect)
+        transports = {UPSTREAM: upstream, **{n: p.transport for n, p in self.planned.items()}}
         self._transports = transports
-        self._connections = Connections(self, transports, options.grace)
-        held = self._connections.held
+        self.connections = Connections(self, transports, options.grace)
+        held = self.connections.held
         self._outboxes = Outboxes(self.router, self._perform, held, options.high_water // 2)
         self._services = ServiceRequests(planned, self.router, options, log, self.apply, held=held)
         self._tail = planned[-1].component.name if mode != "proxy" else ""
@@ -132,22 +150,25 @@ class Runtime:
         if options.audit_rule:
             self._audit.must_last(self._unrecorded)
         self._tasks = Tasks(self._fail)
-        self._supervisor = Supervisor(self, self._planned, self._tasks.start)
+        self.supervisor = Supervisor(self, self.planned, self._tasks.start)
         self._takers: dict[int, Taker] = {}
         """Of open requests of `ask`, by token."""
         self._tokens = itertools.count(1)
-        self._reports = Reports(self._planned, self.router, tracer, self._audit)
+        self._reports = Reports(self.planned, self.router, tracer, self._audit)
 
-    def _new_router(self, mode: str, outer_dialect: Dialect | None, *, audited: bool) -> Router:
+    def audited_among(self, planned: Iterable[Planned]) -> list[str]:
+        """The names of those whose changes the router reports, for an audit."""
         # A host of several guests reports what they change: between them, we see no message.
-        names = [n for n, p in self._planned.items() if audited and len(p.guests) < 2]
+        return [p.component.name for p in planned if self._audits and len(p.guests) < 2]
+
+    def _new_router(self, mode: str, outer_dialect: Dialect | None) -> Router:
         return Router(
-            [p.component for p in self._planned.values()],
+            [p.component for p in self.planned.values()],
             mode,
             upstream=outer_dialect,
             tracing=self._tracer is not None,
             reserved=self._options.reserved,
-            audited=names,
+            audited=self.audited_among(self.planned.values()),
         )
 
     @property
@@ -162,16 +183,16 @@ class Runtime:
         self._tasks.watch(loop)
         self.apply(self.router.start())
         try:
-            for name, planned in self._planned.items():
+            for name, planned in self.planned.items():
                 await self.connect(name, planned.transport)
-            if self._consent is not None:
-                self._consent.begin(self)
+            if self.on_begin is not None:
+                self.on_begin()
             # Last, so that the first request meets a chain that is complete.
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             private.clear()  # nothing is to be done before the components have started
-            self._tasks.start(self._supervisor.time_out())
+            self._tasks.start(self.supervisor.time_out())
             if self._options.watch:
-                self._tasks.start(self._supervisor.watch())
+                self._tasks.start(self.supervisor.watch())
             await self._teardown.begun()
             await self._drain()  # before anything is closed: late answers still leave
         finally:
@@ -197,14 +218,107 @@ class Runtime:
                 await self._teardown.observed(_OBSERVED)
 
     def reload(self) -> None:
-        """Replaces the proxies by their new builds, each between two messages."""
-        self._supervisor.reload()
+        """Gives the chain the components that it is to have by now, and replaces those that stay by
+        their new builds, each between two messages."""
+        if self._respec is None or self._launcher is None:
+            self.supervisor.reload()
+        else:
+            self._tasks.start(self._reload(self._respec))
+
+    async def _reload(self, respec: Callable[[], Sequence[Spec]]) -> None:
+        reloaded = False
+
+        def reload(stay: Sequence[Planned] | None, changed: bool) -> None:
+            nonlocal reloaded
+            reloaded = True
+            names = None if stay is None else [p.component.name for p in stay]
+            self.supervisor.reload(names, only_new=changed)
+
+        try:
+            await self.rearrange(respec(), kept=reload)
+        except ConductorError as error:
+            self._log("error", "conductor", f"the chain stays as it was: {error.text}")
+        if not reloaded:
+            self.supervisor.reload()
+
+    async def rearrange(
+        self,
+        specs: Sequence[Spec],
+        *,
+        now: bool = False,
+        kept: Callable[[Sequence[Planned], bool], None] = lambda planned, changed: None,
+    ) -> bool:
+        """Gives the running chain other components, between two messages.
+
+        What is new starts first. If it cannot, or the plan is refused, that is logged and the chain
+        stays as it was. One that waits gives way to a newer call.
+
+        Args:
+            specs: All components, in order. The agent cannot change.
+            now: Do not wait until nothing is open: what goes is settled as if it had ended, and
+                nothing more of it reaches anybody. It also goes if nothing can take its place.
+            kept: Called with what stays, and whether anything else changes.
+
+        Returns:
+            Whether the chain is as `specs` say.
+        """
+        if self._rearrangement is None:
+            from conductor.run.rearrangement import Rearrangement
+
+            assert self._launcher is not None
+            self._rearrangement = Rearrangement(self, self._launcher)
+        return await self._rearrangement.rearrange(specs, now=now, kept=kept)
+
+    def is_settled(self, planned: Iterable[Planned]) -> bool:
+        """Whether none of these is being started again or replaced at this moment."""
+        return self.supervisor.is_settled(p.component.name for p in planned)
+
+    def rearranged(
+        self, planned: Sequence[Planned], gone: Sequence[str], joined: Mapping[str, str]
+    ) -> None:
+        """The router has other components: all that knows them by name follows.
+
+        Args:
+            planned: All components, in order.
+            gone: The names of those that are not there any more, or have been replaced.
+            joined: By the names that new ones had before they joined, their own.
+        """
+        for name in gone:
+            self._services.forget(name)
+            self.forget(name)
+        for key, name in joined.items():
+            self.flow.drop(key)
+            self.connections.rename(key, name)
+        if self._tracer is not None:
+            self._tracer.rearranged(named(planned))
+        self.planned.clear()
+        self.planned.update({p.component.name: p for p in planned})
+        self.connections.reorder([*self.planned])
+        self._services.rearranged(planned)
+        self.supervisor.rearranged(joined.values())
+        self._audit.begun({name: p.guests for name, p in self.planned.items() if p.guests})
+
+    def watched(self, planned: Planned) -> Planned:
+        """A new component, as the trace sees it."""
+        return planned if self._tracer is None else self._tracer.watched(planned)
+
+    def forget(self, name: str) -> None:
+        """A component has left: its connection is closed, and nothing waits for it."""
+        self.flow.drop(name)
+        self._outboxes.discard(name)
+        self._outboxes.lost.pop(name, None)
+        self.connections.remove(name)
+
+    def cut(self, name: str, reason: Closure) -> None:
+        """Ends a component for good, at once."""
+        self.connections.silence(name)
+        self._component_ended(name, reason, final=True)
 
     def health(self) -> list[tuple[str, str]]:
         """The name of each component, and its state in a line."""
         from conductor.run import health
 
-        return list(health.listed(self.router, self._planned, self._events, self._connections.held))
+        return list(health.listed(self.router, self.planned, self._events, self.connections.held))
 
     def stop(self) -> None:
         """Ends the chain, for a signal: it waits for nothing but the components' grace."""
@@ -217,7 +331,7 @@ class Runtime:
         self.router.hold()
 
     def release(self) -> None:
-        """Sends on what was held."""
+        """Sends on what was held, unless somebody else still holds it."""
         self.apply(self.router.release())
 
     def ask(self, method: str, params: bytes, taker: Taker) -> None:
@@ -239,7 +353,7 @@ class Runtime:
 
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
-        peer = self._planned.get(name)
+        peer = self.planned.get(name)
         hosts = peer is not None and peer.component.hosts
         self._teardown.passed(name, frames, host=hosts)
         self._tidying.passed(sum(map(len, frames)))
@@ -247,6 +361,8 @@ class Runtime:
             self._services.look(frames)
         self._outboxes.feed(name, frames)
         self.flush(name)
+        if self.after_message is not None:
+            self.after_message()
 
     def flush(self, source: str) -> None:
         """Writes what is queued; `source` waits if that is too much for somebody."""
@@ -274,7 +390,7 @@ class Runtime:
 
     def ended(self, name: str, how: Ended) -> None:
         """A connection is gone: the client's begins the end, a component's fails the chain."""
-        self._connections.gone(name)
+        self.connections.gone(name)
         if name == UPSTREAM:
             if self._teardown.phase is Phase.SERVING and how.data.get("broken"):
                 self._log("info", name, how.text)
@@ -286,8 +402,15 @@ class Runtime:
             self._teardown.client_gone()
             self.apply(self.router.upstream_ended(Closure("the client has closed its end")))
             return
+        if name not in self.planned and self._joins(name):
+            self.apply(self.router.closed(name, self._closure(name, how)))
+            return
         final = name in self._reports.last_words
         self._component_ended(name, self._closure(name, how), final=final)
+
+    def _joins(self, name: str) -> Planned | None:
+        """A component that is to join the chain, by the name it has until then."""
+        return self._rearrangement.of(name) if self._rearrangement is not None else None
 
     def _report_lost(self, name: str) -> None:
         """Logs how many copies an observer was too slow for."""
@@ -306,7 +429,7 @@ class Runtime:
             # It ends because the chain does: requests to it are answered with the chain's reason.
             self.apply(self.router.closed(name, self.failure or reason))
         else:
-            self._supervisor.failed(name, reason, final=final)
+            self.supervisor.failed(name, reason, final=final)
 
     def undeliverable(self, name: str, frame: bytes, why: str) -> None:
         """The transport of `name` refused a line; the router answers a request in it."""
@@ -318,7 +441,7 @@ class Runtime:
             return last_words
         peer = self.router.peers[name]
         peer = peer.launched_by or peer  # a proxy's successor connection is a part of it
-        planned = self._planned.get(peer.name)
+        planned = self.planned.get(peer.name)
         return closure(
             peer.name, peer.label, how, host=planned is not None and bool(planned.guests)
         )
@@ -334,7 +457,7 @@ class Runtime:
     async def connect(self, name: str, transport: Transport) -> bool:
         """Puts a transport in a component's place and opens it; whether that went well."""
         try:
-            await self._connections.open(name, self._with_bridge(name, transport))
+            await self.connections.open(name, self._with_bridge(name, transport))
         except ComponentError as error:
             label = self.router.peers[name].label
             data = {"component": name, **error.data}
@@ -349,24 +472,24 @@ class Runtime:
             return transport
         self._bridged = BridgedTransport(
             transport,
-            self._planned[name].mcp_bridge,
+            self.planned[name].mcp_bridge,
             log=self._log,
             line_limit=self._options.line_limit,
-            proxied=lambda: self.router.mode == "agent" and len(self._planned) > 1,
+            proxied=lambda: self.router.mode == "agent" and len(self.planned) > 1,
         )
         return self._bridged
 
     async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
         """Puts an opened transport in a component's place and closes the former one."""
-        target = self._connections.replace(name, transport)
+        target = self.connections.replace(name, transport)
         self.flow.forget(name)
         self._services.forget(name)
         events.to(target)
 
     async def disconnect(self, name: str) -> None:
         """Closes a component's transport, and ignores what still comes from it."""
-        self._connections.silence(name)
-        await self._connections.close(name)
+        self.connections.silence(name)
+        await self.connections.close(name)
 
     def log(self, level: str, name: str, text: str) -> None:
         """Puts a line in the log."""
@@ -386,18 +509,21 @@ class Runtime:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Serve():
-                self._serve(effect)
+                if self._rearrangement is None or not self._rearrangement.serve(effect):
+                    self.serve(effect)
             case LogLine(level, peer, text):
                 self._log(level, peer, text)
             case Trace():
                 if self._tracer is not None:
                     self._tracer.crossed(effect, self.router.mode)
             case Fail(_, reason):
+                if self._rearrangement is not None and self._rearrangement.refuse(effect):
+                    return
                 if self._teardown.phase is not Phase.CLOSING:
                     self._fail(reason)
             case Violated():
-                if effect.peer in self._planned:
-                    self._connections.hear(effect.peer)
+                if effect.peer in self.planned:
+                    self.connections.hear(effect.peer)
                 self._violated(effect)
             case Wake(token, seconds):
                 asyncio.get_running_loop().call_later(seconds, self._woken, token)
@@ -406,8 +532,8 @@ class Runtime:
             case Changed():
                 self._audit.changed(effect)
             case Held(session):
-                if self._consent is not None:
-                    self._consent.prompted(session)
+                if self.on_held is not None:
+                    self.on_held(session)
             case Answered(token, member, body):
                 self._takers.pop(token)(member, body)
             case Reopen(peer):
@@ -417,7 +543,8 @@ class Runtime:
             case _:
                 raise AssertionError(effect)
 
-    def _serve(self, effect: Serve) -> None:
+    def serve(self, effect: Serve) -> None:
+        """Takes a request of a service, or a report, to its performer."""
         if effect.service in services.INTERNAL and effect.service != services.RELAYED:
             self._report(effect.peer, effect.service, effect.params)
         else:
@@ -426,7 +553,7 @@ class Runtime:
     def _report(self, host: str, service: str, params: bytes | None) -> None:
         """A host of guests reports something of them."""
         if service == services.VIOLATED:
-            self._connections.hear(host)
+            self.connections.hear(host)
         try:
             reported = self._reports.take(host, service, params)
         except ValueError as wrong:
@@ -449,8 +576,8 @@ class Runtime:
         where = f"{violation.direction} `{violation.method}`{violation.pointer}"
         if not violation.again:
             self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {where}]")
-        if violation.fatal and violation.peer in self._planned:
-            self._connections.silence(violation.peer)
+        if violation.fatal and violation.peer in self.planned:
+            self.connections.silence(violation.peer)
             self._component_ended(violation.peer, checks.closure(violation))
 
     def _woken(self, token: int) -> None:
@@ -459,9 +586,12 @@ class Runtime:
 
     async def _reopen(self, name: str) -> None:
         """Starts a component once more, for the role request of another dialect."""
-        renew = self._planned[name].renew
+        planned = self.planned.get(name) or self._joins(name)
+        if planned is None:
+            return  # it is not used
+        renew = planned.renew
         assert renew is not None
-        await self._connections.close(name)
+        await self.connections.close(name)
         if await self.connect(name, renew()):
             self.apply(self.router.reopened(name))
 
@@ -476,7 +606,8 @@ class Runtime:
         await self.connect(successor, transport)
         self.apply(effects)
         await asyncio.sleep(_LAUNCH)
-        self.apply(self.router.not_launching(name))
+        if name in self.router.peers:
+            self.apply(self.router.not_launching(name))
 
     def _fail(self, reason: Closure) -> None:
         if self._teardown.fail(reason) and self._on_failure is not None:
@@ -508,7 +639,7 @@ class Runtime:
             await self._bridged.shut_down()  # it tells components, which are still connected
         self.apply(self.router.abandon(self.failure or Closure("the conductor was stopped")))
         await self._tasks.cancel()
-        for name in self._planned:
+        for name in self.planned:
             self._report_lost(name)
-        await self._connections.shut_down()
+        await self.connections.shut_down()
         await self._services.close()  # the last words of components may be what they have counted

@@ -17,6 +17,7 @@ from conductor.core.service_table import CALLS, LOCAL
 from conductor.core.services import KEEP, RELAYED, too_large
 from conductor.run.plan import Options, Planned
 from conductor.run.segment_spec import RECONFIGURE, TELL, Relayed
+from conductor.services.calls import Grantee
 from conductor.services.local import LocalServices
 from conductor.services.roots import Roots
 from conductor.spec import paths
@@ -53,16 +54,22 @@ class ServiceRequests:
         self._router = router
         self._options = options
         self._apply = apply
-        self._grantees = {g.name: g for component in planned for g in component.grantees}
+        self._grantees: dict[str, Grantee] = {}
+        self._executor: ServiceExecutor | None = None
+        self._roots = Roots()
+        self.rearranged(planned)
+
+    def rearranged(self, planned: Sequence[Planned]) -> None:
+        """These are the components from now on."""
+        self._grantees.clear()  # the executor has the same dict
+        self._grantees.update({g.name: g for component in planned for g in component.grantees})
         self._hosts = {g: p.component.name for p in planned for g in p.guests}
         """The peer that hosts a guest, by guest."""
         # What a guest keeps for its next instance: its host must be given that then.
         self._belongings = {g: p.belongings for p in planned for g in p.guests}
         for component in planned:
             if component.belongings is not None:
-                component.belongings.known = router.addresses
-        self._executor: ServiceExecutor | None = None
-        self._roots = Roots()
+                component.belongings.known = self._router.addresses
         # Parsing what the client sends has a price, which only chains that read files pay.
         granted = (g.grants for g in self._grantees.values())
         self._learns_roots = any(

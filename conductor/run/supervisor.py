@@ -66,6 +66,32 @@ class Supervisor:
         """The settings that each component was sent last, of those in a file."""
         self._places = {name: asyncio.Lock() for name in planned}
         """Held while a transport is put in place: a restart and a swap must not mix."""
+        self._timing = False
+        """Whether `time_out` runs."""
+
+    # -- other components ----------------------------------------------------------------------
+
+    def is_settled(self, names: Iterable[str]) -> bool:
+        """Whether no transport of these is being put in place."""
+        return not any(self._places[name].locked() for name in names)
+
+    def rearranged(self, joined: Iterable[str]) -> None:
+        """The chain has other components; `joined` are new."""
+        for name in [name for name in self._places if name not in self._planned]:
+            del self._places[name], self._recoveries[name], self._builds[name]
+        for name in joined:
+            planned = self._planned[name]
+            self._recoveries[name] = Recovery(planned.on_failure)
+            self._builds[name] = _stamp(planned.files)
+            self._places[name] = asyncio.Lock()
+            for configuration in planned.configurations:
+                self._configured.pop(configuration.component, None)
+        if not self._timing:
+            self._start(self.time_out())
+
+    def settle(self, configuration: Configuration) -> None:
+        """Sends a component that goes on its other settings."""
+        self._reconfigure(configuration)
 
     # -- failures ------------------------------------------------------------------------------
 
@@ -113,7 +139,7 @@ class Supervisor:
     async def _restart(self, name: str, delay: float) -> None:
         planned = self._planned[name]
         assert planned.renew is not None
-        async with self._places[name]:
+        async with self._places[name]:  # as long as it is held, the component stays in the chain
             await self._runtime.disconnect(name)
             await asyncio.sleep(delay)
             self._builds[name] = _stamp(planned.files)
@@ -127,12 +153,19 @@ class Supervisor:
 
     # -- new builds ----------------------------------------------------------------------------
 
-    def reload(self) -> None:
+    def reload(self, names: Iterable[str] | None = None, *, only_new: bool = False) -> None:
         """Sends changed settings, and replaces every proxy that can be replaced, each between two
-        messages."""
+        messages.
+
+        Args:
+            names: Which proxies; None: all.
+            only_new: Only those with a new build.
+        """
         self.reconfigure()
-        for name, planned in self._planned.items():
-            if planned.files and planned.renew is not None:
+        for name in list(self._planned if names is None else names):
+            planned = self._planned[name]
+            same = only_new and _stamp(planned.files) == self._builds[name]
+            if planned.files and planned.renew is not None and not same:
                 self.swap(name)
 
     def swap(self, name: str) -> None:
@@ -148,11 +181,11 @@ class Supervisor:
 
     async def _swap(self, name: str) -> None:
         try:
-            while self._swapping[name]:
+            while self._swapping[name] and name in self._planned:
                 self._swapping[name] = False
                 await self._try_swap(name)
         finally:
-            del self._swapping[name]
+            self._swapping.pop(name, None)
 
     async def _try_swap(self, name: str) -> None:
         runtime, planned = self._runtime, self._planned[name]
@@ -172,49 +205,58 @@ class Supervisor:
                 await fresh.close(0.5)
                 return
         try:
-            await self._take_over(name, fresh, events)
+            taken = await self._take_over(name, fresh, events)
         except asyncio.CancelledError:
             await fresh.close(0.5)  # the chain is ending
             raise
+        if not taken:
+            await fresh.close(0.5)
+            return
         same = build == self._builds[name]
         self._builds[name] = build
         text = _SAME if same else "replaced by its new build"
         runtime.log("warning", name, text)
         runtime.record("swap", name, text)
 
-    async def _take_over(self, name: str, fresh: Transport, events: Handover) -> None:
-        """Puts a new build in place as soon as no request is open there."""
-        runtime = self._runtime
-        while True:
-            async with self._places[name]:
+    async def _take_over(self, name: str, fresh: Transport, events: Handover) -> bool:
+        """Puts a new build in place as soon as no request is open there; False if the component
+        has left the chain, or has been replaced in it, before that."""
+        runtime, place = self._runtime, self._places[name]
+        while place is self._places.get(name):
+            async with place:
                 if runtime.router.idle(name):
                     label = runtime.router.peers[name].label
                     reason = Closure(f"{label} is being replaced by a new build")
                     runtime.apply(runtime.router.leaving(name, reason))
                     await runtime.adopt(name, fresh, events)
                     runtime.apply(runtime.router.returned(name))
-                    break
+                    return True
             await asyncio.sleep(_IDLE)
+        return False
 
     async def watch(self) -> None:
-        """Swaps each component whose files change, and sends changed settings."""
-        seen = {
-            name: _stamp(planned.files) for name, planned in self._planned.items() if planned.files
-        }
+        """Swaps each component whose files change, and sends changed settings. Where a file of the
+        configuration changes, everything is reloaded."""
+        seen = {name: _stamp(planned.files) for name, planned in self._planned.items()}
         changed: dict[str, object] = {}
+        sources = self._sources()
         settings = {source: _stamp((source.file,)) for source in self._configurations()}
         for source in settings:
             with contextlib.suppress(ConductorError):  # logged once the file changes
                 self._configured[source.component] = source.params()
         while True:
             await asyncio.sleep(_WATCH)
-            for source, stamp in settings.items():
-                settings[source] = _stamp((source.file,))
-                if settings[source] != stamp:
+            before, sources = sources, self._sources()
+            if sources != before:
+                self._runtime.reload()
+            for source in self._configurations():
+                now = _stamp((source.file,))
+                if settings.setdefault(source, now) != now:
+                    settings[source] = now
                     self._reconfigure(source)
-            for name, stamp in seen.items():
-                now = _stamp(self._planned[name].files)
-                if now == stamp:
+            for name, planned in self._planned.items():
+                now = _stamp(planned.files)
+                if seen.setdefault(name, now) == now:
                     continue
                 if changed.get(name) == now:  # written completely: it has not changed since
                     seen[name] = now
@@ -222,6 +264,11 @@ class Supervisor:
                     self.swap(name)
                 else:
                     changed[name] = now
+
+    def _sources(self) -> tuple[object, ...]:
+        """The files of the configuration, as they are now."""
+        files = tuple(self._runtime.sources())
+        return files, _stamp(files)
 
     # -- settings ------------------------------------------------------------------------------
 
@@ -232,7 +279,9 @@ class Supervisor:
 
     def _configurations(self) -> Iterator[Configuration]:
         planned = self._planned.values()
-        return (source for component in planned for source in component.configurations)
+        return (
+            source for component in planned for source in component.configurations if source.file
+        )
 
     def _reconfigure(self, configuration: Configuration) -> None:
         name = configuration.component
@@ -243,7 +292,8 @@ class Supervisor:
             return
         if self._configured.get(name) != params:
             self._configured[name] = params
-            self._runtime.log("info", name, f"told its settings, {configuration.file}")
+            where = configuration.file or "as they are written now"
+            self._runtime.log("info", name, f"told its settings, {where}")
             self._runtime.reconfigure(name, params)
 
     # -- long waits ----------------------------------------------------------------------------
@@ -251,21 +301,22 @@ class Supervisor:
     async def time_out(self) -> None:
         """Fails requests that a component leaves open for longer than its `timeout`, and turns of
         an agent in which nothing moves for longer than `quiet`, for as long as it runs."""
-        limited = {
-            name: planned
-            for name, planned in self._planned.items()
-            if planned.timeout or planned.quiet
-        }
-        bounds = [s for planned in limited.values() for s in (planned.timeout, planned.quiet) if s]
-        pause = min(bounds, default=0.0) / 4
         waiting: dict[tuple[str, bytes], _Waiting] = {}
-        while limited:
-            await asyncio.sleep(pause)
+        while limited := self._limited():
+            self._timing = True
+            bounds = [s for planned in limited for s in (planned.timeout, planned.quiet) if s]
+            await asyncio.sleep(min(bounds) / 4)
             waiting = {
                 (name, key): self._waited(name, planned, key, method, waiting.get((name, key)))
-                for name, planned in limited.items()
+                for planned in self._limited()
+                for name in (planned.component.name,)
                 for key, method in self._open(name)
             }
+        self._timing = False
+
+    def _limited(self) -> list[Planned]:
+        """The components with a limit to how long they may take."""
+        return [planned for planned in self._planned.values() if planned.timeout or planned.quiet]
 
     def _open(self, name: str) -> list[tuple[bytes, str]]:
         """What a component has not answered or ended: key, and the method that began it."""
@@ -302,6 +353,21 @@ class Supervisor:
         self._runtime.log("warning", name, text)
         reason = Closure(text, hint, {"component": name, "timeout": limit})
         self._runtime.apply(self._runtime.router.expire(name, key, reason))
+
+
+def changed_settings(before: Planned, now: Planned) -> list[Configuration]:
+    """The settings in which the specs of what runs differ; they are as in `now` from here on."""
+    changed = []
+    former = {spec.name: (spec.config, spec.config_file) for spec in before.specs}
+    for spec in now.specs:
+        for configuration in now.configurations:
+            if configuration.component == spec.name and former[spec.name] != (
+                spec.config,
+                spec.config_file,
+            ):
+                configuration.change(spec)
+                changed.append(configuration)
+    return changed
 
 
 def _stamp(files: Iterable[str]) -> tuple[tuple[int, int], ...]:

@@ -39,13 +39,20 @@ class LogLines:
             least: The lowest level that is written at all.
             clock: Seconds, of a clock that never goes back.
         """
-        self._limits = limits
+        self._limits: dict[str, int] = {}
         self._log = log
         self._least = _RANK[least]
         self._clock = clock
-        self._buckets = {name: Bucket(limit) for name, limit in limits.items()}
+        self._buckets: dict[str, Bucket] = {}
+        self.limit(limits)
         self._left_out: Counter[str] = Counter()
         """Lines of each component that were left out since a line last reported that."""
+
+    def limit(self, limits: Mapping[str, int]) -> None:
+        """Gives components their limits; one that has the same already goes on with it."""
+        for name, limit in limits.items():
+            if self._limits.get(name) != limit:
+                self._limits[name], self._buckets[name] = limit, Bucket(limit)
 
     def say(self, level: str, name: str, text: str) -> None:
         """Puts a line of a component into the log, or leaves it out."""

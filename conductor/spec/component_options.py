@@ -16,6 +16,7 @@ import msgspec
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy.older_rules import Translated, is_old, lifted, read_rule, today
 from conductor.core.policy.rule_syntax import read_grant, shown, surplus
+from conductor.core.policy.rules import CHOICES as GRANT_CHOICES
 from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
 from conductor.core.restart_state import CHOICES
 from conductor.core.service_table import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
@@ -302,6 +303,24 @@ OPTIONS: Final = (
 
 NAMES: Final = tuple(option.name for option in OPTIONS if option.help)
 """Every option but those of older versions."""
+
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "dialect": tuple(DIALECTS),
+    "grant": tuple(sorted(SERVICES - ALWAYS_GRANTED)),
+    "grants": tuple(sorted(SERVICES - ALWAYS_GRANTED)),
+    "deny": (*sorted(SERVICES - ALWAYS_GRANTED), ALL),
+    "profile": PROFILE_NAMES,
+    "editor": GRANT_CHOICES["editor"],
+    "on_failure": CHOICES,
+    "mcp_bridge": MCP_KINDS,
+}
+
+
+def choices(option: Option) -> tuple[str, ...]:
+    """The values of an option, if they can be listed."""
+    listed = tuple(option.value.split("|")) if option.value.islower() else ()
+    return _CHOICES.get(option.name, listed)
+
 
 _PLACES: Final = {option.name: place for place, option in enumerate(OPTIONS)}
 _WORDS: Final = "|".join(re.escape(name).replace("KEY", r"\w+") for name in _PLACES)

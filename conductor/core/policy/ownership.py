@@ -67,7 +67,25 @@ class McpOwnership:
 
     def restored(self, owner: Peer | None, known: Iterable[str]) -> None:
         """Addresses a former router has known; without an owner here they are somebody else's."""
-        self._add(owner.policy_state if owner is not None else None, frozenset(known))
+        policy_state, addresses = (
+            owner.policy_state if owner is not None else None,
+            frozenset(known),
+        )
+        self._add(policy_state, addresses)
+        if policy_state is not None:
+            policy_state.foreign -= addresses
+
+    def handed_over(self, former: PolicyState | None, now: PolicyState | None) -> None:
+        """A component has come in the place of another (None: of none), or that is gone (None)."""
+        own = {one for one, owner in self._known.items() if former and owner is former}
+        if now is not None:
+            now.servers |= own
+            now.foreign |= self._known.keys() - own
+            now.foreign -= own
+        for address in own:
+            self._known[address] = now
+        if own:
+            self._order[now].extend(self._order.pop(former))
 
     def admitted(
         self, peer: Peer, method: str, given: Params | None, sent: Params, out: list[Effect]

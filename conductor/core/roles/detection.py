@@ -62,7 +62,7 @@ class Detection:
         name = successor_name(peer.name)
         component = Component(name, f"the successor connection of {peer.label}", PLAIN)
         successor = Peer.of(component, Role.PROXY, watched=False, ids=peer.ids)
-        successor.launched_by = peer
+        successor.launched_by, successor.joined = peer, peer.joined
         successor.p.wraps = False
         # One component on two connections: what it may do is counted once.
         successor.policy_state = peer.policy_state
@@ -73,6 +73,8 @@ class Detection:
             return
         _move(peer.s, successor.p)
         pending = self._exchange.own_request(LAUNCH)
+        if not peer.joined:
+            pending.traced = None
         pending.answer_to, pending.purpose = AnswerTo.LAUNCH, handshake
         self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending, out)
 
@@ -130,8 +132,9 @@ class Detection:
 def _move(old: Lane, new: Lane) -> None:
     """Joins `new` to what `old` is joined to, instead of it."""
     across = old.across
-    assert across is not None
-    old.across, new.across, across.across = None, across, new
+    old.across, new.across = None, across
+    if across is not None:  # else the proxy has not joined the chain yet
+        across.across = new
     # What comes in at the proxy's other end leaves it here from now on.
     new.other, old.other.other = old.other, new
     new.direction, new.policed = old.direction, old.policed

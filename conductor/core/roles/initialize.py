@@ -96,6 +96,7 @@ class Initializer:
                     back = partial(self._came_back, peer, peer.handshake)
                     pending.watchers = (*pending.watchers, back)
         pending.method = INITIALIZE
+        (peer.launched_by or peer).passed = params
         target = lane.across
         assert target is not None
         self.deliver(target, params, pending, out)
@@ -121,7 +122,7 @@ class Initializer:
             raise Malformed(INVALID_REQUEST, ONLY_CONDUCTOR.format(method))
         if lane.side is Side.P and peer.launched_by is None:
             raise Malformed(INVALID_REQUEST, "`initialize` goes to the successor only")
-        if lane.across is None:
+        if lane.across is None and (peer.launched_by or peer).joined:
             raise Malformed(INVALID_REQUEST, f"expected `{INITIALIZE}` request")
         # From now on its successor knows of it, so that it cannot get its role anew.
         (peer.launched_by or peer).forwarded = True
@@ -360,9 +361,12 @@ class Initializer:
     ) -> None:
         """Answers the sender of an `initialize`, without an offer of the hop it came from."""
         answer: Params = Raw(body)
-        origin = pending.origin
+        origin, target = pending.origin, pending.target
+        assert target is not None
         if member == b"result" and origin is not None:
             answer = remove_offer(answer, kept)
+            assert isinstance(answer, Raw)
+            target.peer.answered = (member, bytes(answer))
             if origin.peer is self._exchange.upstream:
                 answer = self._upstream.answered(answer)
             else:

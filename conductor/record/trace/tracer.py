@@ -71,6 +71,10 @@ class Tracer:
         components = [name for peer, guests, _ in chain for name in guests or (peer,)]
         self._file.begin(header(self._content, components))
 
+    def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """The chain has other peers from now on; as `begin`."""
+        self._names.begin(chain)
+
     def watched(self, planned: Planned) -> Planned:
         """A component whose lines are written down; a host reports those of its guests itself."""
         if planned.guests:

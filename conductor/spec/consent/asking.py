@@ -118,10 +118,18 @@ class Asking:
         self._version = 1
 
     def put(self, asked: Iterable[Question]) -> None:
-        """These are the questions now; one that is open stays open."""
+        """These are the questions now. One that is open stays open, unless it has been settled
+        elsewhere and was the last."""
+        asked = list(asked)
         begun = self._over if self._open is None else {*self._over, self._open.key}
         self._left = [question for question in asked if question.key not in begun]
-        self._move(Event.MORE if self._left else Event.NONE)
+        if self._left:
+            self._move(Event.MORE)
+        elif self._open is None:
+            self._move(Event.NONE)
+        elif self._open.key not in {question.key for question in asked}:
+            self._open = None
+            self._move(Event.LAST)
 
     def prompted(self, session: str, version: int) -> list[Step]:
         """The first prompt has come and waits: asks the first question."""

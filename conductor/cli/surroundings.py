@@ -1,0 +1,67 @@
+"""What a process finds when it starts: its standard streams, its locale, its words and its folder.
+
+Conductor's text is UTF-8 in any locale: file names, arguments, what it reads and what it prints.
+Loaded before everything else, so it imports nothing of ours at the top.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from conductor.errors import UsageError
+
+
+TAKE_COMPONENTS: Final = frozenset(
+    {"agent", "proxy", "exec", "inspect", "lock", "check", "test", "replay"}
+)
+"""Commands whose paths begin in the current folder, and end up in messages."""
+
+
+def prepare() -> None:
+    """Opens what is closed of the standard streams, and makes sure that Python reads UTF-8.
+
+    Otherwise the next file to be opened would pass for a standard stream. Reading from a closed
+    standard input is its end, as ever; writing to a closed standard output fails, as ever.
+    """
+    for fd, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, flags), True)  # takes the lowest that is free
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        # In no other way can Python name files and read arguments that the locale cannot spell.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
+
+
+def unfit(words: Sequence[str]) -> UsageError | None:
+    """Why these words cannot be a command line here: messages can only hold UTF-8."""
+    for word in words:
+        if not _is_text(word):
+            return _error(f"`{word}` is not UTF-8", "rename the file, or write the text, in UTF-8")
+    if words[0] not in TAKE_COMPONENTS:
+        return None
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:
+        return _error("the current folder is no longer there", "`cd` to a folder that exists")
+    if not _is_text(folder):
+        return _error(f"the current folder, `{folder}`, is not UTF-8", "run it in another folder")
+    return None
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _error(text: str, hint: str) -> UsageError:
+    from conductor.errors import UsageError
+
+    return UsageError(text, hint)

@@ -1,0 +1,223 @@
+"""The components of a running chain change, between two messages.
+
+New components take their role before they join the chain. Each is given the `initialize` that its
+predecessor passed on, and what it passes on itself is answered as its successor answered then. So
+nobody else takes part, and one that cannot take its role never joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from conductor.core.component import Component, Role
+from conductor.core.dialects import INITIALIZE
+from conductor.core.effects import Closure, Effects
+from conductor.core.endings import Endings
+from conductor.core.exchange import Exchange
+from conductor.core.held_prompts import HeldPrompts
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.headings import read_message
+from conductor.core.roles.initialize import Initializer, successor_name
+from conductor.core.services import Services
+from conductor.core.state import Answer, Copied, Peer, unread
+
+_NOT_USED: Final = Closure("it is not used")
+
+
+def newcomer(name: str) -> str:
+    """The name under which a component takes its role before it joins the chain."""
+    return f"{name}/new"
+
+
+class Rearranging:
+    """The part of a router that changes which components its chain has, and their order."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        enforcer: Enforcer,
+        initializer: Initializer,
+        endings: Endings,
+        held: HeldPrompts,
+    ) -> None:
+        self._exchange = exchange
+        self._topology = exchange.topology
+        self._peers = exchange.peers
+        self._enforcer = enforcer
+        self._initializer = initializer
+        self._endings = endings
+        self._held = held
+        self._order: Sequence[Component] = ()
+        self._new: dict[str, Peer] = {}
+        """The components that are to join, by name."""
+
+    # -- before --------------------------------------------------------------------------------
+
+    def prepare(
+        self,
+        components: Sequence[Component],
+        fresh: Collection[str],
+        audited: Collection[str],
+        out: Effects,
+    ) -> None:
+        """See `conductor.core.router.Router.prepare`."""
+        self._check(components, fresh)
+        self.dismiss()
+        self._exchange.audited |= frozenset(audited)
+        self._order = components
+        watched = self._exchange.audited
+        for component in components:
+            name = component.name
+            former = self._peers.get(name)
+            if former is None or name in fresh:
+                alias = msgspec.structs.replace(
+                    component, name=newcomer(name), label=component.label or f"`{name}`"
+                )
+                watch = self._exchange.tracing or name in watched
+                peer = Peer.of(alias, Role.PROXY, watched=watch)
+                peer.joined = False
+                if former is not None:
+                    peer.kept, peer.starts = former.kept, former.starts + 1
+                self._peers[peer.name] = self._new[name] = peer
+        for name, peer in self._new.items():
+            out += Services.configure(peer)
+            self._give_role(name, peer, out)
+
+    def _check(self, components: Sequence[Component], fresh: Collection[str]) -> None:
+        names = [component.name for component in components]
+        if len(set(names)) != len(names):
+            raise ValueError("two components have the same name")
+        before = self._topology.components
+        if self._topology.mode != "proxy" and (
+            names[-1:] != [before[-1].name] or before[-1].name in fresh
+        ):
+            raise ValueError("the agent cannot change")
+        gone = [one.name for one in before if one.name not in names or one.name in fresh]
+        for name in gone:
+            launched = self._peers.get(successor_name(name))
+            if launched is not None and launched.closure is None:
+                raise ValueError(f"`{name}` has launched its successor itself")
+
+    def _give_role(self, name: str, peer: Peer, out: Effects) -> None:
+        """Initializes a new component, if the chain is initialized."""
+        given = self._recorded(name)
+        if given is None:
+            return
+        peer.initialize, peer.recorded_answer = given
+        peer.ready, peer.restarting = False, True
+        peer.shadow = Copied(read_message(INITIALIZE, peer.initialize))
+        peer.shadow.answer = peer.recorded_answer
+        self._initializer.initialize_alone(peer, peer.initialize, unread(INITIALIZE), out)
+
+    def _recorded(self, name: str) -> tuple[Params, Answer] | None:
+        """What the neighbours of a place in the new order passed on, and answered."""
+        names = [component.name for component in self._order]
+        place = names.index(name)
+        upstream = self._exchange.upstream
+        before = [upstream, *(self._former(one) for one in names[:place])]
+        after = [*(self._former(one) for one in names[place + 1 :]), upstream]
+        passed = [p.initialize if p.passed is None else p.passed for p in before]
+        given = [params for params in passed if params is not None]
+        answers = [p.answered for p in after if p.answered is not None]
+        if not given or not answers or answers[0][0] != b"result":
+            return None
+        return given[-1], answers[0]
+
+    def _former(self, name: str) -> Peer:
+        """The component of a name: one that is new has recorded nothing yet."""
+        return self._new.get(name) or self._peers[name]
+
+    def prepared(self) -> bool:
+        """Whether all new components have taken their role."""
+        return not any(peer.restarting for peer in self._new.values())
+
+    def dismiss(self) -> None:
+        """Forgets the components that were to join."""
+        for name, peer in self._new.items():
+            peer.closure, peer.ready = _NOT_USED, False
+            self._endings.withdraw(peer, [])
+            del self._peers[peer.name]
+            self._peers.pop(successor_name(newcomer(name)), None)
+        self._new.clear()
+
+    def quiet(self) -> bool:
+        """Whether nothing is open anywhere in the chain, but what is held."""
+        upstream = self._exchange.upstream
+        received = sum(len(requests.received) for requests in upstream.id_spaces())
+        return received == self._held.count and all(
+            _idle(peer, is_upstream=peer is upstream)
+            for peer in self._peers.values()
+            if peer.joined and peer.closure is None
+        )
+
+    # -- the step ------------------------------------------------------------------------------
+
+    def rearrange(
+        self, reason: Closure, owned: Mapping[str, Collection[str]], out: Effects
+    ) -> None:
+        """See `conductor.core.router.Router.rearrange`."""
+        before = [self._peers[component.name] for component in self._topology.components]
+        names = {component.name for component in self._order}
+        gone = [p for p in before if p.name in self._new or p.name not in names]
+        for peer in gone:
+            del self._peers[peer.name]
+            self._peers.pop(successor_name(peer.name), None)
+        for name, peer in self._new.items():
+            self._join(name, peer)
+        self._topology.components = self._order
+        self._topology.join_all()
+        self._exchange.reserve_names(self._order)
+        joined, self._new = self._new, {}
+        for name, peer in joined.items():
+            self._enforcer.mcp_ownership.handed_over(None, peer.policy_state)
+            self._enforcer.mcp_ownership.restored(peer, owned.get(name, ()))
+        for peer in gone:
+            self._leave(peer, before, gone, joined.get(peer.name))
+        for peer in gone:
+            self._endings.removed(peer, reason, out)
+        for name, peer in joined.items():
+            if peer.initialize is None:  # the client has sent its own meanwhile
+                self._give_role(name, peer, out)
+
+    def _join(self, name: str, peer: Peer) -> None:
+        """A new component gets its name."""
+        del self._peers[peer.name]
+        peer.component = msgspec.structs.replace(peer.component, name=name)
+        peer.name, peer.joined = name, True
+        if peer.policy_state is not None:
+            peer.policy_state.name = name
+        self._peers[name] = peer
+        launched = self._peers.pop(successor_name(newcomer(name)), None)
+        if launched is not None:
+            launched.name, launched.joined = successor_name(name), True
+            self._peers[launched.name] = launched
+
+    def _leave(
+        self, peer: Peer, before: Sequence[Peer], gone: Sequence[Peer], instead: Peer | None
+    ) -> None:
+        """What still leaves a component that goes reaches the nearest neighbours that stay."""
+        place = before.index(peer)
+        above = [p for p in before[:place] if p not in gone and p.closure is None]
+        below = [p for p in before[place + 1 :] if p not in gone and p.closure is None]
+        upstream = self._exchange.upstream
+        if self._topology.mode != "auto":
+            peer.p.across = above[-1].p.other if above else upstream.p
+            peer.s.across = below[0].p if below else upstream.s
+        after = instead.policy_state if instead is not None else None
+        self._enforcer.mcp_ownership.handed_over(peer.policy_state, after)
+
+
+def _idle(peer: Peer, *, is_upstream: bool) -> bool:
+    """Whether nothing waits for a peer, and it waits for nothing."""
+    if peer.handshake is not None or peer.backlog or peer.p.in_flight.queue:
+        return False
+    if peer.s.in_flight.queue:
+        return False
+    return not any(
+        (requests.received and not is_upstream) or any(p.wanted for p in requests.sent.values())
+        for requests in peer.id_spaces()
+    )

@@ -1,0 +1,340 @@
+"""A running chain gets other components: some are added, removed, moved, replaced, set anew.
+
+What is new starts beside the chain and takes its role there (`Router.prepare`). If any of it
+cannot, the chain stays as it was. Then one step makes the new chain, when nothing is open in the
+old one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from conductor.core import Closure, Fail, Serve, services
+from conductor.core.rearranging import newcomer
+from conductor.core.roles.initialize import successor_name
+from conductor.core.service_table import LOCAL
+from conductor.errors import ComponentError, ConductorError
+from conductor.run.plan import Planned
+from conductor.run.report_checks import last_words
+from conductor.run.supervisor import changed_settings
+from conductor.spec.model import Spec
+
+if TYPE_CHECKING:
+    from conductor.run.launch import Launcher
+    from conductor.run.runtime import Runtime
+
+_LOOK: Final = 0.02
+"""Seconds between looks at what is waited for."""
+
+_STILL: Final = 5
+"""Looks without a message from anybody, after which nothing is on its way: a program may take a
+while to pass a notification on, and the conductor cannot see that it does."""
+
+_HELD: Final = 20
+"""Looks for which the client's prompts are held, at most, to see whether nothing is on its way."""
+
+_ROLE: Final = 10.0
+"""Seconds a component has to take its role beside the chain. A service that it requests there is
+performed once it has joined, so one that waits for that joins without its role."""
+
+_NAME: Final = "conductor"
+"""Who says what is about no single component."""
+
+
+class _NotUsedError(Exception):
+    """The new chain is not used; the text says why, if that is worth a line in the log."""
+
+
+class _Joining:
+    """A component that is to join the chain."""
+
+    def __init__(self, planned: Planned) -> None:
+        self.planned = planned
+        self.loaded = not planned.guests
+        """Whether it can be used; a host reports that."""
+        self.requested: list[Serve] = []
+        """What it has requested or reported, for when it has joined."""
+
+
+class Rearrangement:
+    """Changes the components of one chain."""
+
+    def __init__(self, runtime: Runtime, launcher: Launcher) -> None:
+        self._runtime = runtime
+        self._launcher = launcher
+        self._lock = asyncio.Lock()
+        self._latest: object = None
+        """The newest attempt: one that waits gives way to it."""
+        self._joining: dict[str, _Joining] = {}
+        """By the name they have before they join (`newcomer`)."""
+        self._refused: str | None = None
+
+    async def rearrange(
+        self,
+        specs: Sequence[Spec],
+        *,
+        now: bool = False,
+        kept: Callable[[Sequence[Planned], bool], None] = lambda planned, changed: None,
+    ) -> bool:
+        """See `Runtime.rearrange`. `kept` is told what stays of the chain, and whether anything
+        else changes, before that waits for anything."""
+        mark = self._latest = object()
+        async with self._lock:
+            running = list(self._runtime.planned.values())
+            try:
+                planned = self._planned(specs, running)
+            except ConductorError as error:
+                self._not_used(error.text, running if now else [])
+                return False
+            before = {id(each.transport) for each in running}
+            planned = [
+                each if id(each.transport) in before else self._runtime.watched(each)
+                for each in planned
+            ]
+            new = [each for each in planned if id(each.transport) not in before]
+            stay = [each for each in planned if id(each.transport) in before]
+            changed = [_name(each) for each in planned] != [_name(each) for each in running]
+            kept(stay, changed or bool(new))
+            if changed or new:
+                gone = [each for each in running if each.transport not in _transports(stay)]
+                try:
+                    await self._change(planned, new, gone, mark, now=now)
+                except _NotUsedError as error:
+                    await self._dismiss()
+                    self._not_used(str(error), gone if now else [])
+                    return False
+                except BaseException:
+                    await self._dismiss()
+                    raise
+            self._set_anew(stay, running)
+            return True
+
+    def _planned(self, specs: Sequence[Spec], running: Sequence[Planned]) -> list[Planned]:
+        """The plan, with the agent that runs. Raises `ConductorError`."""
+        specs = list(specs)
+        if self._launcher.agent_last:
+            (agent,) = running[-1].specs
+            if specs and specs[-1] != agent:
+                text = f"the agent `{agent.name}` stays as it is: it cannot change while it runs"
+                self._runtime.log("warning", agent.name, f"{text}\nhint: start the chain anew")
+            specs[-1:] = [agent]
+        return self._launcher.plan(specs, running)
+
+    def _not_used(self, why: str, cut: Sequence[Planned]) -> None:
+        """The chain stays as it was, but for what must not go on (`now`)."""
+        if why:
+            self._runtime.log("error", _NAME, f"the chain stays as it was: {why}")
+        for each in cut:
+            name = _name(each)
+            label = self._runtime.router.peers[name].label
+            reason = Closure(f"{label} may not go on, and nothing can take its place")
+            self._runtime.cut(name, reason)
+
+    # -- beside the chain ----------------------------------------------------------------------
+
+    async def _change(
+        self,
+        planned: Sequence[Planned],
+        new: Sequence[Planned],
+        gone: Sequence[Planned],
+        mark: object,
+        *,
+        now: bool,
+    ) -> None:
+        """Makes of the chain what is planned. Raises `_NotUsedError`."""
+        await self._start(planned, new)
+        await self._until(self._ready, mark)
+        if now:
+            await self._until(lambda: self._runtime.is_settled(gone), mark)
+            self._take_over(planned, gone)
+            return
+        await self._until_quiet(gone, mark)
+        try:
+            self._take_over(planned, gone)
+        finally:
+            self._runtime.release()
+
+    async def _start(self, planned: Sequence[Planned], new: Sequence[Planned]) -> None:
+        runtime, names = self._runtime, [_name(each) for each in new]
+        self._refused = None
+        try:
+            effects = runtime.router.prepare(
+                [each.component for each in planned], names, runtime.audited_among(new)
+            )
+        except ValueError as error:
+            for each in new:
+                await each.transport.close(0.5)
+            raise _NotUsedError(str(error)) from None
+        self._joining = {newcomer(_name(each)): _Joining(each) for each in new}
+        self._began = asyncio.get_running_loop().time()
+        for key, joining in self._joining.items():
+            try:
+                await runtime.connections.open(key, joining.planned.transport)
+            except ComponentError as error:
+                label = joining.planned.component.label
+                raise _NotUsedError(f"{label}: {error.text}") from None
+        runtime.apply(effects)
+
+    def _ready(self) -> bool:
+        """Whether what is new can join."""
+        if not all(joining.loaded for joining in self._joining.values()):
+            return False
+        waited = asyncio.get_running_loop().time() - self._began
+        return self._runtime.router.prepared() or waited > _ROLE
+
+    async def _until(self, condition: Callable[[], bool], mark: object) -> None:
+        """Waits for something. Raises `_NotUsedError`, also where a newer attempt is there."""
+        while True:
+            if self._refused is not None:
+                raise _NotUsedError(self._refused)
+            if self._latest is not mark:
+                raise _NotUsedError("")
+            if condition():
+                return
+            await asyncio.sleep(_LOOK)
+
+    def of(self, name: str) -> Planned | None:
+        """What is to join under a name."""
+        joining = self._joining.get(name)
+        return joining.planned if joining is not None else None
+
+    def serve(self, effect: Serve) -> bool:
+        """Takes a request or a report of what is to join; False if it comes from anybody else."""
+        joining = self._joining.get(effect.peer)
+        if joining is None:
+            return False
+        if effect.service == services.READY:
+            joining.loaded = True
+        if effect.service == services.LAST_WORDS:
+            self._refused = last_words(effect.params).text
+        elif effect.service in LOCAL:
+            self._runtime.serve(_named(effect))
+        else:
+            joining.requested.append(effect)
+        return True
+
+    def refuse(self, failed: Fail) -> bool:
+        """Something cannot join; False if it is about anybody else."""
+        if failed.peer.removesuffix(successor_name("")) not in self._joining:
+            return False
+        self._refused = self._refused or failed.reason.text
+        return True
+
+    async def _dismiss(self) -> None:
+        """What was to join is not used."""
+        self._runtime.router.dismiss()
+        joining, self._joining = self._joining, {}
+        for key in joining:
+            self._runtime.forget(key)
+
+    # -- the step ------------------------------------------------------------------------------
+
+    async def _until_quiet(self, gone: Sequence[Planned], mark: object) -> None:
+        """Waits until nothing is open and nothing is on its way; then prompts are held."""
+        runtime = self._runtime
+        while True:
+            await self._until_nothing_is_open(gone, mark)
+            still = 0
+            for _ in range(_HELD):
+                seen = runtime.router.received
+                await asyncio.sleep(_LOOK)
+                if not self._is_quiet(gone):
+                    break
+                still = still + 1 if runtime.router.received == seen else 0
+                if still == _STILL:
+                    return
+            runtime.release()
+            await asyncio.sleep(_LOOK)
+
+    async def _until_nothing_is_open(self, gone: Sequence[Planned], mark: object) -> None:
+        """Holds the client's prompts from the first moment at which nothing is open."""
+        quiet = asyncio.Event()
+
+        def look() -> bool:
+            if not quiet.is_set() and self._is_quiet(gone):
+                self._runtime.hold()
+                quiet.set()
+            return quiet.is_set()
+
+        # At each message: between a prompt's answer and the next prompt may be no time at all.
+        self._runtime.after_message = look
+        try:
+            await self._until(look, mark)
+        except BaseException:
+            if quiet.is_set():
+                self._runtime.release()
+            raise
+        finally:
+            self._runtime.after_message = None
+
+    def _is_quiet(self, gone: Sequence[Planned]) -> bool:
+        runtime = self._runtime
+        buffered = any(transport.buffered for transport in runtime.connections.transports.values())
+        return runtime.router.quiet() and not buffered and runtime.is_settled(gone)
+
+    def _take_over(self, planned: Sequence[Planned], gone: Sequence[Planned]) -> None:
+        """The one step: nothing is awaited from here to its end."""
+        runtime, joining = self._runtime, self._joining
+        for each in gone:
+            runtime.connections.silence(_name(each))
+        self._joining = {}
+        former = [_name(each) for each in gone]
+        effects = runtime.router.rearrange(
+            Closure("the chain has been given other components"),
+            {_name(j.planned): _owned(j.planned) for j in joining.values()},
+        )
+        runtime.rearranged(planned, former, {key: _name(j.planned) for key, j in joining.items()})
+        for event, name, text in _events(former, [_name(j.planned) for j in joining.values()]):
+            runtime.log("warning", name, text)
+            runtime.record(event, name, text)
+        order = " ".join(guest for each in planned for guest in each.guests or (_name(each),))
+        runtime.log("info", _NAME, f"the chain is now: {order}")
+        runtime.apply(effects)
+        for joined in joining.values():
+            for requested in joined.requested:
+                runtime.serve(_named(requested))
+
+    def _set_anew(self, stay: Sequence[Planned], running: Sequence[Planned]) -> None:
+        """Sends changed settings to what stays."""
+        for each in stay:
+            before = next(one for one in running if one.transport is each.transport)
+            for configuration in changed_settings(before, each):
+                self._runtime.supervisor.settle(configuration)
+            self._runtime.planned[_name(each)] = each
+
+
+def _name(planned: Planned) -> str:
+    return planned.component.name
+
+
+def _transports(planned: Sequence[Planned]) -> list[object]:
+    return [each.transport for each in planned]
+
+
+def _named(effect: Serve) -> Serve:
+    """What was requested before its component joined, under the component's own name."""
+    return msgspec.structs.replace(effect, peer=effect.peer.removesuffix(newcomer("")))
+
+
+def _owned(planned: Planned) -> list[str]:
+    """The addresses of MCP that the guests of a host own."""
+    belongings = planned.belongings
+    if belongings is None:
+        return []
+    return [one for guest in planned.guests for one in belongings.own.get(guest, ())]
+
+
+def _events(gone: Sequence[str], joined: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """What has happened to each component: event, name, and words for it."""
+    for name in gone:
+        if name not in joined:
+            yield "remove", name, "removed from the chain"
+    for name in joined:
+        if name in gone:
+            yield "replace", name, "started anew, as it is written now"
+        else:
+            yield "add", name, "added to the chain"
