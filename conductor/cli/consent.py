@@ -75,6 +75,11 @@ def agreed(
     return agreements, now
 
 
+def kept(specs: Sequence[Spec]) -> list[Spec]:
+    """The components with what the user has agreed to before; nobody is asked."""
+    return Agreements(again=False, permit=managed.tried).settled(specs)
+
+
 def _not_asked(specs: Sequence[Spec], agreements: Agreements) -> list[Spec]:
     asked = {question.component for question in agreements.questions}
     return [spec for spec in specs if spec.name not in asked]

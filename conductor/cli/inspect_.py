@@ -141,7 +141,7 @@ def gather(component: str) -> Facts:
                         f"`{path}` is a WebAssembly module, but would be run as a program",
                         "rename it: the name of a module ends with .wasm",
                     )
-            spec = catalog.resolve(component)
+            (spec,) = consent.kept([catalog.resolve(component)])
             if spec.script:
                 return _script(component, spec, reader)
             if spec.wasm is None:

@@ -11,7 +11,7 @@ import msgspec
 
 import wasm_host
 from conductor.author.caged import CagedReader
-from conductor.cli import report
+from conductor.cli import consent, report
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
 from conductor.record.redaction import redacted as redact
@@ -53,7 +53,8 @@ def run(options: LockOptions) -> int:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
     agent_last = not options.proxy
     specs = resolve_all(options.components, agent_last=agent_last)
-    specs = managed.required(specs, agent_last=agent_last)  # as `--locked` will see them
+    specs = managed.required(specs, agent_last=agent_last)
+    specs = consent.kept(specs)  # as `--locked` will see them
     lock = _existing(options.path)
     before = lock.component if lock is not None else None
     entries = _entries(options, specs, before)

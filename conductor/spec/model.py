@@ -46,7 +46,7 @@ class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     script_sha256: str = ""
     """The digest `script` must have, if it is known."""
     locked: str = ""
-    """The lock file that the digests come from; empty: a manifest."""
+    """The lock file that the digests come from, or `digests.AGREED`; empty: a manifest."""
     dialect: str | None = None
     limits: dict[str, int] = {}
     """Limits that differ from `conductor.spec.limits.DEFAULT_LIMITS`."""

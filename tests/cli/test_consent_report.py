@@ -1,4 +1,4 @@
-"""What is reported, once, of components where nobody can be asked, and of words of older versions."""
+"""What is reported, once, of components where nobody is asked, and of older words."""
 
 from __future__ import annotations
 

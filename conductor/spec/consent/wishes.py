@@ -142,9 +142,6 @@ def key(digest: str, wants: Wants) -> str:
 
 # -- what of it the user has agreed to -------------------------------------------------------------
 
-AGREED: Final = "your agreement"
-"""What pins the digest of a component that was agreed to."""
-
 
 class Settled(msgspec.Struct, frozen=True):
     """A component with everything that the user has agreed to."""
@@ -217,8 +214,8 @@ def is_own(spec: Spec, trust: Trust) -> bool:
 def pinned(spec: Spec, digest: str) -> Spec:
     """The component, which runs only if its file has this digest."""
     if spec.script:
-        return msgspec.structs.replace(spec, script_sha256=digest, locked=AGREED)
-    return msgspec.structs.replace(spec, sha256=digest, locked=AGREED)
+        return msgspec.structs.replace(spec, script_sha256=digest, locked=digests.AGREED)
+    return msgspec.structs.replace(spec, sha256=digest, locked=digests.AGREED)
 
 
 def _question(spec: Spec, after: Spec, wish: Wish, key: str, digest: str) -> Question:
