@@ -56,7 +56,7 @@ def trust_(
     elif os.path.basename(real) == paths.CONFIG:
         report.say(_trust_file(real))
     else:
-        report.say(_trust_component(path))
+        report.say(*_trust_component(path))
     return 0
 
 
@@ -133,7 +133,8 @@ def untrust(
     real = os.path.realpath(what)
     taken = trust.change(lambda held: _take(held, what, real))
     above = trust.load().folder_of(real) if os.path.exists(real) else None
-    report.say(*(f"no longer trusted: {each}" for each in taken))
+    for each in taken:
+        report.say(f"no longer trusted: {each}")
     if above is not None:
         raise UsageError(
             f"`{visible_path(real)}` is still trusted: it lies in {visible_path(above)}",
@@ -194,7 +195,8 @@ def trusted(json_: Json = False) -> int:
         if row.sha256:
             name = f"{row.name}, " if row.name else ""
             report.say(f"{'':<10} {name}sha256 {short(row.sha256)}")
-        report.say(*(f"{'':<10} may have {each}" for each in row.rights))
+        for each in row.rights:
+            report.say(f"{'':<10} may have {each}")
     return 0
 
 

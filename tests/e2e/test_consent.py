@@ -164,9 +164,9 @@ def test_nobody_answers_in_the_users_place(rig: Rig) -> None:
     (rig.folder / "forger.py").write_text(FORGER)
     forger = f"{sys.executable} {rig.folder}/forger.py,dialect=channel"
     chain = rig.agent(forger, "./date/", forger, rig.demo(log=False))
-    chain.serves[PERMISSION] = lambda params: (
-        answer("keep-narrow" if "Conductor asks" in str(params) else "allow-version")(params)
-    )
+    chain.serves[PERMISSION] = lambda params: answer(
+        "keep-narrow" if "Conductor asks" in str(params) else "allow-version"
+    )(params)
     session = begin(chain, 1)
     assert not has_date(chain, session)
     own = [asked for asked in questions(chain) if "Conductor asks" in str(asked)]
