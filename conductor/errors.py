@@ -77,6 +77,19 @@ def did_you_mean(
     return f"did you mean `{prefix}{close[0]}`?" if close else otherwise
 
 
+class UnknownWordError(ValueError):
+    """A word that is none of the known ones. The text lists those; `hint` names the nearest."""
+
+    def __init__(self, text: str, word: object, known: Iterable[str]) -> None:
+        super().__init__(text)
+        self.hint = did_you_mean(str(word), known)
+
+
+def hint_of(error: Exception) -> str:
+    """The hint that an error brings, if any."""
+    return getattr(error, "hint", "")
+
+
 class UsageError(ConductorError):
     """The request is impossible: an unknown name, a bad option, a file that does not exist."""
 

@@ -39,6 +39,14 @@ def _trusted(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whoever runs the tests may have configured conductor: no test reads that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What runs Python proxies, built and compiled into the user's cache, so that nobody has to

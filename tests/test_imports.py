@@ -36,6 +36,7 @@ RULES: Final = (
     # One rule a folder, lower ones first: a folder may import what stands above its row. The most
     # specific scope counts.
     Rule("conductor.errors", (), ()),
+    Rule("conductor.version", (), ()),
     Rule("conductor.core", ("conductor.core", "conductor.errors"), ("msgspec",)),
     Rule(
         "conductor.transports",
@@ -63,9 +64,9 @@ RULES: Final = (
         "conductor.spec",
         (
             *("conductor.spec", "conductor.core", "conductor.errors"),
-            *("conductor.services.scopes", "conductor.mcp"),
+            *("conductor.services.scopes", "conductor.mcp", "conductor.version"),
         ),
-        ("msgspec", "pydantic", "tomlkit", "platformdirs", "cryptography"),
+        ("msgspec", "packaging", "pydantic", "tomlkit", "platformdirs", "cryptography"),
     ),
     Rule(
         "conductor.run",
@@ -80,6 +81,15 @@ RULES: Final = (
         (
             *("conductor.record", "conductor.run", "conductor.spec", "conductor.transports"),
             *("conductor.core", "conductor.errors", "conductor.version"),
+        ),
+        ("msgspec",),
+    ),
+    Rule(
+        "conductor.client",
+        (
+            *("conductor.client", "conductor.record", "conductor.run", "conductor.spec"),
+            *("conductor.mcp", "conductor.services", "conductor.transports", "conductor.core"),
+            *("conductor.errors", "conductor.version"),
         ),
         ("msgspec",),
     ),

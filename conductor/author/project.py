@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import guest_sdk
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 _ENDING: Final = ".tmpl"
@@ -31,7 +31,8 @@ def make(name: str, lang: str) -> tuple[dict[str, Any], list[str]]:
     known = languages()
     lang = _ALSO.get(lang, lang)
     if lang not in known:
-        raise UsageError(f"no template for `{lang}`", f"languages are: {', '.join(known)}")
+        listed = f"languages are: {', '.join(known)}"
+        raise UsageError(f"no template for `{lang}`", did_you_mean(lang, [*known, *_ALSO], listed))
     folder = Path(name)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(f"`{name}` exists already", "take another name; nothing is overwritten")

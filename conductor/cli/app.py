@@ -18,6 +18,8 @@ from conductor.cli import (
     chains,
     check_,
     completion,
+    config_,
+    dev,
     help_,
     new_,
     options,
@@ -163,19 +165,25 @@ def lock(
     proxy: _ForProxy = False,
     lock_agent: _LockAgent = None,
     upgrade: _Upgrade = False,
-    **isolation: str,
+    **values: Any,
 ) -> int:
     """Writes the lock file of a chain."""
+    from conductor.cli import configured
     from conductor.cli import lock as locking
 
+    parsed = options.assemble("proxy" if proxy else "agent", components or [], **values)
+    if not upgrade:
+        parsed = configured.applied(parsed)
     wanted = locking.LockOptions(
         components=components or [],
+        chain=parsed.components,
         path=output,
         check=check,
         proxy=proxy,
         pin_agent=lock_agent,
         upgrade=upgrade,
-        **isolation,
+        isolation=parsed.options.isolation,
+        config=parsed.config,
     )
     return locking.run(wanted)
 
@@ -209,6 +217,7 @@ def doctor(json_: Json = False, cache: str | None = None) -> int:
 app.add_typer(cache.app, name="cache", rich_help_panel=_LOOK)
 _making: Final = partial(app.command, rich_help_panel=_MAKE)
 _making(name="new", help=new_.HELP, epilog=new_.EPILOG)(new_.new)
+_making(name="dev", help=dev.HELP, epilog=dev.EPILOG)(dev.dev)
 _making(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
 _making(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
 _making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
@@ -219,6 +228,7 @@ _trusting(name="trust", help=trust_.TRUST_HELP, epilog=trust_.TRUST_EPILOG)(trus
 _trusting(name="untrust", help=trust_.UNTRUST_HELP, epilog=trust_.UNTRUST_EPILOG)(trust_.untrust)
 _trusting(name="trusted", help=trust_.TRUSTED_HELP)(trust_.trusted)
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
+app.add_typer(config_.app, name="config", rich_help_panel=_LOOK)
 app.command(name="help", rich_help_panel=_LOOK, help=help_.HELP, epilog=help_.EPILOG)(help_.help_)
 app.command(
     name="completion", rich_help_panel=_LOOK, help=completion.HELP, epilog=completion.EPILOG

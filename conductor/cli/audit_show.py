@@ -1,40 +1,36 @@
 """`conductor audit show FILE`: which component changed which message, and how.
 
-Lines for people are `(style, text)`; styles are names of colours, used where there are any.
+Lines for people are `(style, text)`; styles are those of `report`, used where there are colours.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from conductor.cli import report
 from conductor.cli.audit import EXIT_BROKEN, unreadable
-from conductor.errors import UsageError, json_text, marked
+from conductor.errors import UsageError, did_you_mean
 from conductor.record.audit.file import BrokenChainError, verified
 from conductor.run.report_checks import CHANGES
 from conductor.spec import untrusted_files
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Line = tuple[str, str]
 Record = dict[str, Any]
 
 PLAIN: Final = ""
-HEAD: Final = "bold"
-DIM: Final = "dim"
-ADDED: Final = "green"
-REMOVED: Final = "red"
-WRONG: Final = "bold red"
-POINTER: Final = "cyan"
+HEAD: Final = "\x1b[1m"
+DIM: Final = "\x1b[2m"
+ADDED: Final = "\x1b[32m"
+REMOVED: Final = "\x1b[31m"
+WRONG: Final = "\x1b[1;31m"
+POINTER: Final = "\x1b[36m"
 
 EVENTS: Final = frozenset(
     {
@@ -62,7 +58,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         for kind in self.kinds:
             if kind not in KINDS:
                 known = ", ".join(sorted(KINDS))
-                raise UsageError(f"no record is of the kind `{kind}`", f"one of: {known}")
+                hint = did_you_mean(kind, KINDS, f"kinds are: {known}")
+                raise UsageError(f"no record is of the kind `{kind}`", hint)
 
     def fits(self, record: Record) -> bool:
         """Whether a record is wanted."""
@@ -120,21 +117,16 @@ class _Json:
 
     def record(self, record: Record, line: bytes) -> None:
         """Prints a record."""
-        text = line.decode()
-        sys.stdout.write(json_text(text) if sys.stdout.isatty() else text)
+        report.say_line(line)
 
     def end(self, broken: BrokenChainError | None) -> None:
         """Prints nothing more."""
-        sys.stdout.flush()
 
 
 class _Words:
     """An account for people."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-
-        self._console: Console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self._changes: Counter[tuple[str, ...]] = Counter()
         self._violations: Counter[str] = Counter()
         self._shown = 0
@@ -146,8 +138,7 @@ class _Words:
             lines = [headline(record), *details(record)]
         except (KeyError, TypeError, AttributeError):
             lines = [(WRONG, f"no record conductor writes: {line.decode()}")]
-        for text in lines:
-            self._print(text)
+        report.say_styled(*lines)
         who = str(record.get("component"))
         match record["event"]:
             case "change":
@@ -159,23 +150,16 @@ class _Words:
     def end(self, broken: BrokenChainError | None) -> None:
         """Prints who did what how often."""
         if not self._shown:
-            self._print((PLAIN, "no record is of that kind"))
+            report.say_styled((PLAIN, "no record is of that kind"))
         if self._changes or self._violations:
-            self._print((PLAIN, ""))
-            self._print((HEAD, "In short"))
+            report.say_styled((PLAIN, ""))
+            report.say_styled((HEAD, "In short"))
         for (who, change, kind, method), count in sorted(self._changes.items()):
-            self._print((PLAIN, f"  {who}: {change} {kind} {method}, {count} times"))
+            report.say_styled((PLAIN, f"  {who}: {change} {kind} {method}, {count} times"))
         for who, count in sorted(self._violations.items()):
-            self._print((PLAIN, f"  {who}: stopped {count} times"))
+            report.say_styled((PLAIN, f"  {who}: stopped {count} times"))
         if broken is None:
-            self._print((DIM, "The record is unbroken."))
-        sys.stdout.flush()
-
-    def _print(self, line: Line) -> None:
-        from rich.text import Text
-
-        style, text = line
-        self._console.print(Text(marked(text), style), soft_wrap=True)
+            report.say_styled((DIM, "The record is unbroken."))
 
 
 # -- records in words ------------------------------------------------------------------------------

@@ -78,6 +78,9 @@ def _run(
 @takes("exec")
 def exec_(context: typer.Context, components: Components = None, **values: Any) -> int:
     """Sends one prompt through a chain and prints the answer."""
+    from conductor.cli import configured
     from conductor.cli import exec_ as turns
 
-    return turns.execute(components or [], context.obj, **values)
+    parsed = options.assemble("exec", components or [], context.obj, **values)
+    parsed = configured.applied(parsed)
+    return turns.execute(parsed, **parsed.values)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import report
+from conductor.cli import configured, report
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import UsageError, visible
+from conductor.errors import UsageError, did_you_mean, visible
 from conductor.spec import catalog
 
 if TYPE_CHECKING:
@@ -92,13 +92,14 @@ def _known(names: Sequence[str]) -> Sequence[str]:
     known = [check.name for check in CHECKS]
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise UsageError(f"no check `{unknown[0]}`", f"checks are: {', '.join(known)}")
+        listed = f"checks are: {', '.join(known)}"
+        raise UsageError(f"no check `{unknown[0]}`", did_you_mean(unknown[0], known, listed))
     return names
 
 
 def _proxy(component: str) -> Spec:
     """The component. Raises `UsageError` for a bundled agent."""
-    spec = catalog.resolve(component)
+    spec = catalog.resolve(component, configured.here())
     if spec.bundled is not None and spec.manifest is not None and spec.manifest.kind == "agent":
         raise UsageError(
             f"`{component}` is an agent; these are the rules of proxies",

@@ -6,13 +6,16 @@ The chain runs in this process, with `conductor.cli.exec_turn` in the editor's p
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from conductor.cli import options, report
+import msgspec
+
+from conductor.cli import report
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import Started, run_loop
@@ -21,6 +24,12 @@ from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.run.runtime import Runtime
 from conductor.transports.memory import MemoryTransport
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from conductor.cli.options import Parsed
 
 EXIT_FAILED: Final = 1
 EXIT_TIMEOUT: Final = 3
@@ -52,8 +61,7 @@ _STOPS: Final[dict[str, tuple[int, str, str]]] = {
 
 
 def execute(
-    components: list[str],
-    rest: list[str] | None = None,
+    parsed: Parsed,
     *,
     prompt: str,
     cwd: str = ".",
@@ -62,19 +70,21 @@ def execute(
     timeout: float | None = None,
     format: str = "text",  # noqa: A002 - the option's name
     json: bool = False,
-    **chain: Any,
+    **_: Any,
 ) -> int:
     """Runs one turn; the exit code: see `conductor exec --help`. Raises `UsageError`.
 
-    `rest` is what follows `--`. The other parameters are the options of `conductor exec`; `chain`
-    holds those that `agent` has too.
+    The parameters behind `parsed` are the options of `conductor exec`; `parsed` holds those that
+    `agent` has too.
     """
     # drain: once the turn is over no request is open that the chain would have to wait for.
-    parsed = options.assemble("exec", components, rest, drain=0.0, **chain)
+    chain = msgspec.structs.replace(parsed.options, drain=0.0)
+    parsed = msgspec.structs.replace(parsed, options=chain)
     if timeout == 0:
         raise UsageError("`--timeout 0` leaves no time for an answer", "leave it out for no limit")
     output = Output()
     view: View = JsonView(output) if json or format == "json" else TextView(output)
+    lend_terminal()
     turn = _turn(_prompt(prompt), _folder(cwd), _permissions(permissions, prompt), fs, view)
     try:
         started = Started(parsed, terminal=_on_terminal(prompt))
@@ -93,6 +103,12 @@ def execute(
     if output.line_open and output.terminal:
         report.write("")
     return _report(control, turn, runtime)
+
+
+def lend_terminal() -> None:
+    """Names the user's terminal to programs of the chain: a debugger in one of them may use it."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.environ.setdefault("CONDUCTOR_TERMINAL", os.ttyname(2))
 
 
 def _prompt(text: str) -> str:
@@ -221,7 +237,8 @@ def _report_error(turn: ExecTurn) -> int:
             report.error(text, hint or _DEBUG)
             return EXIT_NO_SESSION if method == "session/new" else EXIT_FAILED
         case OutputClosed():
-            report.error(f"cannot write standard output: {turn.error}", "read it to its end")
+            failed = report.unwritable(str(turn.error))
+            report.error(failed.text, failed.hint)
         case ChainEnded() | None:
             report.error("the chain ended without an answer", _DEBUG)
     return EXIT_FAILED

@@ -15,7 +15,7 @@ import msgspec
 
 import wasm_host
 from conductor.author.caged import CagedReader
-from conductor.cli import consent, inspect_policy, inspect_text, report
+from conductor.cli import configured, consent, inspect_policy, inspect_text, report
 from conductor.cli.inspect_policy import PolicyFacts
 from conductor.core import SERVICES
 from conductor.core.services import granted_names
@@ -141,7 +141,7 @@ def gather(component: str) -> Facts:
                         f"`{path}` is a WebAssembly module, but would be run as a program",
                         "rename it: the name of a module ends with .wasm",
                     )
-            (spec,) = consent.kept([catalog.resolve(component)])
+            (spec,) = consent.kept([catalog.resolve(component, configured.here())])
             if spec.script:
                 return _script(component, spec, reader)
             if spec.wasm is None:

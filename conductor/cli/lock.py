@@ -6,6 +6,7 @@ import itertools
 import os
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,6 +28,9 @@ from conductor.spec.model import Spec
 from conductor.spec.paths import LOCK_FILE
 from conductor.version import version
 
+if TYPE_CHECKING:
+    from conductor.spec.config.model import Config, Written
+
 EXIT_STALE = 1
 _BY_SHAPE = ("core", "component")
 """Carriers that speak the channel by their ABI."""
@@ -36,10 +40,15 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The command line."""
 
     components: list[str]
+    """As they were typed."""
+    chain: list[str | Written] = []
+    """The components to lock."""
     path: str = LOCK_FILE
     check: bool = False
     proxy: bool = False
     isolation: str = Options().isolation
+    config: Config | None = None
+    """What files configure."""
     pin_agent: bool | None = None
     """None: keep the lock file's setting; off in a new one."""
     upgrade: bool = False
@@ -49,10 +58,10 @@ def run(options: LockOptions) -> int:
     """Writes or checks the file; the exit code. Raises `UsageError`."""
     if options.upgrade:
         return _upgrade(options)
-    if not options.components:
+    if not options.chain:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
     agent_last = not options.proxy
-    specs = resolve_all(options.components, agent_last=agent_last)
+    specs = resolve_all(options.chain, agent_last=agent_last, config=options.config)
     specs = managed.required(specs, agent_last=agent_last)
     specs = consent.kept(specs)  # as `--locked` will see them
     lock = _existing(options.path)

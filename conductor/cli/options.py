@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.run.plan import ASKS, ISOLATIONS, TRACE_CONTENTS, Options
-from conductor.spec.paths import LOCK_FILE
+from conductor.spec.paths import CONFIG, LOCK_FILE
 
 if TYPE_CHECKING:
-    from conductor.spec.config.model import Written
+    from collections.abc import Sequence
+
+    from conductor.spec.config.model import Config, Written
 
 Value = TypeVar("Value")
 
@@ -59,12 +61,22 @@ def moment(text: str) -> str:
     return text
 
 
+def switch(text: str) -> bool:
+    """A switch as a variable sets it. Raises `ValueError`."""
+    values = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
+    if text.lower() not in values:
+        raise ValueError("a switch is 1 or 0")
+    return values[text.lower()]
+
+
 def one_of(*values: str) -> Callable[[str], str]:
     """A reader that accepts only these values."""
 
     def read(text: str) -> str:
         if text not in values:
-            raise ValueError(f"possible values: {', '.join(values)}")
+            listed = f"possible values: {', '.join(values)}"
+            near = did_you_mean(text, values)
+            raise ValueError(f"{near} {listed}" if near else listed)
         return text
 
     return read
@@ -116,6 +128,8 @@ class Option(msgspec.Struct, frozen=True):
     page: str = ""
     """Sentences in Markdown that docs/cli.md adds."""
     required: bool = False
+    typed: tuple[str, ...] = ()
+    """The commands that take it from the command line alone, and not from files and variables."""
     rare: bool = False
     """Whether few need it: then the help of commands that run a chain leaves it to `conductor help
     options`."""
@@ -123,7 +137,22 @@ class Option(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """Name of the field it sets, and of the command's parameter."""
-        return self.flags.split()[0].removeprefix("--").replace("-", "_")
+        return self.key.replace("-", "_")
+
+    @property
+    def key(self) -> str:
+        """Its name in a file of configuration."""
+        return self.flags.split()[0].removeprefix("--")
+
+    @property
+    def off(self) -> str:
+        """The flag that switches it off, whatever files and variables say; empty if none does."""
+        switch = self.kind.read is None and self.configures(*self.commands)
+        return f"--no-{self.key}" if switch else ""
+
+    def configures(self, *commands: str) -> bool:
+        """Whether a file or a variable may set it for one of these commands."""
+        return bool({*commands} & {*ALL} & {*self.commands} - {*self.typed})
 
     @property
     def help(self) -> str:
@@ -145,6 +174,9 @@ _SANDBOX: Final = "Sandbox"
 _LIMITS: Final = "Limits"
 _OUTPUT: Final = "Output"
 
+_ONE_WRITER: Final = ("proxy",)
+"""A conductor within another one must not write to the file that the outer one writes."""
+
 TABLE: Final = (
     Option(
         "--prompt -p",
@@ -152,12 +184,14 @@ TABLE: Final = (
         "The prompt, or `-` to read it from standard input.",
         commands=("exec",),
         required=True,
+        typed=ALL,
     ),
     Option(
         "--cwd",
         FOLDER,
         "Working directory of the session.",
         commands=("exec",),
+        typed=ALL,
         default="the current one",
     ),
     Option(
@@ -184,12 +218,13 @@ TABLE: Final = (
         default="text",
         rare=True,
     ),
-    Option("--json", SWITCH, "The same as `--format json`.", ("exec",)),
+    Option("--json", SWITCH, "The same as `--format json`.", ("exec",), typed=ALL),
     Option(
         "--proxy",
         SWITCH,
         "Run as `conductor proxy` does.",
         commands=("agent",),
+        typed=ALL,
         default="the first message received decides",
         rare=True,
     ),
@@ -198,7 +233,26 @@ TABLE: Final = (
         Kind("NAME", one_of(*DIALECTS), tuple(DIALECTS)),
         f"Dialect of the outer conductor: {', '.join(DIALECTS)}.",
         commands=("proxy",),
+        typed=ALL,
         default="detected",
+        rare=True,
+    ),
+    Option(
+        "--project",
+        FOLDER,
+        f"Folder whose `{CONFIG}`, or the nearest one above it, is the project's.",
+        commands=(*ALL, "lock", "config"),
+        typed=ALL,
+        default="the current one",
+        rare=True,
+        page="See [configuration.md](configuration.md).",
+    ),
+    Option(
+        "--isolated",
+        SWITCH,
+        f"Read no `{CONFIG}`, and no options from `CONDUCTOR_` variables.",
+        commands=(*ALL, "lock", "config"),
+        typed=ALL,
         rare=True,
     ),
     Option(
@@ -326,6 +380,7 @@ TABLE: Final = (
         "Write every message between components to this file, one JSON object a line. Overwrites "
         "the file.",
         panel=_OUTPUT,
+        typed=_ONE_WRITER,
         page="The file also records what each proxy received and sent; see [Traces](#traces).",
     ),
     Option(
@@ -351,6 +406,7 @@ TABLE: Final = (
         "Keep the numbers that proxies count in this file, in the text format of Prometheus. The "
         "conductor replaces the file at most once a second.",
         panel=_OUTPUT,
+        typed=_ONE_WRITER,
         rare=True,
     ),
     Option(
@@ -368,7 +424,7 @@ TABLE: Final = (
         default="warning",
         page="Unless it is `debug` or `info`, the log shows at most 20 lines of each component.",
     ),
-    Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT),
+    Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT, typed=ALL),
     Option("--timeout", SECONDS, "Time limit of each check.", ("check",), default="30"),
     Option(
         "--timeout",
@@ -382,6 +438,13 @@ TABLE: Final = (
         SWITCH,
         "Play the agent of the trace on standard input and output, at the end of a chain.",
         commands=("replay",),
+    ),
+    Option(
+        "--agent",
+        Kind("COMPONENT", str),
+        "The agent behind the component, written as for `conductor agent`.",
+        commands=("dev",),
+        default="demo",
     ),
     Option(
         "--to",
@@ -442,6 +505,7 @@ def _command(command: str, rest: list[str]) -> Written:
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A chain to run, as the command line describes it."""
 
+    command: str
     mode: str
     """`agent`, `proxy`, or `auto`: the first message received decides."""
     components: list[str | Written]
@@ -449,6 +513,15 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str | None = None
     log: str = "warning"
     options: Options
+    values: dict[str, Any]
+    """All of that, by the names of options, as it was set."""
+    config: Config | None = None
+    """What files configure (`conductor.cli.configured`); None: nothing, or they are not read."""
+    chosen: tuple[str, str] | None = None
+    """The folder by which `[[choose]]` chose the chain, and why; None: the command line named it.
+    """
+    typed: Parsed | None = None
+    """The command line alone, where files or variables add to it."""
 
 
 def assemble(
@@ -456,11 +529,8 @@ def assemble(
     typed: list[str],
     rest: list[str] | None = None,
     *,
-    proxy: bool = False,
-    dialect: str | None = None,
-    log: str | None = None,
-    verbose: bool = False,
-    **fields: Any,
+    config: Config | None = None,
+    **values: Any,
 ) -> Parsed:
     """The chain that a command line describes.
 
@@ -468,8 +538,8 @@ def assemble(
         command: `agent`, `proxy` or `exec`.
         typed: The components before `--`.
         rest: What follows `--`; None: there is no `--`.
-        proxy, dialect, log, verbose: The options of these names.
-        fields: Fields of `Options`.
+        config: What files configure.
+        values: What is set, by the names of options.
 
     Raises:
         UsageError: Nothing follows `--`.
@@ -477,9 +547,20 @@ def assemble(
     components: list[str | Written] = [*typed]
     if rest is not None:
         components.append(_command(command, rest))
-    log = log or ("debug" if verbose else "warning")
-    options = Options(**fields, verbose=log in ("debug", "info"))
-    if proxy or command == "proxy":
+    return assembled(command, components, values, config)
+
+
+def assembled(
+    command: str,
+    components: Sequence[str | Written],
+    values: dict[str, Any],
+    config: Config | None = None,
+) -> Parsed:
+    """The chain of these components, and what is set, by the names of options."""
+    log = values.get("log") or ("debug" if values.get("verbose") else "warning")
+    fields = {key: value for key, value in values.items() if key in Options.__struct_fields__}
+    options = Options(**{**fields, "verbose": log in ("debug", "info")})
+    if values.get("proxy") or command == "proxy":
         mode = "proxy"
     elif command == "exec" or options.require_sandbox or options.lock is not None:
         # Never `auto`: as a proxy of another conductor its last component would be a proxy too,
@@ -487,4 +568,13 @@ def assemble(
         mode = "agent"
     else:
         mode = "auto"
-    return Parsed(mode=mode, components=components, dialect=dialect, log=log, options=options)
+    return Parsed(
+        command=command,
+        mode=mode,
+        components=[*components],
+        dialect=values.get("dialect"),
+        log=log,
+        options=options,
+        values=values,
+        config=config,
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import report
+from conductor.cli import configured, report
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError
 
@@ -94,7 +94,7 @@ def _replay(
     from conductor.record.replay import player, recording
     from conductor.spec.catalog import resolve
 
-    spec = resolve(component)
+    spec = resolve(component, configured.here())
     shown = name or spec.name
     recorded = recording.load(trace, shown)
     if to is not None:
@@ -119,9 +119,7 @@ def _play_agent(trace: str) -> int:
 
     agent = agents.Agent(agents.load(trace))
     for line in sys.stdin.buffer:
-        for answer in agent.receive(line.rstrip(b"\r\n")):
-            sys.stdout.buffer.write(answer)
-        sys.stdout.buffer.flush()
+        report.send(b"".join(agent.receive(line.rstrip(b"\r\n"))))
         while agent.warnings:
             report.write(agent.warnings.pop(0), word="warning")
     return 0

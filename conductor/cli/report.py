@@ -154,9 +154,26 @@ def say(*lines: str) -> None:
     page("\n".join(map(marked, lines)))
 
 
+def say_styled(*lines: tuple[str, str]) -> None:
+    """Writes texts for people to standard output, each with its style: an escape sequence or ""."""
+    colours = shows_colours(sys.stdout)
+    page(
+        "\n".join(
+            f"{style}{marked(text)}\x1b[0m" if colours and style else marked(text)
+            for style, text in lines
+        )
+    )
+
+
 def page(text: str) -> None:
     """Writes a text of ours, which quotes nobody, to standard output."""
-    _print(encoded(f"{text}\n", sys.stdout))
+    send(encoded(f"{text}\n", sys.stdout))
+
+
+def ask(question: str) -> None:
+    """Shows a question in front of what the user types, on a terminal."""
+    sys.stdout.write(question)
+    sys.stdout.flush()
 
 
 def say_json(value: Any) -> None:
@@ -169,13 +186,19 @@ def say_json(value: Any) -> None:
         import json
 
         data = json.dumps(msgspec.to_builtins(value)).encode()
-    _print(json_text(msgspec.json.format(data).decode()).encode() + b"\n")
+    send(json_text(msgspec.json.format(data).decode()).encode() + b"\n")
 
 
-def _print(data: bytes) -> None:
-    """Writes to standard output. Raises `ConductorError`, `BrokenPipeError`."""
+def say_line(line: bytes) -> None:
+    """Writes a line of JSON to standard output as it is; on a terminal so that it is safe there."""
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    send(json_text(line.decode()).encode() if terminal else line)
+
+
+def send(data: bytes) -> None:
+    """Writes bytes to standard output. Raises `ConductorError`, `BrokenPipeError`."""
     if sys.stdout is None:
-        raise ConductorError("standard output is closed", "leave it open: the result goes there")
+        raise unwritable("it is closed")
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -184,8 +207,13 @@ def _print(data: bytes) -> None:
         raise
     except OSError as failure:
         forget_output()
-        text = f"cannot write standard output: {failure.strerror}"
-        raise ConductorError(text, "write it to another place, or make room there") from None
+        raise unwritable(str(failure.strerror)) from None
+
+
+def unwritable(why: str) -> ConductorError:
+    """The error for a standard output that takes nothing."""
+    hint = "the result goes there: send it to a file or a pipe that takes all of it"
+    return ConductorError(f"cannot write standard output: {why}", hint)
 
 
 def forget_output() -> None:

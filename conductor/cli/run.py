@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import report
+from conductor.cli import configured, report
 from conductor.core.dialects import DIALECTS
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, UsageError
 from conductor.run import spawn
-from conductor.run.launch import Launcher
+from conductor.run.launch import Launcher, obliged
 from conductor.run.plan import Planned
-from conductor.spec import managed
+from conductor.spec import managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from conductor.cli.options import Parsed
     from conductor.record.audit.auditor import Auditor
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
     from conductor.spec.consent.agreements import Agreements
-    from conductor.spec.managed.file import Managed
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
     from conductor.transports.process_groups import Guardian
@@ -47,9 +46,11 @@ _FIRST_REQUEST: Final = 2.0
 def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
+        parsed = configured.applied(parsed)
         # A person at a terminal is no editor, and is asked there.
         terminal = os.isatty(0) and os.isatty(2)
         started = Started(parsed, terminal=terminal, editor=not terminal)
+        spawn.discard()  # nobody took the host: files made something else of the command line
     except ConductorError as error:
         spawn.discard()
         report.error(error.text, error.hint)
@@ -68,17 +69,16 @@ class Started:
     def __init__(self, parsed: Parsed, *, terminal: bool = False, editor: bool = False) -> None:
         """`terminal`: the user is asked there, before anything runs. `editor`: the user is asked
         by the client, at the first prompt."""
-        policy = managed.policy()
-        if policy is not None:
-            parsed = _managed(policy, parsed)
+        parsed = _obliged(parsed)
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
+        self._files = _files(parsed)
         self._terminal, self._editor = terminal, editor
         self._agreements: Agreements | None = None
         self._consent: Consent | None = None
         self._runtime: Runtime | None = None
-        specs = self._resolved()
+        specs = self._resolved(parsed)
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
         try:
@@ -98,6 +98,10 @@ class Started:
         """The runtime of the chain, with `upstream` at the client's end of it."""
         from conductor.run.runtime import Runtime  # the event loop: while the components start
 
+        if self.parsed.chosen is not None:
+            from conductor.run.judged_folder import JudgedFolder
+
+            upstream = JudgedFolder(upstream, *self.parsed.chosen, self.lines.say)
         self._runtime = Runtime(
             self.planned,
             self.parsed.mode,
@@ -114,10 +118,17 @@ class Started:
         self._runtime.on_begin = self._look_after
         return self._runtime
 
-    def _resolved(self) -> list[Spec]:
+    def _resolved(self, parsed: Parsed) -> list[Spec]:
         """What the words of the command line stand for now. Raises `ConductorError`."""
-        agent_last = self.parsed.mode != "proxy"
-        specs = resolve_all(self.parsed.components, agent_last=agent_last)
+        agent_last = parsed.mode != "proxy"
+        if agent_last and not parsed.components:
+            raise _nothing(parsed.command)
+        specs = resolve_all(
+            parsed.components,
+            agent_last=agent_last,
+            config=parsed.config,
+            note=_note(parsed.log) if parsed.options.verbose else None,
+        )
         specs = managed.required(specs, agent_last=agent_last)
         return self._agreed(specs)
 
@@ -165,9 +176,16 @@ class Started:
         return self._held_to_lock(specs), less
 
     def respec(self) -> Sequence[Spec]:
-        """The components as they are to be from now on, at a reload: prepared again as the first
-        time, up to the plan. Raises `ConductorError`: then they stay as they are."""
-        specs = self._held_to_lock(self._resolved())
+        """The components as they are to be from now on, at a reload: files and variables are read
+        again, and the components prepared as the first time, up to the plan.
+
+        Options of the run stay as they were at its start. Raises `ConductorError`: then the
+        components stay as they are.
+        """
+        parsed = configured.again(self.parsed, self._files)
+        parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode)
+        specs = self._held_to_lock(self._resolved(parsed))
+        self._files = _files(parsed)
         self.lines.limit(report.line_limits(specs))
         self._look_after()
         return specs
@@ -179,17 +197,38 @@ class Started:
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload
         with `--watch`."""
-        return ()
+        # A project's file counts again once the user trusts its new content.
+        return (*self._files, paths.trust()) if self._files else ()
 
 
-def _managed(policy: Managed, parsed: Parsed) -> Parsed:
-    """The chain to run, with the options that the managed policy demands. Raises `UsageError`."""
-    from conductor.run.held import applied
+def _files(parsed: Parsed) -> Sequence[str]:
+    """The files that configure a chain."""
+    return parsed.config.files if parsed.config is not None else ()
 
+
+def _nothing(command: str) -> UsageError:
+    """The error for a chain without any component."""
+    return UsageError(
+        f"`conductor {command}` needs a COMPONENT",
+        f"see `conductor {command} --help`; or let `[[choose]]` in conductor.toml choose a chain "
+        "by the project",
+    )
+
+
+def _note(log: str) -> Callable[[str], None]:
+    """Logs what a name of a component hides."""
+    logger = report.logger(log)
+    return lambda text: logger("info", "conductor", text)
+
+
+def _obliged(parsed: Parsed) -> Parsed:
+    """The chain to run, with what the managed policy demands of it. Raises `UsageError`."""
+    if managed.policy() is None:
+        return parsed
     # Never `auto`: as a proxy of another conductor its last component would be a proxy too, and it
     # is judged as the agent.
     mode = "agent" if parsed.mode == "auto" else parsed.mode
-    return msgspec.structs.replace(parsed, mode=mode, options=applied(policy, parsed.options))
+    return msgspec.structs.replace(parsed, mode=mode, options=obliged(parsed.options))
 
 
 def _trace(options: Options, log: str) -> Tracer | None:

@@ -32,6 +32,8 @@ def prepare() -> None:
             os.fstat(fd)
         except OSError:
             os.set_inheritable(os.open(os.devnull, flags), True)  # takes the lowest that is free
+            if fd == 0:
+                sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for good
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         # In no other way can Python name files and read arguments that the locale cannot spell.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import report
+from conductor.cli import configured, report
 from conductor.cli.typer_options import paragraphs, takes
 from conductor.errors import UsageError, visible, visible_path
 from conductor.services.scopes import compile_glob
@@ -63,7 +63,18 @@ def transcripts(
     update: bool = False,
 ) -> int:
     """Plays transcripts."""
-    folder, files, how = _transcripts(paths or ["."], component)
+    return play(paths or ["."], component, match, update=update)
+
+
+def play(
+    paths: Sequence[str],
+    component: str | None = None,
+    match: str | None = None,
+    *,
+    update: bool = False,
+) -> int:
+    """Plays transcripts, and reports each; the exit code. Raises `ConductorError`."""
+    folder, files, how = _transcripts(paths, component)
     loose = (match or how) == "json"
     failed = _play(component or folder, files, loose=loose, update=update)
     if not failed:
@@ -167,7 +178,7 @@ def _play(component: str, files: Sequence[str], *, loose: bool, update: bool) ->
     from conductor.spec.catalog import resolve
 
     failed = 0
-    spec = resolve(component)
+    spec = resolve(component, configured.here())
     transcripts.require_channel(spec)
     with subjects(spec) as make:
         for path in files:

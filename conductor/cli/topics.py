@@ -30,8 +30,13 @@ GRAMMAR: Final = (
     ),
     (
         "`datetime`",
-        "a bundled component (`conductor components` lists them), else a program on PATH",
+        (
+            "a chain or a component of the [configuration](configuration.md#chains-and-names), "
+            "else a bundled component (`conductor components` lists them), else a program on PATH"
+        ),
     ),
+    ("`@work`", "a chain of the configuration, in place of its components"),
+    ("`path:claude`", "the program `claude` on PATH, whatever else has that name"),
     (
         '`"python my_proxy.py --fast"`',
         "a command: split as a shell would split it, run without a shell; not sandboxed",
@@ -39,6 +44,10 @@ GRAMMAR: Final = (
     ('`"demo --no-v2"`', "a bundled agent with arguments of its own"),
     ("`py:package.module:function`", "Python code in this process; not sandboxed"),
     ("""`'{"command":"node","args":["p.js"]}'`""", "[a JSON object](#as-a-json-object)"),
+    (
+        "`-- claude-agent-acp`",
+        "the last component: all that follows `--` is one command, as it is typed",
+    ),
 )
 """How a component is written, in Markdown: docs/cli.md has the same table."""
 

@@ -92,7 +92,7 @@ def _trust_file(real: str) -> str:
     return _said(f"the file {visible_path(real)}, as it is now", again=trust.change(edit))
 
 
-def _trust_component(path: str) -> str:
+def _trust_component(path: str) -> list[str]:
     # A bare name would be that of a bundled component, or of a program.
     spec = catalog.resolve(path if os.path.dirname(path) else os.path.join(".", path))
     label = f"{spec.name} ({visible_path(path)})"
@@ -105,14 +105,12 @@ def _trust_component(path: str) -> str:
     agreements.settled([spec])
     for question in agreements.questions:
         trust.agree(question.key, msgspec.structs.replace(question.agreement, since=trust.now()))
-        return "\n".join(
-            [_said(f"this version of {label}"), *(f"it may {m}" for m in question.may)]
-        )
+        return [_said(f"this version of {label}"), *(f"  it may {may}" for may in question.may)]
     for _, why in agreements.refused:
         raise UsageError(f"{label} stays as narrow as it is: {why}", "see `conductor inspect`")
     if agreements.problem:
         trust.load()  # raises the error
-    return f"{label} has all that it asks for"
+    return [f"{label} has all that it asks for"]
 
 
 def _said(what: str, *, again: bool = False) -> str:

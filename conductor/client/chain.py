@@ -23,10 +23,11 @@ from conductor.client.values import (
 from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run.host_log import ENTRY, FURTHER
-from conductor.run.launch import plan
+from conductor.run.launch import obliged, plan
 from conductor.run.plan import Options
 from conductor.run.runtime import Runtime
 from conductor.services.log_lines import LogLines
+from conductor.spec import managed
 from conductor.spec.catalog import resolve_all
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
@@ -128,10 +129,12 @@ class Session:
         """
         return Turn(self, prompt)
 
-    def cancel(self) -> None:
-        """Cancels the turn, if there is one: it ends with the stop reason `cancelled`."""
-        if self._turn is not None:
-            self._chain._connection.cancel(self.id)
+    def cancel(self) -> bool:
+        """Cancels the turn, which then ends with the stop reason `cancelled`; False without one."""
+        if self._turn is None:
+            return False
+        self._chain._connection.cancel(self.id)
+        return True
 
     async def _prompted(self, turn: Turn, blocks: list[dict[str, Any]]) -> str:
         async with self._free:
@@ -327,7 +330,9 @@ async def _opened(
 ) -> AsyncIterator[Chain]:
     if not components:
         raise UsageError("a chain needs an agent", 'for example `conductor.open("demo")`')
-    chain = Chain(resolve_all(components), options, setup)
+    options = obliged(options)
+    specs = managed.required(resolve_all(components), agent_last=True)
+    chain = Chain(specs, options, setup)
     try:
         await chain._start()
         yield chain

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core.json_text import hide_surrogates, show_surrogates, too_deep, too_many_values
+from conductor.errors import hidden_json_line
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -233,7 +234,8 @@ def error_object(code: int, message: str, data: object = None) -> bytes:
     body: dict[str, object] = {"code": code, "message": message}
     if data is not None:
         body["data"] = data
-    return _encode(body)
+    # It may quote what a component wrote, and that a secret of its settings.
+    return hidden_json_line(_encode(body))
 
 
 class ErrorObject(msgspec.Struct, frozen=True):

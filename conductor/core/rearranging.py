@@ -213,9 +213,8 @@ class Rearranging:
 
 def _idle(peer: Peer, *, is_upstream: bool) -> bool:
     """Whether nothing waits for a peer, and it waits for nothing."""
-    if peer.handshake is not None or peer.backlog or peer.p.in_flight.queue:
-        return False
-    if peer.s.in_flight.queue:
+    in_flight = peer.p.in_flight.queue or peer.s.in_flight.queue
+    if peer.handshake is not None or peer.backlog or in_flight:
         return False
     return not any(
         (requests.received and not is_upstream) or any(p.wanted for p in requests.sent.values())

@@ -42,6 +42,20 @@ def plan(
     return launcher.plan(specs), launcher.guardian
 
 
+def obliged(options: Options) -> Options:
+    """The options with what the managed policy demands, such as its audit.
+
+    To be asked before anything is opened; `plan` refuses a chain whose options lack it. Raises
+    `UsageError` for options that the policy forbids.
+    """
+    policy = managed.policy()
+    if policy is None:
+        return options
+    from conductor.run.held import applied
+
+    return applied(policy, options)
+
+
 def started(
     specs: Sequence[Spec], options: Options, *, agent_last: bool, on_stderr: Stderr
 ) -> tuple[list[Planned], Guardian]:

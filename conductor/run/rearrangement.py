@@ -88,7 +88,8 @@ class Rearrangement:
             try:
                 planned = self._planned(specs, running)
             except ConductorError as error:
-                self._not_used(error.text, running if now else [])
+                hint = f"\nhint: {error.hint}" if error.hint else ""
+                self._not_used(f"{error.text}{hint}", running if now else [])
                 return False
             before = {id(each.transport) for each in running}
             planned = [
@@ -98,7 +99,8 @@ class Rearrangement:
             new = [each for each in planned if id(each.transport) not in before]
             stay = [each for each in planned if id(each.transport) in before]
             changed = [_name(each) for each in planned] != [_name(each) for each in running]
-            kept(stay, changed or bool(new))
+            former = [each.specs for each in running]
+            kept(stay, [each.specs for each in planned] != former)
             if changed or new:
                 gone = [each for each in running if each.transport not in _transports(stay)]
                 try:
@@ -288,7 +290,7 @@ class Rearrangement:
             {_name(j.planned): _owned(j.planned) for j in joining.values()},
         )
         runtime.rearranged(planned, former, {key: _name(j.planned) for key, j in joining.items()})
-        for event, name, text in _events(former, [_name(j.planned) for j in joining.values()]):
+        for event, name, text in _events(gone, [j.planned for j in joining.values()]):
             runtime.log("warning", name, text)
             runtime.record(event, name, text)
         order = " ".join(guest for each in planned for guest in each.guests or (_name(each),))
@@ -328,13 +330,16 @@ def _owned(planned: Planned) -> list[str]:
     return [one for guest in planned.guests for one in belongings.own.get(guest, ())]
 
 
-def _events(gone: Sequence[str], joined: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+def _events(gone: Sequence[Planned], joined: Sequence[Planned]) -> Iterator[tuple[str, str, str]]:
     """What has happened to each component: event, name, and words for it."""
-    for name in gone:
-        if name not in joined:
-            yield "remove", name, "removed from the chain"
-    for name in joined:
-        if name in gone:
+    before = {spec.name: spec for each in gone for spec in each.specs}
+    now = {spec.name: spec for each in joined for spec in each.specs}
+    for name in [name for name in before if name not in now]:
+        yield "remove", name, "removed from the chain"
+    for name, spec in now.items():
+        if name not in before:
+            yield "add", name, "added to the chain"
+        elif spec != before[name]:
             yield "replace", name, "started anew, as it is written now"
         else:
-            yield "add", name, "added to the chain"
+            yield "swap", name, "started anew, in another process"

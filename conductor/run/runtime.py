@@ -402,6 +402,8 @@ class Runtime:
             self._teardown.client_gone()
             self.apply(self.router.upstream_ended(Closure("the client has closed its end")))
             return
+        if "function" in how.data and self._teardown.phase is Phase.CLOSING:
+            self._log("error", name, f"it {how.text}")  # nothing else would tell
         if name not in self.planned and self._joins(name):
             self.apply(self.router.closed(name, self._closure(name, how)))
             return

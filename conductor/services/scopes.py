@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from conductor.core.service_table import SERVICES, SHOWN_GRANTS
+from conductor.errors import UnknownWordError
 
 _EXAMPLES: Final = {
     "fetch": "fetch:api.example.com or fetch:POST@api.example.com:8443",
@@ -94,7 +95,7 @@ def check(grant: str) -> None:
     name, colon, scope = grant.partition(":")
     if name not in SERVICES:
         listed = ", ".join(sorted(SERVICES))
-        raise ValueError(f"no service `{name}`; services are: {listed}")
+        raise UnknownWordError(f"no service `{name}`; services are: {listed}", name, SERVICES)
     if name in SHOWN_GRANTS and not scope:
         form = f"{SHOWN_GRANTS[name]}, such as {_EXAMPLES[name]}"
         raise ValueError(f"`{name}` is granted for something: {form}")
@@ -113,7 +114,8 @@ def destination(scope: str) -> Destination:
         raise ValueError(f"`{scope}` is no [METHOD@][http://]HOST[:PORT]")
     method = match["method"]
     if method is not None and method not in METHODS:
-        raise ValueError(f"`{method}` is no method; methods are: {', '.join(sorted(METHODS))}")
+        text = f"`{method}` is no method; methods are: {', '.join(sorted(METHODS))}"
+        raise UnknownWordError(text, method, METHODS)
     scheme = (match["scheme"] or "https://")[:-3]
     port = int(match["port"]) if match["port"] else {"http": 80, "https": 443}[scheme]
     if not 0 < port < 65536:

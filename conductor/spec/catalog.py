@@ -46,6 +46,10 @@ Note: TypeAlias = Callable[[str], None]
 """Called with a sentence about what a name hides."""
 
 
+class _PlacedError(UsageError):
+    """A mistake in a component of a file: its text begins with the file and the line."""
+
+
 class _Names(msgspec.Struct, frozen=True):
     """What a word may mean here, besides what is bundled and on PATH."""
 
@@ -123,9 +127,14 @@ def _resolved(component: str | Written, names: _Names) -> Spec:
     try:
         return _unambiguous(_of_written(component, names))
     except UsageError as error:
-        if not component.origin:
-            raise
-        raise UsageError(f"{component.origin}: {error.text}", error.hint) from None
+        raise _placed_error(error, component.origin) from None
+
+
+def _placed_error(error: UsageError, origin: str) -> UsageError:
+    """The error with the place of the component, unless it names that of one within."""
+    if not origin or isinstance(error, _PlacedError):
+        return error
+    return _PlacedError(f"{origin}: {error.text}", error.hint)
 
 
 def _of_written(written: Written, names: _Names) -> Spec:
@@ -173,7 +182,7 @@ def _of_command(words: list[str], here: str, names: _Names) -> Spec:
 
         words = anchors.command(words, here)
     if manifest is None or not manifest.command:
-        return _command(words, names)
+        return _command([words[0].removeprefix("path:"), *words[1:]], names)
     spec = _bundled(manifest)
     return msgspec.structs.replace(spec, command=[*(spec.command or ()), *words[1:]])
 
@@ -210,13 +219,15 @@ def _with_environment(spec: Spec, env: dict[str, str | dict[str, str]] | None, h
     """The program with variables added to its environment. Raises `UsageError`."""
     if env is None:
         return spec
-    variables = {name: value for name, value in env.items() if isinstance(value, str)}
-    fields: dict[str, Any] = {"env": {**os.environ, **variables}, "variables": variables}
-    if len(variables) < len(env):
+    texts = {name: value for name, value in env.items() if isinstance(value, str)}
+    fields: dict[str, Any] = {"env": {**os.environ, **texts}, "variables": texts}
+    if len(texts) < len(env):
         from conductor.spec import secrets
 
-        held = {name: value for name, value in env.items() if name not in variables}
-        fields["secrets"] = secrets.references(secrets.anchored(held, here), spec.name)
+        held = {name: value for name, value in env.items() if name not in texts}
+        references = secrets.references(secrets.anchored(held, here), spec.name)
+        shown = {name: secrets.shown(where) for name, where in references.items()}
+        fields |= {"variables": {**texts, **shown}, "secrets": references}
     return msgspec.structs.replace(spec, **fields)
 
 
@@ -286,7 +297,7 @@ def _of_configured(word: str, names: _Names) -> Spec | None:
     try:
         return _of_written(written, within)
     except UsageError as error:
-        raise UsageError(f"{written.origin}: {error.text}", error.hint) from None
+        raise _placed_error(error, written.origin) from None
 
 
 def _of_path(word: str) -> Spec | None:

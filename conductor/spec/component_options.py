@@ -20,7 +20,7 @@ from conductor.core.policy.rules import CHOICES as GRANT_CHOICES
 from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
 from conductor.core.restart_state import CHOICES
 from conductor.core.service_table import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
-from conductor.errors import UsageError
+from conductor.errors import UnknownWordError, UsageError, hint_of
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.spec import limits
 from conductor.spec.model import OlderWords, Spec
@@ -68,7 +68,7 @@ def _policy(field: str, read: Callable[[Any], Any]) -> Callable[[Spec, Any, str]
 def _one_of(*choices: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if value not in choices:
-            raise ValueError(f"must be {' or '.join(choices)}")
+            raise UnknownWordError(f"must be {' or '.join(choices)}", value, choices)
         return str(value)
 
     return read
@@ -88,7 +88,7 @@ def _file(value: Any) -> str:
 
 def _dialect(value: Any) -> str:
     if value not in DIALECTS:
-        raise ValueError(f"dialects are: {', '.join(DIALECTS)}")
+        raise UnknownWordError(f"dialects are: {', '.join(DIALECTS)}", value, DIALECTS)
     return str(value)
 
 
@@ -129,7 +129,8 @@ def _deny(spec: Spec, value: Any, _: str) -> Spec:
     known = (SERVICES - ALWAYS_GRANTED) | {ALL}
     if unknown := sorted(denied - known):
         listed = ", ".join(sorted(known))
-        raise ValueError(f"services that can be denied are {listed}, not `{', '.join(unknown)}`")
+        text = f"services that can be denied are {listed}, not `{', '.join(unknown)}`"
+        raise UnknownWordError(text, unknown[0], known)
     if spec.grants is None:
         raise ValueError("it may use every service; name those it may with `grant=SERVICE`")
     grants = frozenset(g for g in spec.grants if not denies(denied, g))
@@ -143,7 +144,7 @@ def denies(denied: frozenset[str], grant: str) -> bool:
 
 def _profile(spec: Spec, value: Any, _: str) -> Spec:
     if value not in PROFILE_NAMES:
-        raise ValueError(f"profiles are: {', '.join(PROFILE_NAMES)}")
+        raise UnknownWordError(f"profiles are: {', '.join(PROFILE_NAMES)}", value, PROFILE_NAMES)
     # The rights and grants of a manifest belong to the profile that it requests.
     policy = _replace(spec.policy, profile=str(value), allow=(), grants=Grants())
     return _replace(spec, policy=policy, profile_chosen=True)
@@ -342,15 +343,23 @@ def apply(spec: Spec, options: Options) -> Spec:
         try:
             place = _place(key)
             if place == len(OPTIONS):
-                raise ValueError("there is no such option")
+                raise UnknownWordError("there is no such option", key, NAMES)
             option = OPTIONS[place]
             # The quotes of `config.KEY="5"` say that the setting is a text.
             quoted = isinstance(value, str) and value.startswith('"') and option.change != _config
             spec = option.change(spec, _json(value) if quoted else value, key.partition(".")[2])
         except ValueError as error:
             written = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            raise UsageError(f"`{key}={written}` of `{name}`: {error}", HINT) from None
+            # A setting that is refused may be a secret where a reference to it was meant.
+            shown_as = key if key.startswith("config.") else f"{key}={written}"
+            hint = hint_of(error) or "`conductor help component` explains every option"
+            raise UsageError(f"`{shown_as}` of `{name}`: {error}", hint) from None
     return spec
+
+
+def is_option(key: str) -> bool:
+    """Whether there is an option of this name."""
+    return _place(key) < len(OPTIONS)
 
 
 def _place(key: str) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from conductor.core.accounts import Allowance
+from conductor.errors import UnknownWordError
 
 _KIB: Final = 1024
 _MIB: Final = 1024**2
@@ -131,7 +132,7 @@ def together(guests: Sequence[dict[str, int]]) -> Allowance:
 def read(key: str, value: Any) -> int:
     """A limit as the host takes it: bytes, milliseconds or a number. Raises `ValueError`."""
     if key not in LIMITS:
-        raise ValueError(f"limits are: {', '.join(LIMITS)}")
+        raise UnknownWordError(f"limits are: {', '.join(LIMITS)}", key, [*LIMITS, *SHORT])
     number = _MEASURES[LIMITS[key]](str(value))
     if number <= 0:
         raise ValueError("a limit is above 0")

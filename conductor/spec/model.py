@@ -67,9 +67,9 @@ class Spec(Hosted, frozen=True, kw_only=True):
     command: list[str] | None = None
     env: dict[str, str] | None = None
     variables: dict[str, str] = {}
-    """The variables of `env` that the user wrote."""
+    """The variables of its environment that the user wrote; of a secret its reference."""
     secrets: dict[str, str] = {}
-    """Variables whose values are secrets, with their references (`conductor.spec.secrets`)."""
+    """Those whose values are secrets: they are not in `env` (`conductor.spec.secrets`)."""
     attribute: str | None = None
     source: str = ""
     """The user's word for the component: a path, a name, a program."""

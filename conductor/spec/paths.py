@@ -24,6 +24,51 @@ MANIFEST: Final = "component.toml"
 """In the folder of a component."""
 
 
+def user_config() -> str:
+    """Where the user's configuration is, or would be; empty without a home folder.
+
+    A relative folder counts as none (XDG base directory specification): a stranger's project could
+    hold it.
+    """
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.expanduser("~/.config")
+    return os.path.join(base, "conductor", CONFIG) if os.path.isabs(base) else ""
+
+
+def exists(path: str) -> bool:
+    """Whether something has this path, if only a link that leads nowhere, or a path that this user
+    may not see, since reading it then says why."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def project_config(folder: str) -> str:
+    """The nearest configuration from an absolute folder upward that is not the user's; empty if
+    there is none."""
+    user = user_config()
+    while folder:
+        path = os.path.join(folder, CONFIG)
+        if os.path.lexists(path) and path != user and not _same(path, user):
+            return path
+        parent = os.path.dirname(folder)
+        folder = parent if parent != folder else ""
+    return ""
+
+
+def _same(path: str, other: str) -> bool:
+    """Whether two paths lead to one file."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
+
+
 def components() -> str:
     """The folder of the bundled components: in the package, or beside it in a checkout."""
     here = os.path.dirname(conductor.__file__)

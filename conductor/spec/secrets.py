@@ -93,8 +93,13 @@ def read(reference: str, who: str) -> str:
     wrong = _wrong(value)
     if wrong:
         raise UsageError(f"`{who}` cannot have the secret `{reference}`: it {wrong}", FORMS)
-    hide(value, f"[secret {reference}]")
+    hide(value, shown(reference))
     return value
+
+
+def shown(reference: str) -> str:
+    """What stands in place of the value wherever it would be shown."""
+    return f"[secret {reference}]"
 
 
 def _wrong(value: str) -> str:

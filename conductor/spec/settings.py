@@ -119,9 +119,9 @@ def _check(schema: Mapping[str, Setting], key: str, value: object, who: str) -> 
         )
     if setting.enum and value not in setting.enum:
         choices = ", ".join(repr(choice) for choice in setting.enum)
-        raise UsageError(
-            f"the setting `{key}` of `{who}` cannot be {value!r}", f"possible values: {choices}"
-        )
+        known = [choice for choice in setting.enum if isinstance(choice, str)]
+        hint = did_you_mean(str(value), known, f"possible values: {choices}")
+        raise UsageError(f"the setting `{key}` of `{who}` cannot be {value!r}", hint)
 
 
 def is_a(value: object, kind: str) -> bool:

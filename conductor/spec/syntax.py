@@ -117,10 +117,13 @@ class ComponentObject(msgspec.Struct):
     """
 
     command: str | None = None
+    """A program; it runs with the rights of the user."""
     args: list[str] = []
+    """The arguments of `command`."""
     env: dict[str, str | dict[str, str]] | None = None
-    """Variables: texts, or references to secrets (`conductor.spec.secrets`)."""
+    """Variables of `command`: texts, or references to secrets (`conductor.spec.secrets`)."""
     wasm: str | None = None
+    """The path of a WebAssembly module; it runs sandboxed."""
     component: str | None = None
     """Its name or path on a command line, without options."""
 

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from conductor.errors import ComponentError
+from conductor.errors import ComponentError, hidden
 from conductor.transports.base import LINGER, Ended, Events, Piped
 from conductor.transports.buffers import enlarge_pipe
 from conductor.transports.framing import LINE_LIMIT
@@ -78,16 +78,21 @@ class Stderr:
             self._write(f"({self._left_out} lines were left out: more than {_LINES} a second)")
             self._left_out = 0
         for line in shown:
-            text = line.decode(errors="replace").rstrip()
+            text = _text(line)
             self._tail.append(text)
             self._write(text)
-        self._tail.extend(line.decode(errors="replace").rstrip() for line in kept)
+        self._tail.extend(map(_text, kept))
         self._allowance -= len(shown)
         self._left_out += len(lines) - len(shown)
 
     def _write(self, text: str) -> None:
         if self._show is not None:
             self._show(text)
+
+
+def _text(line: bytes) -> str:
+    # Errors have these lines among their data too, which no terminal sees but a client does.
+    return hidden(line.decode(errors="replace").rstrip())
 
 
 class StartedProcess(Protocol):

@@ -19,7 +19,8 @@
 from .calls import Call, Elicited, NotOffered
 from .content import Result, ToolError, audio, embedded, image, resource_link, unlinked
 from .errors import Answered, Cancelled, ProxyError, Refused
-from .messages import DROP, Notification, Request, Update, text
+from .handling import Next
+from .messages import DROP, Drop, Message, Notification, Request, Update, text
 from .openings import Opening
 from .playground import Playground, played
 from .proxy import Proxy
@@ -36,7 +37,10 @@ __all__ = [
     "Call",
     "Cancelled",
     "Contents",
+    "Drop",
     "Elicited",
+    "Message",
+    "Next",
     "NotOffered",
     "Notification",
     "Opening",

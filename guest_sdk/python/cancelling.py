@@ -26,7 +26,7 @@ result would say that the agent took it."""
 class Cancelling(Conducted):
     """The part of an engine that cancels, and passes on that others do."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy[Any]) -> None:
         super().__init__(proxy)
         self._handlings: dict[tuple[str, str], Handling] = {}
         """Requests in the hands of handlers, by side and raw id."""

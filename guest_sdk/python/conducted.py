@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Conducted(Speaker):
     """The part of an engine that the conductor speaks to."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy[Any]) -> None:
         super().__init__(proxy)
         self.grants: list[str] | None = None
         """Services the user granted; None: it was not said."""

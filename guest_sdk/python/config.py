@@ -1,4 +1,4 @@
-"""A proxy's settings as a typed model: any dataclass, read from the JSON of `configure`.
+"""A proxy's settings as a typed model: a dataclass or `TypedDict`, read from a JSON object.
 
 Fields may be `str`, `int`, `float`, `bool`, `None`, `list[…]`, `set[…]`, `dict[str, …]`,
 `Literal[…]`, enums, other dataclasses, and unions of these. An unknown key is an error that lists
@@ -23,7 +23,7 @@ def read(kind: type | None, held: Any) -> Any:
     """
     if kind is None:
         return held
-    return _object(kind, held, "")
+    return _typed(kind, held, "") if typing.is_typeddict(kind) else _object(kind, held, "")
 
 
 def _object(kind: Any, held: Any, path: str) -> Any:
@@ -54,7 +54,7 @@ def _object(kind: Any, held: Any, path: str) -> Any:
 def value(kind: Any, held: Any, path: str) -> Any:
     """`held` as a value of type `kind`. Raises `ValueError`."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is typing.Annotated:
+    if origin in (typing.Annotated, typing.Required, typing.NotRequired):
         return value(arguments[0], held, path)
     if kind is Any or kind is object:
         return held
@@ -89,14 +89,15 @@ def value(kind: Any, held: Any, path: str) -> Any:
 
 def _typed(kind: Any, held: Any, path: str) -> dict[str, Any]:
     if not isinstance(held, dict):
-        raise ValueError(f"`{path}` must be an object")
+        raise ValueError(f"`{path or 'config'}` must be an object")
     hints = typing.get_type_hints(kind, include_extras=True)
     missing = [name for name in kind.__required_keys__ if name not in held]
     unknown = [name for name in held if name not in hints]
     if missing or unknown:
         word, names = ("needs", missing) if missing else ("has no", unknown)
-        raise ValueError(f"`{path}` {word} {', '.join(sorted(names))}")
-    return {name: value(hints[name], one, f"{path}.{name}") for name, one in held.items()}
+        raise ValueError(f"`{path or 'config'}` {word} {', '.join(sorted(names))}")
+    within = f"{path}." if path else ""
+    return {name: value(hints[name], one, f"{within}{name}") for name, one in held.items()}
 
 
 _NAMES: dict[Any, str] = {

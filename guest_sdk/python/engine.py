@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Engine(Cancelling):
     """One running instance of a proxy."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy[Any]) -> None:
         super().__init__(proxy)
         self.builtin = proxy.builtin(self)
         self._of_all = proxy.handlers.get("*", [])

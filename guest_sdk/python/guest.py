@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import json
 import sys
-from typing import Final
+from typing import Any, Final
 
 from . import config, printing, sandbox
 from .engine import Engine
@@ -75,7 +75,7 @@ class Guest:
         return ""
 
 
-def load(files: dict[str, str], main: str) -> Proxy:
+def load(files: dict[str, str], main: str) -> Proxy[Any]:
     """Runs an author's files; the proxy they declare. Raises whatever they raise.
 
     `files`: sources by path, relative to the folder of the proxy. `main`: the one to run.

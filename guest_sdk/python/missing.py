@@ -38,6 +38,10 @@ _COMPILED: Final = "there is no compiled code, which this package needs"
 _LOOP: Final = (
     "there is no event loop: await what the SDK gives you, e.g. `gather`, `proxy.timer.sleep`"
 )
+_DEBUG: Final = (
+    "there is no terminal; run the proxy as a program, from a terminal: "
+    '`conductor exec "python proxy.py" demo -p hi`; or debug a test of it (`Playground`)'
+)
 
 MISSING: Final = {
     **dict.fromkeys(
@@ -51,6 +55,7 @@ MISSING: Final = {
     **dict.fromkeys(("asyncio", "trio", "anyio", "uvloop"), _LOOP),
     **dict.fromkeys(("sqlite3", "dbm", "shelve"), STORE),
     **dict.fromkeys(("mmap", "fileinput"), FILES),
+    **dict.fromkeys(("pdb", "bdb"), _DEBUG),
     **dict.fromkeys(("getpass", "pwd", "grp"), VARIABLES),
     **dict.fromkeys(("signal", "resource", "fcntl", "termios"), _PROCESSES),
     **dict.fromkeys(("numpy", "pandas", "scipy", "PIL", "lxml", "cryptography", "orjson", "msgspec",
@@ -74,6 +79,7 @@ _BLOCKING: Final = ("Thread.start", "Condition.wait")
 _STARTING: Final = ("system", "popen", "fork", "execv", "spawnv")
 
 REFUSED: Final = {
+    "builtins.breakpoint": _DEBUG,
     "builtins.input": "there is nobody to ask but the client: `await proxy.ask_client(…)`",
     "time.sleep": _SLEEP,
     "os.urandom": _RANDOM,

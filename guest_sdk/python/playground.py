@@ -143,7 +143,7 @@ class Playground(McpClient):
 
     def __init__(
         self,
-        proxy: Proxy,
+        proxy: Proxy[Any],
         *,
         config: dict[str, Any] | None = None,
         grants: Iterable[str] | None = None,
@@ -194,7 +194,7 @@ class Playground(McpClient):
     def __exit__(self, *exception: object) -> None:
         """Ends."""
 
-    def restart(self, proxy: Proxy | None = None) -> None:
+    def restart(self, proxy: Proxy[Any] | None = None) -> None:
         """Puts a new instance of the proxy in place, as after a failure: it knows what the former
         one has kept, and the sessions go on. `proxy`: its new build; None: the same."""
         self._life += 1

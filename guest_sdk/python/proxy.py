@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import is_dataclass
 from types import SimpleNamespace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict, overload
 
 from . import keeping, names, openings, schemas, services, setup, stdio
 from .engine import Engine, engine
@@ -20,6 +20,8 @@ from .tasks import Task
 from .wire import Wire
 
 F = TypeVar("F", bound=Callable[..., Any])
+Settings = TypeVar("Settings")
+"""What `proxy.config` is."""
 PROFILES: Final = ("none", "observer", "context", "tools", "filter", "full", "trusted")
 """docs/security.md has what each allows."""
 
@@ -34,7 +36,7 @@ class Channel(Protocol):
         """Sends one line."""
 
 
-class Proxy(Server):
+class Proxy(Server, Generic[Settings]):
     """A proxy: handlers for what it wants to see; everything else passes it untouched.
 
     It is an MCP server of its own name, too: what is declared with `@proxy.tool`,
@@ -46,11 +48,12 @@ class Proxy(Server):
         profile: the least the proxy needs to be allowed (docs/security.md), shown by
             `conductor inspect`, e.g. `context`.
         wants: services it asks the conductor for, with the reason: `{"clock": "to say the date"}`.
-        config: a dataclass the settings are read into; None: `proxy.config` is a dictionary.
+        config: a dataclass or `TypedDict` the settings are read into, and so the type of
+            `proxy.config`; None: a dictionary.
         session: called without arguments for the `state` of each session.
 
-    Raises `TypeError` for a `config` that is no dataclass, or has fields that settings cannot be,
-    and for a service without a reason; `ValueError` for an unknown profile or service.
+    Raises `TypeError` for a `config` that is neither, or has fields that settings cannot be, and
+    for a service without a reason; `ValueError` for an unknown profile or service.
     """
 
     clock = services.Clock()
@@ -62,6 +65,20 @@ class Proxy(Server):
     log = services.Log()
     metric = services.Metric()
 
+    @overload
+    def __init__(
+        self: Proxy[dict[str, Any]],
+        name: str,
+        *,
+        version: str = "0.1.0",
+        description: str = "",
+        profile: str | None = None,
+        wants: dict[str, str] | None = None,
+        config: None = None,
+        session: Callable[[], Any] = SimpleNamespace,
+    ) -> None: ...
+
+    @overload
     def __init__(
         self,
         name: str,
@@ -70,7 +87,19 @@ class Proxy(Server):
         description: str = "",
         profile: str | None = None,
         wants: dict[str, str] | None = None,
-        config: type | None = None,
+        config: type[Settings],
+        session: Callable[[], Any] = SimpleNamespace,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0.1.0",
+        description: str = "",
+        profile: str | None = None,
+        wants: dict[str, str] | None = None,
+        config: type[Any] | None = None,
         session: Callable[[], Any] = SimpleNamespace,
     ) -> None:
         super().__init__(name, instructions=description)
@@ -91,7 +120,7 @@ class Proxy(Server):
         """What is said of its handlers in the log when it starts."""
         self.used = False
         """Whether it has been run in any way."""
-        if sys._getframe(1).f_globals.get("__name__") == "__main__":
+        if _declared_in() == "__main__":
             atexit.register(stdio.remind, self)
 
     # -- declaring -----------------------------------------------------------------------------
@@ -198,9 +227,9 @@ class Proxy(Server):
         return engine().session(id)
 
     @property
-    def config(self) -> Any:
+    def config(self) -> Settings:
         """The settings the user gave, as `Proxy(config=…)` says."""
-        return engine().config
+        return cast("Settings", engine().config)
 
     @property
     def grants(self) -> list[str] | None:
@@ -267,11 +296,19 @@ class Proxy(Server):
                 channel.send(said.encode("utf-8", "surrogateescape"))
 
 
+def _declared_in() -> str | None:
+    """The name of the module that makes a proxy, behind what `Proxy[Settings](…)` calls."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") == "typing":
+        frame = frame.f_back
+    return frame.f_globals.get("__name__") if frame is not None else None
+
+
 def _settable(name: str, config: Any) -> None:
     """Raises `TypeError` for what settings cannot be read into."""
     if config is None:
         return
-    if not is_dataclass(config):
+    if not is_dataclass(config) and not is_typeddict(config):
         shown = getattr(config, "__name__", repr(config))
         raise TypeError(f"proxy `{name}`: `config` is a dataclass; `{shown}` is none")
     try:

@@ -39,6 +39,8 @@ def schema(kind: Any, within: tuple[Any, ...] = ()) -> dict[str, Any]:
         notes = [one for one in arguments[1:] if isinstance(one, str)]
         held = schema(arguments[0], within)
         return {**held, **({"description": notes[0]} if notes else {})}
+    if origin in (typing.Required, typing.NotRequired):
+        return schema(arguments[0], within)
     if origin in (typing.Union, types.UnionType):
         return {"anyOf": [schema(one, within) for one in arguments]}
     if origin is typing.Literal:

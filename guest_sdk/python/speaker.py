@@ -25,7 +25,7 @@ CANCEL: Final = "$/cancel_request"
 class Speaker:
     """The half of an engine that handlers use."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy[Any]) -> None:
         self.proxy = proxy
         proxy.used = True
         self.name: str = proxy.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .engine import Engine
 from .wire import Wire
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from .proxy import Proxy
 
 _CHUNK: Final = 256 * 1024
+TERMINAL: Final = "CONDUCTOR_TERMINAL"
+"""The variable with the terminal of whoever runs the chain."""
 _ran = False
 """Whether this program has run a proxy."""
 
 
-def run(proxy: Proxy) -> None:
+def run(proxy: Proxy[Any]) -> None:
     """Serves until the input ends. In the sandbox, where the conductor runs the proxy, nothing.
 
-    What the proxy prints goes to standard error, since standard output carries the protocol.
+    What the proxy prints goes to standard error, since standard output carries the protocol; and
+    `breakpoint()` talks to the terminal, since standard input carries it too.
     """
     global _ran  # noqa: PLW0603 - a fact about the process
     if sys.platform == "wasi":
@@ -29,6 +32,8 @@ def run(proxy: Proxy) -> None:
     _ran = True
     wire = Wire(Engine(proxy))
     printed, sys.stdout = sys.stdout, sys.stderr
+    if not os.environ.get("PYTHONBREAKPOINT"):
+        sys.breakpointhook = debug
     try:
         _serve(wire.receive)
     except BrokenPipeError:
@@ -38,9 +43,29 @@ def run(proxy: Proxy) -> None:
         return
     finally:
         sys.stdout = printed
+        sys.breakpointhook = sys.__breakpointhook__
 
 
-def remind(proxy: Proxy) -> None:
+def debug(*_: Any, **__: Any) -> None:
+    """The debugger, on the terminal that conductor names, or on the program's own.
+
+    Raises `OSError` where there is none.
+    """
+    path = os.environ.get(TERMINAL, "/dev/tty")
+    try:
+        typed, shown = open(path, encoding="utf-8"), open(path, "w", encoding="utf-8")  # noqa: SIM115 - as long as the program
+    except OSError:
+        raise OSError(
+            "`breakpoint()`: there is no terminal here, and standard input carries the protocol; "
+            "run the proxy from a terminal, by `conductor exec` or `conductor dev`, or debug a "
+            "test of it (`Playground`)"
+        ) from None
+    import pdb  # noqa: T100 - that is what it is for
+
+    pdb.Pdb(stdin=typed, stdout=shown, nosigint=True).set_trace(sys._getframe(1))
+
+
+def remind(proxy: Proxy[Any]) -> None:
     """Says at the end of a program that it declares a proxy and never ran it.
 
     Not if it failed, or ran another.

@@ -102,6 +102,8 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         if path[0] in options.ALL:
             page += shown(["help", "options"], capsys)
         for parameter in command.params:
+            if getattr(parameter, "hidden", False):
+                continue  # the opposites of switches
             for option in (*parameter.opts, *parameter.secondary_opts):
                 assert (option if option.startswith("-") else parameter.metavar) in page
 

@@ -136,8 +136,8 @@ def signed(machine: Machine, *kind: str) -> tuple[Path, Path]:
     """A new pair of keys: the private one, and the public one in the administrator's folder."""
     private, public = machine.home / "key.pem", machine.opt / "key.pub"
     for command in (
-        ["openssl", "genpkey", *kind, "-out", private],
-        ["openssl", "pkey", "-in", private, "-pubout", "-out", public],
+        ["openssl", "genpkey", *kind, "-out", str(private)],
+        ["openssl", "pkey", "-in", str(private), "-pubout", "-out", str(public)],
     ):
         subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE)
     public.chmod(0o644)
@@ -147,7 +147,7 @@ def signed(machine: Machine, *kind: str) -> tuple[Path, Path]:
 def sign(file: Path, private: Path) -> bytes:
     """Writes the signature of a file beside it, as openssl does; its bytes."""
     beside = file.with_name(f"{file.name}.sig")
-    command = ["openssl", "dgst", "-sha256", "-sign", private, "-out", beside, file]
+    command = ["openssl", "dgst", "-sha256", "-sign", str(private), "-out", str(beside), str(file)]
     subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE)
     return beside.read_bytes()
 
@@ -195,7 +195,7 @@ def test_without_cryptography_a_signature_is_none(machine: Machine) -> None:
     machine.allow(f'[[components]]\nsigner = "{public}"\n')
     (machine.home / "cryptography.py").write_text("raise ImportError\n")
     path = f"{machine.home}{os.pathsep}{ROOT}"
-    refused = machine.conductor("exec", "./p.wasm", "demo", "-p", "hi", PYTHONPATH=path)
+    refused = machine.conductor("exec", "./p.wasm", "demo", "-p", "hi", env={"PYTHONPATH": path})
     machine.refuses(refused, "components")
     assert "pip install 'conductor-acp[signatures]'" in refused.err
 
@@ -394,6 +394,19 @@ def test_a_policy_that_is_wrong_closes(machine: Machine) -> None:
         assert ran.out == ""
     ran = machine.conductor("agent", "demo", stdin=INITIALIZE)
     assert "no key `audits`" in json.loads(ran.out)["error"]["message"]
+
+
+def test_config_show_has_it_first(machine: Machine) -> None:
+    machine.allow('require-sandbox = true\n[[agents]]\nsource = "bundled:demo"\n')
+    shown = machine.conductor("config", "show", "--origin").out.splitlines()
+    assert shown[:4] == [
+        "managed policy:",
+        f'  contact = "{CONTACT}"  ({machine.policy}, line 1)',
+        f"  require-sandbox = true  ({machine.policy}, line 2)",
+        f'  agents[0].source = "bundled:demo"  ({machine.policy}, line 4)',
+    ]
+    held = json.loads(machine.conductor("config", "show", "--json").out)["managed"]
+    assert held["require-sandbox"] == {"value": True, "origin": f"{machine.policy}, line 2"}
 
 
 def test_doctor_has_a_line(machine: Machine) -> None:

@@ -14,6 +14,7 @@ from conductor.cli.options import Option, Parsed
 from conductor.errors import UsageError
 from conductor.run.plan import Options
 from conductor.spec import catalog, syntax
+from conductor.spec.config.model import Written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,9 +46,9 @@ def refused(option: Option) -> str:
 
 
 def flags(command: str) -> list[str]:
-    """The switches of a command."""
+    """The switches of a command, and what switches them off."""
     rows = [row for row in options.of(command) if row.kind.read is None]
-    return [flag for row in rows for flag in row.flags.split()]
+    return [flag for row in rows for flag in (*row.flags.split(), row.off) if flag]
 
 
 def valued(command: str) -> list[Option]:
@@ -72,7 +73,7 @@ def by_typer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Parsed | 
 def test_every_row_is_a_field_of_the_options_or_of_the_command_line() -> None:
     own = {"prompt", "cwd", "permissions", "fs", "timeout", "format", "json"}
     rows = [row for row in options.TABLE if {*row.commands} & {*options.ALL}]
-    names = {row.name for row in rows} - {"proxy", "dialect", "log"} - own
+    names = {row.name for row in rows} - {"proxy", "dialect", "log", "project", "isolated"} - own
     assert names <= set(Options.__struct_fields__)
     flags = [flag for row in rows for flag in row.flags.split()]
     assert len(flags) == len(set(flags))
@@ -85,7 +86,7 @@ def test_both_read_every_option_alike(command: str, monkeypatch: pytest.MonkeyPa
         for flag in row.flags.split():
             for value in samples(row):
                 lines += [[flag, value], [f"{flag}={value}"], [flag, value, "-v"]]
-    lines += [[], ["--"], ["--grace", "1", "--grace", "2"], ["-v", "--log", "error"]]
+    lines += [[], ["datetime", "--"], ["--grace", "1", "--grace", "2"], ["-v", "--log", "error"]]
     lines += [[text for row in valued(command) for text in (row.flags, samples(row)[0])]]
     for line in lines:
         arguments = [command, *line, "datetime", "python x.py --flag", "demo"]
@@ -109,13 +110,18 @@ def test_both_refuse_the_same_values(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["agent"],
         ["proxy", "--"],
+        ["agent", "demo", "--"],
+        ["agent", "--log", "--", "demo"],
         ["agent", "--log"],
         ["agent", "--proxy=yes", "demo"],
         ["agent", "--verbose=1", "demo"],
         ["agent", "--dialect", "acp", "demo"],
         ["proxy", "--proxy", "demo"],
+        ["agent", "--watch", "--no-watch", "demo"],
+        ["agent", "--no-watch", "--watch", "demo"],
+        ["agent", "--no-watch=1", "demo"],
+        ["agent", "--no-verbose", "demo"],
         ["agent", "--frob", "demo"],
         ["agent", "-h"],
     ],
@@ -129,6 +135,26 @@ def test_options_may_follow_components_with_typer(monkeypatch: pytest.MonkeyPatc
     before = ["agent", "--isolation", "inline", "-v", "datetime", "demo"]
     assert fast.parse(behind) is None
     assert by_typer(behind, monkeypatch) == fast.parse(before)
+
+
+@pytest.mark.parametrize("command", CHAINS)
+def test_both_take_what_follows_two_dashes_as_one_command(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for before in ([], ["datetime"], ["-v", "datetime", "redact"]):
+        arguments = [command, *before, "--", "sh", "-c", "a b,name=x", "--", "--log"]
+        parsed = fast.parse(arguments)
+        assert parsed is not None
+        assert parsed.components[-1] == Written(["sh", "-c", "a b,name=x", "--", "--log"])
+        assert parsed.components[:-1] == [word for word in before if word != "-v"]
+        assert parsed == by_typer(arguments, monkeypatch)
+
+
+@pytest.mark.parametrize("command", CHAINS)
+def test_a_command_line_may_name_no_component(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fast.parse([command, "-v"]) == by_typer([command, "-v"], monkeypatch) is not None
 
 
 @pytest.mark.parametrize(

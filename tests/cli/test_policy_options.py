@@ -122,8 +122,7 @@ def test_what_cannot_be(option: str, said: str) -> None:
         catalog.resolve(f"passthrough,{option}")
     assert said in refused.value.text
     assert option.split("=", maxsplit=1)[0] in refused.value.text
-    assert "options are: name, " in refused.value.hint
-    assert "turns" in refused.value.hint
+    assert "conductor help component" in refused.value.hint or "`?" in refused.value.hint
 
 
 def test_every_named_grant_is_an_option() -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from conductor.spec.paths import components_folder
-from tests.cli.test_exec_signals import Running
-from tests.harness.process.command import Ran, conductor, environment
+from tests.harness.process.command import Ran, Running, conductor, environment
 
 DATE = "<current-date"
 

@@ -29,6 +29,23 @@ WRONG = {
         "put it in quotes",
     ),
     "no component": (["agent"], "`conductor agent` needs a COMPONENT", "conductor agent --help"),
+    "a component behind two dashes": (
+        ["agent", "--", "datetime", "demo"],
+        "`datetime` is no command, and what follows `--` is one command with its arguments",
+        "components stand in front of `--`",
+    ),
+    "nothing behind two dashes": (
+        ["agent", "datetime", "--"],
+        "nothing follows `--`",
+        "conductor agent datetime -- claude-agent-acp",
+    ),
+    "no program behind two dashes": (
+        ["exec", "-p", "x", "--", "no-such-agent", "--flag"],
+        "`no-such-agent` is neither a component nor a program on PATH",
+        "install it",
+    ),
+    "no chain": (["agent", "@work", "demo"], "there is no chain `work`", "[chains.NAME]"),
+    "name misspelt": (["agent", "datetme", "demo"], "`datetme`", "did you mean `datetime`?"),
     "no value": (["agent", "--log"], "'--log' requires an argument", "conductor agent --help"),
     "flag with a value": (["agent", "--proxy=1", "demo"], "does not take a value", "--help"),
     "isolation": (
@@ -52,7 +69,38 @@ WRONG = {
     "component option": (
         ["agent", "datetime,dialect=x", "demo"],
         "`dialect=x` of `datetime`",
-        "options are",
+        "conductor help component",
+    ),
+    **{
+        f"near {written}": (
+            ["agent", f"redact,{written}", "demo"],
+            f"`{written}` of `redact`",
+            f"did you mean `{meant}`?",
+        )
+        for written, meant in (
+            ("profile=ful", "full"),
+            ("grant=clok", "clock"),
+            ("deny=clok", "clock"),
+            ("dialect=sckp", "scp"),
+            ("on_failure=restrat", "restart"),
+            ("fails=opn", "open"),
+            ("turns=witin", "within"),
+            ("editor=panl", "panel"),
+            ("limit.timrs=4", "timers"),
+            ("allow=down:session/prompt:anser", "answer"),
+        )
+    },
+    "near value": (
+        ["exec", "--isolation", "proces", "demo", "-p", "x"],
+        "invalid value `proces` for `--isolation`",
+        "did you mean `process`? possible values: process, inline, separate",
+    ),
+    "near language": (["new", "x", "--lang", "pyton"], "no template for `pyton`", "`python`?"),
+    "near check": (["check", "--only", "handshak", "x"], "no check `handshak`", "`handshake`?"),
+    "near kind": (
+        ["audit", "show", "--kind", "violatoin", "x"],
+        "no record is of the kind `violatoin`",
+        "`violation`?",
     ),
     "option misspelt": (
         ["agent", "redact,profil=observer,grant=clock", "demo"],

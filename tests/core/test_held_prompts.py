@@ -52,6 +52,15 @@ def test_prompts_wait_in_order_and_set_up_passes() -> None:
         pb << ("agent", request(Hole("three"), PROMPT, prompt("three")))
 
 
+def test_prompts_wait_for_all_who_hold_them() -> None:
+    with held() as pb:
+        pb.router.hold()
+        pb >> ("client", request(1, PROMPT, prompt("one")))
+        pb >> (lambda r: r.release())
+        pb >> (lambda r: r.release()) << ("agent", request(Hole("one"), PROMPT, prompt("one")))
+        pb >> (lambda r: r.release())  # by nobody
+
+
 def test_a_setting_does_not_overtake_a_held_prompt_of_its_session() -> None:
     with held() as pb:
         pb >> ("client", request(1, "session/set_mode", mode()))

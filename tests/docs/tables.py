@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 import typer.main
 
 from conductor.cli import app as command_line
-from conductor.cli import man, pages, topics
+from conductor.cli import config_schema, configured, man, pages, topics
 from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
@@ -49,6 +50,7 @@ DOCUMENTS: Final = tuple(
     if path.is_file()
 )
 
+SCHEMA: Final = ROOT / "docs" / "conductor.schema.json"
 MAN_PAGE: Final = ROOT / "docs" / "conductor.1"
 _TABLE: Final = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 _UNITS: Final = ((1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -336,6 +338,7 @@ def doors() -> str:
 
 
 COMMANDS: Final[dict[str, Any]] = typer.main.get_command(command_line.app).commands  # type: ignore[attr-defined]
+OFF: Final = {row.help: row.off for row in option_table.TABLE}
 PAGES: Final = {row.help: row.page for row in option_table.TABLE}
 
 
@@ -352,7 +355,9 @@ def options(*commands: str) -> str:
     rows = [
         _option(parameter)
         for parameter in COMMANDS[commands[0]].params
-        if parameter.opts[0].startswith("-") and owners[parameter.name] == group
+        if parameter.opts[0].startswith("-")
+        and owners[parameter.name] == group
+        and not parameter.hidden
     ]
     return table(("option", "meaning", "default"), rows)
 
@@ -370,7 +375,9 @@ def component_options_table() -> str:
 def _option(parameter: Any) -> list[str]:
     """The row of an option. Its help ends with the default, unless typer shows that."""
     value = "" if parameter.is_flag else f" {parameter.metavar}"
-    flags = [f"`{flag}{value}`" for flag in (*parameter.opts, *parameter.secondary_opts)]
+    opposites = [OFF[parameter.help]] if OFF.get(parameter.help) else []
+    all_flags = (*parameter.opts, *parameter.secondary_opts, *opposites)
+    flags = [f"`{flag}{value}`" for flag in all_flags]
     what, _, default = parameter.help.partition(" Default: ")
     if parameter.show_default and not parameter.is_flag:
         default = parameter.default
@@ -395,6 +402,20 @@ def exit_codes() -> str:
     return table(("code", "meaning"), topics.EXIT_CODES)
 
 
+def config_options() -> str:
+    """The options that files and variables may set."""
+    rows = [
+        (
+            f"`{row.key}`",
+            f"`{configured.variable(row)}`",
+            "a switch" if row.kind.read is None else row.kind.metavar.replace("|", ", "),
+            ", ".join(f"`{name}`" for name in option_table.ALL if row.configures(name)),
+        )
+        for row in configured.ROWS.values()
+    ]
+    return table(("key", "variable", "value", "holds for"), rows)
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "written": written,
     "topics": help_topics,
@@ -406,6 +427,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
         f"options_{name}": partial(options, name)
         for name in ("agent", "proxy", "exec", "lock", "new", "test", "check", "replay")
     },
+    "config_options": config_options,
     "dialects": dialects,
     "services": services,
     "limits": limits,
@@ -431,14 +453,20 @@ def man_page() -> str:
     return f"{man.page(typer.main.get_command(command_line.app))}\n"
 
 
+def schema() -> str:
+    """The JSON Schema of `conductor.toml`, as `conductor config schema` prints it."""
+    return msgspec.json.format(msgspec.json.encode(config_schema.schema())).decode() + "\n"
+
+
 def main() -> None:
-    """Draws the tables of all documents, and the man page."""
+    """Draws the tables of all documents, the man page and the schema of `conductor.toml`."""
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
         fresh = drawn(text)
         if fresh != text:
             path.write_text(fresh, encoding="utf-8")
     MAN_PAGE.write_text(man_page(), encoding="utf-8")
+    SCHEMA.write_text(schema(), encoding="utf-8")
 
 
 if __name__ == "__main__":

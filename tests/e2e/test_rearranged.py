@@ -1,74 +1,278 @@
-"""A running chain gets other components at SIGHUP, while a client talks to it."""
+"""A running chain gets other components at SIGHUP, while a client talks to it.
+
+Neither client nor agent notices: the agent is initialized once, and no message is lost or doubled.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.harness.process.rig import Chain, Rig
 
-CHAIN = "the chain is now: "
+NOW = "the chain is now: "
+KEPT = "the chain stays as it was: "
 CLOCK = ("--clock", "2025-10-08T12:34:56+00:00")
+DATE = '<current-date date="2025-10-08" time="12:34:56"/>'
 
 
 class Changing:
     """A chain that is started over a list of components, and gets others."""
 
-    def __init__(self, rig: Rig, components: Sequence[str], *options: str) -> None:
+    def __init__(self, rig: Rig, components: Sequence[str], *options: str, **env: str) -> None:
         self._file = rig.folder / "components"
-        self._times = 0
-        self._write(components)
+        self.write(*components)
         actor = [sys.executable, "-m", "tests.e2e.actors.changing_chain", str(self._file), "agent"]
-        self.chain: Chain = rig.start(
-            [*actor, "--log", "info", "--cache", str(rig.cache), *CLOCK, *options]
-        )
+        options = ("--log", "info", "--cache", str(rig.cache), *CLOCK, *options)
+        self.chain: Chain = rig.start([*actor, *options], **env)
 
-    def _write(self, components: Sequence[str]) -> None:
+    def write(self, *components: str) -> None:
+        """Writes another list."""
         self._file.write_text("\n".join(components), encoding="utf-8")
 
     def ask(self, *components: str) -> None:
-        """Writes another list, and says so."""
-        self._write(components)
+        """Writes another list, and signals that."""
+        self.write(*components)
         os.kill(self.chain.process.pid, signal.SIGHUP)
 
-    def change(self, *components: str) -> None:
-        """The same, and waits until the chain has them."""
-        self._times += 1
+    def change(self, *components: str, until: str = NOW) -> None:
+        """The same, and waits for the line that says what came of it."""
+        before = self.chain.stderr.count(until)
         self.ask(*components)
-        self.chain.until(
-            lambda: self.chain.stderr.count(CHAIN) == self._times, "the chain to change"
-        )
+        self.chain.until(lambda: self.chain.stderr.count(until) > before, f"`{until}`")
+
+
+def initialize(chain: Chain, version: int = 1) -> str:
+    """Initializes; a session."""
+    chain.initialize(protocolVersion=version, info={"name": "c", "version": "1"})
+    return chain.new_session()
 
 
 def heard(rig: Rig, chain: Chain, session: str) -> list[str]:
-    """Sends a prompt; the texts of it that reach the agent: what the nearest proxy put in front of
-    it comes first, the client's own text last."""
-    turn = chain.start_prompt(session, "hi")
-    assert "result" in chain.answer(turn), chain.story()
+    """Sends a prompt; the texts of it that reach the agent: what the last proxy put in front of it
+    comes first, the client's own text last."""
+    answer = chain.answer(chain.start_prompt(session, "hi"))
+    assert "result" in answer, chain.story()
     prompts = [e.frame for e in rig.log("A", "in") if e.frame.get("method") == "session/prompt"]
     return [block["text"] for block in prompts[-1]["params"]["prompt"]]
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_components_are_added_removed_moved_and_replaced(rig: Rig, version: int) -> None:
+@pytest.mark.parametrize("isolation", ["process", "inline", "separate"])
+def test_components_are_added_removed_moved_and_replaced(
+    rig: Rig, version: int, isolation: str
+) -> None:
+    """Guests and programs, of dialects that are known and that are found out."""
     x, y = rig.x("X", "--mark", "x"), rig.x("Y", "--mark", "y", dialect="sacp", told=False)
-    z = rig.x("Z", "--mark", "z", dialect="pacp")
-    changing = Changing(rig, [x, rig.demo()])
+    z, other = rig.x("Z", "--mark", "z", dialect="pacp"), rig.x("Z", "--mark", "Z", dialect="sdk")
+    changing = Changing(rig, [x, rig.demo()], "--isolation", isolation)
     chain = changing.chain
-    chain.initialize(protocolVersion=version, info={"name": "c", "version": "1"})
-    session = chain.new_session()
-    print(heard(rig, chain, session))
+    session = initialize(chain, version)
+    assert heard(rig, chain, session) == ["x", "hi"]
     changing.change(x, y, rig.demo())
-    print(heard(rig, chain, session))
+    assert heard(rig, chain, session) == ["y", "x", "hi"]
     changing.change(z, y, "datetime", x, "passthrough", rig.demo())
-    print(heard(rig, chain, session))
-    changing.change("passthrough", rig.demo())
-    print(heard(rig, chain, session))
+    assert heard(rig, chain, session) == ["x", DATE, "y", "z", "hi"]
+    changing.change("passthrough", "datetime", other, y, x, rig.demo())
+    assert heard(rig, chain, session) == ["x", "y", "Z", DATE, "hi"]
+    changing.change("datetime", rig.demo())
+    assert heard(rig, chain, session) == [DATE, "hi"]
+    changing.change(rig.demo())
+    assert heard(rig, chain, session) == ["hi"]
     assert rig.methods("A").count("initialize") == 1
-    print(chain.stderr)
+    assert rig.methods("X").count("proxy/initialize") == 1
+    assert "error: " not in chain.stderr
     assert chain.finish() == 0
     assert rig.leftovers(chain) == []
+
+
+def echo(chain: Chain, session: str, number: int) -> None:
+    """A prompt, its answer, and what the agent says; in version 2 it may say that later."""
+    assert "result" in chain.answer(chain.start_prompt(session, f"/echo {number}")), chain.story()
+    chain.until(lambda: str(number) in chain.texts(session), f"the echo of {number}")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_no_message_is_lost_while_a_client_talks(rig: Rig, version: int) -> None:
+    """Prompts come without a pause while the chain changes again and again."""
+    x, y = rig.x("X"), rig.x("Y", dialect="sdk")
+    lists = [
+        [x, "passthrough", rig.demo()],
+        ["passthrough", y, rig.demo()],
+        [y, "datetime", "passthrough", x, rig.demo()],
+        [x, rig.demo()],
+    ]
+    changing = Changing(rig, lists[-1])
+    chain = changing.chain
+    session = initialize(chain, version)
+    turns = 0
+    for components in lists:
+        before = chain.stderr.count(NOW)
+        changing.ask(*components)
+        while chain.stderr.count(NOW) == before:
+            turns += 1
+            echo(chain, session, turns)
+    for _ in range(3):
+        turns += 1
+        echo(chain, session, turns)
+    assert [text for text in chain.texts(session) if text] == [str(n + 1) for n in range(turns)]
+    assert rig.methods("A").count("initialize") == 1
+    assert rig.methods("A").count("session/prompt") == turns
+    assert chain.finish() == 0
+
+
+def test_a_turn_is_over_before_the_chain_changes(rig: Rig) -> None:
+    x = rig.x("X", "--mark", "x")
+    changing = Changing(rig, ["passthrough", rig.demo()])
+    chain = changing.chain
+    session = initialize(chain)
+    other = chain.new_session()
+    turn = chain.start_prompt(other, "/hang")
+    changing.ask("passthrough", x, rig.demo())
+    rig.until_heard("X", b"initialize")
+    assert heard(rig, chain, session) == ["hi"]
+    chain.notify("session/cancel", {"sessionId": other})
+    assert chain.answer(turn)["result"] == {"stopReason": "cancelled"}
+    chain.until_stderr(NOW)
+    assert heard(rig, chain, session) == ["x", "hi"]
+    assert chain.finish() == 0
+
+
+def test_the_newest_list_counts(rig: Rig) -> None:
+    """A change that waits for a turn gives way to the next one."""
+    x, y = rig.x("X", "--mark", "x"), rig.x("Y", "--mark", "y")
+    changing = Changing(rig, [rig.demo()])
+    chain = changing.chain
+    session = initialize(chain)
+    turn = chain.start_prompt(session, "/hang")
+    changing.ask(x, rig.demo())
+    rig.until_heard("X", b"initialize")
+    changing.ask(y, rig.demo())
+    rig.until_heard("Y", b"initialize")
+    chain.notify("session/cancel", {"sessionId": session})
+    chain.answer(turn)
+    chain.until_stderr(NOW)
+    assert heard(rig, chain, session) == ["y", "hi"]
+    assert "X: added" not in chain.stderr
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
+
+
+def test_a_chain_changes_before_its_client_has_come(rig: Rig) -> None:
+    changing = Changing(rig, [rig.x("X"), rig.demo()])
+    assert "error" in changing.chain.request("_x")  # it runs
+    changing.change("datetime", rig.x("Y", "--mark", "y"), rig.demo())
+    session = initialize(changing.chain)
+    assert heard(rig, changing.chain, session) == ["y", DATE, "hi"]
+    assert changing.chain.finish() == 0
+
+
+@pytest.mark.parametrize("how", ["no such program", "no proxy", "broken", "ends", "unknown name"])
+def test_what_cannot_start_changes_nothing(rig: Rig, how: str) -> None:
+    broken = rig.folder / "broken.wasm"
+    broken.write_bytes(b"\0asm\1\0\0\0 nonsense")
+    bad = {
+        "no such program": rig.program(str(rig.folder / "none"), name="bad"),
+        "no proxy": rig.demo(name="bad"),
+        "broken": str(broken),
+        "ends": rig.program(sys.executable, "-c", "raise SystemExit(3)", name="bad"),
+        "unknown name": "nothing-is-called-so",
+    }[how]
+    x = rig.x("X", "--mark", "x")
+    changing = Changing(rig, [x, "passthrough", rig.demo()])
+    chain = changing.chain
+    session = initialize(chain)
+    changing.change(rig.x("Y"), bad, "passthrough", rig.demo(), until=KEPT)
+    assert heard(rig, chain, session) == ["x", "hi"]
+    # And what can start is used as ever.
+    changing.change("passthrough", rig.demo())
+    assert heard(rig, chain, session) == ["hi"]
+    assert rig.methods("A").count("initialize") == 1
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
+
+
+def test_the_agent_stays_as_it_is(rig: Rig) -> None:
+    changing = Changing(rig, ["passthrough", rig.demo()])
+    chain = changing.chain
+    session = initialize(chain)
+    changing.change(rig.x("X", "--mark", "x"), rig.demo(name="B"))
+    chain.until_stderr("the agent `A` stays as it is: it cannot change while it runs")
+    assert heard(rig, chain, session) == ["x", "hi"]
+    assert chain.finish() == 0
+
+
+def test_a_proxy_that_launched_its_successor_stays(rig: Rig) -> None:
+    changing = Changing(rig, [rig.x("X", "--mark", "x", dialect="scp"), rig.demo()])
+    chain = changing.chain
+    session = initialize(chain)
+    changing.change(rig.demo(), until=KEPT)
+    assert "`X` has launched its successor itself" in chain.stderr
+    assert heard(rig, chain, session) == ["x", "hi"]
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
+
+
+def test_settings_are_sent_and_nothing_is_started_anew(rig: Rig) -> None:
+    def proxy(mark: str) -> str:
+        return json.dumps({**json.loads(rig.x("X")), "config": {"mark": mark}})
+
+    changing = Changing(rig, [proxy("one"), rig.demo()])
+    chain = changing.chain
+    initialize(chain)
+    rig.until_heard("X", b'"one"')
+    changing.change(proxy("two"), rig.demo(), until="told its settings")
+    rig.until_heard("X", b'"two"')
+    changing.change(proxy("two"), "passthrough", rig.demo())
+    assert rig.methods("X").count("_conductor/configure") == 2
+    assert rig.methods("X").count("proxy/initialize") == 1
+    assert chain.finish() == 0
+
+
+def test_traces_and_audits_follow(rig: Rig) -> None:
+    trace, audit = rig.folder / "trace", rig.folder / "audit"
+    options = ("--trace", str(trace), "--audit", str(audit))
+    changing = Changing(rig, ["passthrough", rig.demo()], *options)
+    chain = changing.chain
+    session = initialize(chain)
+    changing.change("datetime", "passthrough", rig.x("X", "--mark", "x"), rig.demo())
+    assert heard(rig, chain, session) == ["x", DATE, "hi"]
+    changing.change("passthrough", rig.demo())
+    assert heard(rig, chain, session) == ["hi"]
+    assert chain.finish() == 0
+    assert "report" not in chain.stderr, chain.stderr
+    records = [json.loads(line) for line in audit.read_text().splitlines()]
+    happened = [(r["event"], r["component"]) for r in records if r["event"] in ("add", "remove")]
+    assert happened == [("add", "datetime"), ("add", "X"), ("remove", "datetime"), ("remove", "X")]
+    changes = {(r["component"], r["change"]) for r in records if r["event"] == "change"}
+    assert {("datetime", "modified"), ("X", "modified")} <= changes
+    events = [json.loads(line) for line in trace.read_text().splitlines()]
+    ways = {(e.get("from"), e.get("to")) for e in events}
+    assert {("client", "datetime"), ("passthrough", "X"), ("X", "agent")} <= ways, ways
+
+
+@pytest.mark.parametrize("what", ["manifest", "nothing"])
+def test_the_same_words_may_stand_for_something_else(rig: Rig, tmp_path: Path, what: str) -> None:
+    """Through the plain command line: a folder whose manifest has changed."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "p.wasm").write_bytes(rig.bundled("datetime").read_bytes())
+    manifest = folder / "component.toml"
+    text = 'name = "mine"\nfile = "p.wasm"\ndescription = "{}"\n'
+    manifest.write_text(text.format("one"), encoding="utf-8")
+    chain = rig.agent(str(folder), rig.demo(), options=(*CLOCK, "--log", "info"))
+    session = initialize(chain)
+    assert heard(rig, chain, session) == ["hi"]
+    if what == "manifest":
+        manifest.write_text(text.format("two"), encoding="utf-8")
+    os.kill(chain.process.pid, signal.SIGHUP)
+    chain.until_stderr(NOW if what == "manifest" else "started anew, from the same files")
+    assert heard(rig, chain, session) == ["hi"]
+    assert rig.methods("A").count("initialize") == 1
+    assert chain.finish() == 0

@@ -74,9 +74,9 @@ def secret_kept(ran: Ran) -> None:
     assert (ran.code, ran.out.splitlines()[-1:]) == (0, ["hi XXX"]), ran.err
 
 
-def tell(machine: Machine, *arguments: str, **env: str) -> Ran:
+def tell(machine: Machine, *arguments: str) -> Ran:
     """One turn with a secret in its prompt."""
-    return machine.conductor("exec", *arguments, "-p", "hi Kugelfisch", **env)
+    return machine.conductor("exec", *arguments, "-p", "hi Kugelfisch")
 
 
 def test_the_policy_as_it_is_meant(machine: Machine) -> None:
@@ -287,6 +287,7 @@ def test_another_build_at_sighup(machine: Machine) -> None:
     command = machine.command("agent", "./p.wasm", "demo")
     with Client(command, machine.env(), machine.home) as client:
         client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        client.request("session/new", {"cwd": "/", "mcpServers": []})
         path.write_bytes(path.read_bytes() + b"\0\2\1x")
         client.process.send_signal(signal.SIGHUP)
         client.until_stderr(f"is not what {machine.policy}")
@@ -378,7 +379,7 @@ def test_no_variable_names_another_policy(machine: Machine) -> None:
         "LOGNAME": "root",
         "SUDO_USER": "root",
     }
-    ran = machine.conductor("exec", "./evil", "-p", "hi", **variables)
+    ran = machine.conductor("exec", "./evil", "-p", "hi", env=variables)
     refused(machine, ran, "agents")
 
 
@@ -388,12 +389,14 @@ def test_a_program_on_path_is_not_what_the_policy_names(machine: Machine) -> Non
     for name in ("agent", "redact"):
         write(machine.home / name)
     path = f"{machine.home}:{machine.opt}:{os.environ['PATH']}"
-    refused(machine, machine.conductor("exec", "agent", "-p", "hi", PATH=path), "agents")
+    refused(machine, machine.conductor("exec", "agent", "-p", "hi", env={"PATH": path}), "agents")
     refused(
-        machine, machine.conductor("exec", "redact", "agent", "-p", "hi", PATH=path), "components"
+        machine,
+        machine.conductor("exec", "redact", "agent", "-p", "hi", env={"PATH": path}),
+        "components",
     )
     machine.allow(STRICT)
-    ran = machine.conductor("exec", "demo", "-p", "hi Kugelfisch", PATH=path)
+    ran = machine.conductor("exec", "demo", "-p", "hi Kugelfisch", env={"PATH": path})
     secret_kept(ran)
     assert not (machine.home / "ran").exists()
 
@@ -402,8 +405,87 @@ def test_a_program_on_path_is_not_what_the_policy_names(machine: Machine) -> Non
 def test_variables_of_a_component(machine: Machine, name: str) -> None:
     write(machine.opt / "agent")
     machine.allow(f'[[agents]]\nsource = "{machine.opt}/agent"\n')
-    agent = {"command": f"{machine.opt}/agent", "env": {name: str(machine.home)}}
-    refused(machine, tell(machine, json.dumps(agent)), "agents")
+    (machine.home / "value").write_text(str(machine.home))
+    for value in (str(machine.home), {"secret": f"file:{machine.home}/value"}):
+        agent = {"command": f"{machine.opt}/agent", "env": {name: value}}
+        refused(machine, tell(machine, json.dumps(agent)), "agents")
+
+
+# -- configuration ---------------------------------------------------------------------------------
+
+SHADOWS = """
+[components.redact]
+command = "sh"
+args = ["-c", "touch ran"]
+[components.demo]
+command = "sh"
+args = ["-c", "touch ran"]
+[chains.work]
+components = ["redact", "path:demo"]
+"""
+
+
+def configure(machine: Machine, text: str) -> None:
+    """The user's own `conductor.toml`."""
+    file = machine.home / "XDG_CONFIG_HOME" / "conductor" / "conductor.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def test_names_of_the_configuration_are_not_what_the_policy_names(machine: Machine) -> None:
+    configure(machine, SHADOWS)
+    write(machine.home / "demo")
+    path = {"PATH": f"{machine.home}:{os.environ['PATH']}"}
+    refused(machine, machine.conductor("exec", "demo", "-p", "hi", env=path), "agents")
+    refused(machine, machine.conductor("exec", "path:demo", "-p", "hi", env=path), "agents")
+    refused(machine, machine.conductor("exec", "work", "-p", "hi", env=path), "require-sandbox")
+    secret_kept(tell(machine, "--isolated", "demo"))
+    refused(machine, machine.conductor("agent", "--", "sh", "-c", "touch ran"), "agents")
+
+
+@pytest.mark.parametrize(
+    ("option", "rule"),
+    [
+        ('trace = "t"', "trace"),
+        ('isolation = "inline"', "require-hardening"),
+        ('audit = "mine.jsonl"', "audit"),
+    ],
+)
+def test_options_of_the_configuration(machine: Machine, option: str, rule: str) -> None:
+    machine.allow(f'audit = "{machine.home}/theirs.jsonl"\n{STRICT}')
+    configure(machine, f"[options]\n{option}\n")
+    refused(machine, tell(machine, "demo"), rule)
+    configure(machine, "")
+    name, value = option.replace('"', "").split(" = ")
+    variables = {f"CONDUCTOR_{name.upper()}": value}
+    refused(machine, machine.conductor("exec", "demo", "-p", "hi", env=variables), rule)
+
+
+CHAIN = """
+[chains.work]
+components = [{}"demo"]
+"""
+
+
+def test_a_chain_that_changes_while_it_runs(machine: Machine) -> None:
+    """The new components are judged as the first ones were; those that run stay."""
+    configure(machine, CHAIN.format(""))
+    command = machine.command("agent", "work")
+    with Client(command, machine.env(), machine.home) as client:
+        client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        session = client.request("session/new", {"cwd": "/", "mcpServers": []})
+        configure(machine, CHAIN.format(f'"{machine.home}/p.wasm", '))
+        client.process.send_signal(signal.SIGHUP)
+        client.until_stderr("the chain stays as it was")
+        client.until_stderr(f"ask {CONTACT}")
+        configure(machine, CHAIN.format('"datetime", '))
+        machine.allow(STRICT.replace("[]", '[{source = "bundled:datetime"}]'))
+        client.process.send_signal(signal.SIGHUP)
+        prompt = [{"type": "text", "text": "hi Kugelfisch"}]
+        params = {"sessionId": session["result"]["sessionId"], "prompt": prompt}
+        client.request("session/prompt", params)
+        assert b"Kugelfisch" not in b"".join(client.lines)
+        assert client.finish() == 0
 
 
 # -- components ------------------------------------------------------------------------------------
@@ -480,7 +562,9 @@ def test_python_code_in_the_conductor(machine: Machine) -> None:
     for policy in ("", STRICT):
         machine.allow(policy)
         path = f"{machine.home}{os.pathsep}{machine.env()['PYTHONPATH']}"
-        ran = machine.conductor("exec", "py:mine:proxy", "demo", "-p", "hi", PYTHONPATH=path)
+        ran = machine.conductor(
+            "exec", "py:mine:proxy", "demo", "-p", "hi", env={"PYTHONPATH": path}
+        )
         ran.assert_error(2, "no `py:` component runs under the managed policy", f"ask {CONTACT}")
         assert not (machine.home / "ran").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 
@@ -81,3 +82,82 @@ def test_a_proxy_that_passes_over_its_launch_keeps_nobody_waiting(
         assert runner.run(asyncio.wait_for(runtime.run(), 60)) == 0
     assert answers[0] is not None
     assert json.loads(answers[0])["result"] == {"protocolVersion": 1, "agentCapabilities": {}}
+
+
+class OfMineError(BaseException):
+    """What is no `Exception`."""
+
+
+@pytest.mark.parametrize("error", [ValueError("of mine"), OfMineError("of mine"), SystemExit(2)])
+@pytest.mark.parametrize("place", ["client", "agent"])
+def test_what_a_function_raises_fails_the_chain_with_its_name(
+    error: BaseException, place: str
+) -> None:
+    async def failing(channel: Channel) -> None:
+        await channel.receive()
+        raise error
+
+    async def editor(channel: Channel) -> None:
+        channel.send(
+            b'{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":1}}'
+        )
+        if place == "client":
+            raise error
+        while await channel.receive() is not None:
+            pass
+
+    planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(failing))
+    upstream = MemoryTransport(editor)
+    runtime = Runtime([planned], "agent", upstream, Options(), log=lambda *_: None)
+    with asyncio.Runner() as runner:
+        assert runner.run(asyncio.wait_for(runtime.run(), 60)) == 1
+    assert runtime.failure is not None
+    assert f"raised {type(error).__name__}: {error}" in runtime.failure.text
+    assert ("editor`" in runtime.failure.text) is (place == "client")
+    assert upstream.error is (error if place == "client" else None)
+
+
+def test_what_a_function_raises_at_the_end_is_in_the_log() -> None:
+    lines: list[tuple[str, str, str]] = []
+
+    async def agent(channel: Channel) -> None:
+        while await channel.receive() is not None:
+            pass
+        raise ValueError("too late")
+
+    async def editor(channel: Channel) -> None:
+        return
+
+    async def whole() -> int:
+        planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(agent))
+        upstream = MemoryTransport(editor)
+        log = lambda *line: lines.append(line)  # noqa: E731
+        return await Runtime([planned], "agent", upstream, Options(drain=0), log=log).run()
+
+    with asyncio.Runner() as runner:
+        assert runner.run(asyncio.wait_for(whole(), 60)) == 0
+    assert lines == [("error", "agent", "it raised ValueError: too late")]
+
+
+def test_a_function_that_will_not_end_keeps_no_chain() -> None:
+    async def stubborn(channel: Channel) -> None:
+        while not released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await released.wait()
+
+    async def editor(channel: Channel) -> None:
+        return
+
+    async def whole() -> int:
+        planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(stubborn))
+        options = Options(drain=0, grace=0.01)
+        upstream = MemoryTransport(editor)
+        runtime = Runtime([planned], "agent", upstream, options, log=lambda *_: None)
+        try:
+            return await runtime.run()
+        finally:
+            released.set()
+
+    released = asyncio.Event()
+    with asyncio.Runner() as runner:
+        assert runner.run(asyncio.wait_for(whole(), 60)) == 0

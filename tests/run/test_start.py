@@ -110,3 +110,58 @@ def test_msgspec_is_imported_without_what_it_merely_asks_about() -> None:
 def test_a_msgspec_that_wants_to_know_more_gets_the_real_modules() -> None:
     asked = run(LEAN.format(prepare='fast_msgspec._STAND_INS = {"uuid": (), "decimal": ()}'))
     assert {"uuid", "decimal"} <= set(asked)
+
+
+CONFIGURED: Final = """
+import os, sys
+from pathlib import Path
+folder = Path(sys.argv[1])
+os.chdir(folder)
+for name in list(os.environ):
+    if name.startswith("CONDUCTOR_"):
+        del os.environ[name]
+os.environ["XDG_CONFIG_HOME"] = str(folder)
+from conductor.cli import configured, fast, run
+if sys.argv[2:]:
+    (folder / "conductor").mkdir()
+    (folder / "conductor" / "conductor.toml").write_text(sys.argv[2])
+before = set(sys.modules)
+parsed = configured.applied(fast.parse(["agent", "work"]))
+assert (parsed.config is not None) == bool(sys.argv[2:])
+print(*sorted(name for name in set(sys.modules) - before if not name.startswith("encodings.")))
+"""
+
+
+def test_without_a_configuration_nothing_of_it_is_imported(tmp_path: Path) -> None:
+    assert run(CONFIGURED, str(tmp_path)) == []
+
+
+def test_a_configuration_costs_no_heavy_import(tmp_path: Path) -> None:
+    file = '[chains.work]\ncomponents = ["demo"]\noptions.watch = true'
+    imported = run(CONFIGURED, str(tmp_path), file)
+    assert {"conductor.spec.config.layers", "tomllib"} <= set(imported)
+    heavy = (
+        "pydantic",
+        "tomlkit",
+        "typer",
+        "platformdirs",
+        "packaging",
+        "hashlib",
+        "json",
+        "email",
+    )
+    assert not [name for name in imported if name.split(".")[0] in heavy]
+
+
+IMPORTED: Final = """
+import sys
+import conductor
+names = ("asyncio", "msgspec", "conductor.client", "conductor.run", "importlib.metadata")
+print(*(name for name in names if name in sys.modules))
+conductor.open, conductor.Chain
+print("conductor.client" in sys.modules)
+"""
+
+
+def test_importing_the_library_loads_nothing_until_it_is_used() -> None:
+    assert run(IMPORTED) == ["True"]

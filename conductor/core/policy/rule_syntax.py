@@ -19,6 +19,7 @@ from conductor.core.policy.rules import (
     Rule,
     merged,
 )
+from conductor.errors import UnknownWordError
 
 RIGHTS: Final = {right.name.lower(): right for right in Right if right.name and right.value}
 """The rights by the words that users write."""
@@ -34,7 +35,8 @@ def parse_rule(text: str) -> Rule:
     rights = Right.NONE
     for word in words:
         if word not in RIGHTS:
-            raise ValueError(f"right `{word}` must be {', '.join(RIGHTS)}")
+            text = f"right `{word}` must be {', '.join(RIGHTS)}"
+            raise UnknownWordError(text, word, RIGHTS)
         rights |= RIGHTS[word]
     return Rule(direction, key, rights)
 
@@ -80,7 +82,8 @@ _LISTS: Final = {
 def read_grant(name: str, value: Any = True) -> Grants:
     """A named grant: `turns`, `within`. Raises `ValueError` saying what is wrong with it."""
     if name not in GRANT_NAMES:
-        raise ValueError(f"no grant `{name}`; grants are: {', '.join(GRANT_NAMES)}")
+        text = f"no grant `{name}`; grants are: {', '.join(GRANT_NAMES)}"
+        raise UnknownWordError(text, name, GRANT_NAMES)
     if name in ("modes", "texts"):
         if value not in (True, "yes", "true"):
             raise ValueError(f"is given as `{name}` alone, or as `{name}=yes`")
@@ -91,7 +94,8 @@ def read_grant(name: str, value: Any = True) -> Grants:
     if choices is not None:
         if not words or (unknown := [word for word in words if word not in choices]):
             wrong = f", not `{unknown[0]}`" if words else ""
-            raise ValueError(f"`{name}` is {' or '.join(choices)}{wrong}")
+            text = f"`{name}` is {' or '.join(choices)}{wrong}"
+            raise UnknownWordError(text, unknown[0] if words else "", choices)
         grants = Grants()
         for word in words:
             choice: dict[str, Any] = {name: (word,) if name == "editor" else word}

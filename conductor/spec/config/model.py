@@ -40,7 +40,7 @@ class Chain(_Table, frozen=True, kw_only=True):
     components: list[str | dict[str, Any]]
     """Its components from the client's side on: as on a command line, or as tables."""
     options: dict[str, Any] = {}
-    """Options of `conductor agent` that hold for it."""
+    """Options that hold for the whole run when the command line names the chain."""
 
 
 class ConfigFile(_Table, frozen=True, kw_only=True):
@@ -49,11 +49,13 @@ class ConfigFile(_Table, frozen=True, kw_only=True):
     required_version: str | None = None
     """The versions of conductor it is written for, such as `>=0.3`."""
     options: dict[str, Any] = {}
-    """Options of `conductor agent`, by their names without dashes in front."""
+    """Options of `conductor agent`, `proxy` and `exec`, by their names without dashes in front."""
     components: dict[str, dict[str, Any]] = {}
     """Components by name: what runs, and its options."""
     chains: dict[str, Chain] = {}
+    """Chains by name."""
     choose: list[Choice] = []
+    """Which chain runs if the command line names none."""
 
 
 # -- merged ----------------------------------------------------------------------------------------
@@ -76,6 +78,8 @@ class WrittenOption(msgspec.Struct, frozen=True):
     value: Any
     origin: str
     """`FILE, line N`, or the name of a variable."""
+    here: str = ""
+    """The folder that a relative path in it starts from; empty: the current one."""
 
 
 class NamedChain(msgspec.Struct, frozen=True):
@@ -94,11 +98,15 @@ class WrittenChoice(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """Everything that is configured, but for the managed policy: files merged, later ones first."""
+    """Everything that is configured, but for the managed policy: files merged. Of what several
+    name, the highest file counts."""
 
     options: dict[str, WrittenOption] = {}
     components: dict[str, Written] = {}
     chains: dict[str, NamedChain] = {}
     choose: list[WrittenChoice] = []
     files: list[str] = []
-    """The files it was read from."""
+    """The files it was read from, the highest first."""
+    folder: str = ""
+    """The folder that choices are judged by (`--project`, else the current one); absolute, or empty
+    if there is none."""

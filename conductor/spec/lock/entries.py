@@ -90,10 +90,8 @@ def _command(spec: Spec, command: list[str], folder: str, redact: Redact) -> dic
     manifest = spec.manifest if spec.bundled is not None else None
     own = 1 if manifest is None else len(manifest.command)
     fields: dict[str, Any] = {"args": redacted(command[own:], redact)}
-    if spec.variables or spec.secrets:
-        # A reference shows nothing of its secret, whatever the variable is called.
-        secrets = {name: f"secret {where}" for name, where in spec.secrets.items()}
-        fields["env"] = dict(sorted({**redacted(spec.variables, redact), **secrets}.items()))
+    if spec.variables:
+        fields["env"] = dict(sorted(redacted(spec.variables, redact).items()))
     if spec.bundled is not None:
         return fields | {"sha256": digests.of(_folder(spec.bundled))}
     files = [File(shown_path(path, folder), digests.of(path)) for path in _scripts(command)]

@@ -14,7 +14,7 @@ import msgspec
 
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule, surplus
 from conductor.core.policy.rules import PROFILE_NAMES
-from conductor.errors import UsageError, visible_path
+from conductor.errors import UsageError, hint_of, visible_path
 from conductor.services import scopes
 from conductor.spec import limits, toml_files, untrusted_files
 from conductor.spec.managed import guarded
@@ -282,12 +282,12 @@ def _check_most(most: Most, *at: Key) -> None:
             try:
                 reader(word)
             except ValueError as error:
-                raise Mistake(f"`{word}`: {error}", *at, key) from None
+                raise Mistake(f"`{word}`: {error}", *at, key, hint=hint_of(error)) from None
     for name, value in most.limits.items():
         try:
             limits.read(name, value)
         except ValueError as error:
-            raise Mistake(f"`{name}`: {error}", *at, "limits", name) from None
+            raise Mistake(f"`{name}`: {error}", *at, "limits", name, hint=hint_of(error)) from None
 
 
 def _right(text: str) -> None:

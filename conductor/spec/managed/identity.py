@@ -170,5 +170,6 @@ def _check_command(entry: Entry, spec: Spec) -> None:
     if entry.args not in (ANY, spec.command[own:]):
         raise OtherError("its arguments are others than those that the policy names")
     changed = {name for name, value in (spec.env or {}).items() if os.environ.get(name) != value}
-    if extra := sorted((changed | spec.variables.keys()) - set(entry.env)):
-        raise OtherError(f"it sets variables that the policy does not name: {', '.join(extra)}")
+    if extra := (changed | spec.variables.keys() | spec.secrets.keys()) - set(entry.env):
+        listed = ", ".join(sorted(extra))
+        raise OtherError(f"it sets variables that the policy does not name: {listed}")

@@ -17,7 +17,7 @@ from conductor.core.dialects import DIALECTS
 from conductor.core.policy.older_rules import Translated, lifted, read_rule
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown, surplus
 from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
-from conductor.errors import UsageError
+from conductor.errors import UsageError, hint_of
 from conductor.spec import component_options, limits, toml_files, untrusted_files
 from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import AGENT, NAME_RULE, is_name, is_reserved
@@ -82,7 +82,9 @@ class Wants(_Table, frozen=True, kw_only=True):
             try:
                 older.append((table, key, read_rule(key) if table == "verbs" else lifted(key)))
             except ValueError as error:
-                raise Mistake(f"`{key}`: {error}", "wants", table, key) from None
+                raise Mistake(
+                    f"`{key}`: {error}", "wants", table, key, hint=hint_of(error)
+                ) from None
         return older
 
 
@@ -268,7 +270,7 @@ def _wants(manifest: Manifest) -> None:
                 check(key)
             except ValueError as error:
                 text = str(error) if table == "services" else f"`{key}`: {error}"
-                raise Mistake(text, "wants", table, key) from None
+                raise Mistake(text, "wants", table, key, hint=hint_of(error)) from None
     for table in ("rights", "grants", "services", "verbs", "guards"):
         for key, reason in getattr(wants, table).items():
             if not reason.strip():
@@ -306,7 +308,7 @@ def _limits(manifest: Manifest) -> dict[str, int]:
         try:
             read[name] = limits.read(name, value)
         except ValueError as error:
-            raise Mistake(f"`{key}`: {error}", "limits", key) from None
+            raise Mistake(f"`{key}`: {error}", "limits", key, hint=hint_of(error)) from None
     return read
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from conductor.core.policy.rules import PROFILE_NAMES
-from conductor.errors import UsageError
+from conductor.errors import UsageError, did_you_mean
 from conductor.spec.manifest.reading import Manifest, Setting, SettingType, Wants
 from conductor.spec.python_guest.scripts import Script
 
@@ -68,7 +68,7 @@ def manifest(name: str, file: str, declared: Declared) -> Manifest:
         if profile not in PROFILE_NAMES:
             raise UsageError(
                 f"`{file}` declares the profile `{profile}`, which does not exist",
-                f"profiles are: {', '.join(PROFILE_NAMES)}",
+                did_you_mean(profile, PROFILE_NAMES, f"profiles are: {', '.join(PROFILE_NAMES)}"),
             )
     if len(declared.profiles) > 1:
         raise UsageError(
@@ -163,6 +163,8 @@ def _plain(value: Any, kind: Any) -> Any:
 
 
 def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript):  # `Proxy[Config]`
+        node = node.value
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
@@ -207,8 +209,20 @@ def _settings(sources: Iterable[str], name: str) -> dict[str, Setting]:
         for node in tree.body if tree is not None else ():
             if isinstance(node, ast.ClassDef) and node.name == name:
                 assert tree is not None
-                return _fields(node.body, _constants(tree.body))
+                fields = _fields(node.body, _constants(tree.body))
+                return _optional(fields) if _is_partial(node) else fields
     return {}
+
+
+def _is_partial(node: ast.ClassDef) -> bool:
+    """Whether it is a `TypedDict` that may lack any of its members."""
+    given = {keyword.arg: keyword.value for keyword in node.keywords}
+    total = given.get("total")
+    return isinstance(total, ast.Constant) and total.value is False
+
+
+def _optional(settings: dict[str, Setting]) -> dict[str, Setting]:
+    return {name: msgspec.structs.replace(one, required=False) for name, one in settings.items()}
 
 
 def _constants(body: list[ast.stmt]) -> dict[str, Any]:
@@ -234,7 +248,8 @@ def _fields(body: list[ast.stmt], constants: dict[str, Any]) -> dict[str, Settin
     for node, after in zip(body, [*body[1:], None], strict=True):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
-        kind, enum = _type(node.annotation, constants)
+        annotation, optional = _needed(node.annotation)
+        kind, enum = _type(annotation, constants)
         try:
             default = _default(node.value, constants)
             size = _size(default)
@@ -247,10 +262,19 @@ def _fields(body: list[ast.stmt], constants: dict[str, Any]) -> dict[str, Settin
             type=kind,
             description=_description(after),
             default=default,
-            required=node.value is None,
+            required=node.value is None and not optional,
             enum=enum,
         )
     return settings
+
+
+def _needed(annotation: ast.expr) -> tuple[ast.expr, bool]:
+    """The type of a member, and whether a `TypedDict` may lack it."""
+    if isinstance(annotation, ast.Subscript):
+        outer = _name(annotation.value)
+        if outer in ("NotRequired", "Required"):
+            return annotation.slice, outer == "NotRequired"
+    return annotation, False
 
 
 def _size(value: object) -> int:

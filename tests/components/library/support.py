@@ -30,7 +30,7 @@ def plays(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]
     return run
 
 
-def load(name: str) -> Proxy:
+def load(name: str) -> Proxy[Any]:
     """The proxy of a bundled component, loaded anew."""
     found = catalog.bundled_manifest(name)
     assert found is not None

@@ -13,17 +13,17 @@ from typing import Any
 
 from conductor import cli
 from conductor.cli import run
+from conductor.spec import catalog
 
 
 def main() -> int:
     """Runs the command line."""
     file, *arguments = sys.argv[1:]
-    resolve_all = run.resolve_all
 
     def resolved(components: object, **more: Any) -> Any:
-        return resolve_all(Path(file).read_text(encoding="utf-8").splitlines(), **more)
+        return catalog.resolve_all(Path(file).read_text(encoding="utf-8").splitlines(), **more)
 
-    run.resolve_all = resolved
+    vars(run)["resolve_all"] = resolved
     return cli.main([*arguments, "demo"])
 
 

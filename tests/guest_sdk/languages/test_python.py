@@ -12,7 +12,7 @@ from guest_sdk.python.engine import Engine
 from tests.guest_sdk.languages import support
 
 
-def _datetime() -> Proxy:
+def _datetime() -> Proxy[Any]:
     proxy = Proxy("datetime", profile="context", wants={"clock": "to say what day it is"})
     warned = False
 
@@ -35,7 +35,7 @@ def _datetime() -> Proxy:
     return proxy
 
 
-def _shout() -> Proxy:
+def _shout() -> Proxy[Any]:
     proxy = Proxy("shout", profile="filter")
 
     @proxy.update("agent_message_chunk")

@@ -32,12 +32,12 @@ class Target(Protocol):
         """Ends it."""
 
 
-def example(name: str) -> Proxy:
+def example(name: str) -> Proxy[Any]:
     """The proxy of an example, loaded anew."""
     return load(EXAMPLES / f"{name}.py")
 
 
-def load(path: Path) -> Proxy:
+def load(path: Path) -> Proxy[Any]:
     """The proxy a file declares."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None

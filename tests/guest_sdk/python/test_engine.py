@@ -47,14 +47,14 @@ def flipped(said: str) -> str:
     return {"p": "s", "s": "p"}[said[0]] + said[1:]
 
 
-def started(proxy: Proxy, **params: Any) -> Engine:
+def started(proxy: Proxy[Any], **params: Any) -> Engine:
     engine = Engine(proxy)
     assert engine.receive([line("c", "configure", params={"name": "it", **params})]) == []
     return engine
 
 
 @pytest.fixture(name="waiting")
-def _waiting() -> Proxy:
+def _waiting() -> Proxy[Any]:
     """A proxy that asks for the time before it passes a prompt or an update on."""
     proxy = Proxy("waiting")
 
@@ -97,7 +97,7 @@ def told(number: int) -> str:
     ],
 )
 @pytest.mark.parametrize("side", ["p", "s"])
-def test_what_nobody_handles_passes_byte_by_byte(waiting: Proxy, side: str, said: str) -> None:
+def test_what_nobody_handles_passes_byte_by_byte(waiting: Proxy[Any], side: str, said: str) -> None:
     assert started(waiting).receive([side + said]) == [flipped(side + said)]
 
 
@@ -124,14 +124,14 @@ def test_no_spelling_gets_past_a_handler(said: str) -> None:
     assert seen == ["_seen"]
 
 
-def test_a_line_that_cannot_be_read_does_not_get_past_a_handler(waiting: Proxy) -> None:
+def test_a_line_that_cannot_be_read_does_not_get_past_a_handler(waiting: Proxy[Any]) -> None:
     digits = "1" * 5000
     said = f'p{{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{{"x":{digits}}}}}'
     (out,) = started(waiting).receive([said])
     assert out.startswith('c{"jsonrpc":"2.0","method":"log"')
 
 
-def test_edits_leave_the_rest_of_a_message_alone(waiting: Proxy) -> None:
+def test_edits_leave_the_rest_of_a_message_alone(waiting: Proxy[Any]) -> None:
     engine = started(waiting)
     said = (
         '{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"_meta":{"n":1.10},'
@@ -151,7 +151,7 @@ def test_edits_leave_the_rest_of_a_message_alone(waiting: Proxy) -> None:
 # -- order -----------------------------------------------------------------------------------------
 
 
-def test_what_waits_holds_up_its_session_and_direction_only(waiting: Proxy) -> None:
+def test_what_waits_holds_up_its_session_and_direction_only(waiting: Proxy[Any]) -> None:
     engine = started(waiting)
     other = prompt(2, "other", session="b")
     cancel = line("p", "session/other", params={"sessionId": "a"})
@@ -165,7 +165,7 @@ def test_what_waits_holds_up_its_session_and_direction_only(waiting: Proxy) -> N
     assert second == flipped(cancel)
 
 
-def test_an_answer_does_not_overtake_updates_that_wait(waiting: Proxy) -> None:
+def test_an_answer_does_not_overtake_updates_that_wait(waiting: Proxy[Any]) -> None:
     engine = started(waiting)
     unknown = result("s", 77, done=True)
     assert engine.receive([update("one"), update("two"), unknown]) == [asks(1)]
@@ -173,7 +173,7 @@ def test_an_answer_does_not_overtake_updates_that_wait(waiting: Proxy) -> None:
     assert engine.receive([told(2)]) == [flipped(update("two")), flipped(unknown)]
 
 
-def test_a_turns_own_answer_waits_for_its_updates_too(waiting: Proxy) -> None:
+def test_a_turns_own_answer_waits_for_its_updates_too(waiting: Proxy[Any]) -> None:
     engine = started(waiting)
     engine.receive([prompt(1, "x")])
     engine.receive([told(1)])
@@ -242,7 +242,7 @@ def cancel(side: str, id_: Any) -> str:
 CANCELLED = {"code": -32800, "message": "Request cancelled"}
 
 
-def test_a_request_cancelled_before_it_was_passed_on_is_answered_here(waiting: Proxy) -> None:
+def test_a_request_cancelled_before_it_was_passed_on_is_answered_here(waiting: Proxy[Any]) -> None:
     engine = started(waiting)
     engine.receive([prompt(1, "one"), prompt(2, "two")])
     assert engine.receive([cancel("p", 2)]) == [line("p", id=2, error=CANCELLED)]
@@ -251,7 +251,7 @@ def test_a_request_cancelled_before_it_was_passed_on_is_answered_here(waiting: P
     assert engine.receive([prompt(3, "three")]) == [asks(2)]
 
 
-def test_a_request_cancelled_later_is_cancelled_where_it_went(waiting: Proxy) -> None:
+def test_a_request_cancelled_later_is_cancelled_where_it_went(waiting: Proxy[Any]) -> None:
     engine = started(waiting)
     engine.receive([prompt(1, "one")])
     engine.receive([told(1)])
@@ -260,7 +260,7 @@ def test_a_request_cancelled_later_is_cancelled_where_it_went(waiting: Proxy) ->
     assert engine.receive([refused]) == [flipped(refused)]
 
 
-def test_a_turn_cancelled_before_it_began_ends_as_cancelled(waiting: Proxy) -> None:
+def test_a_turn_cancelled_before_it_began_ends_as_cancelled(waiting: Proxy[Any]) -> None:
     engine = started(waiting)
     engine.receive([prompt(1, "one")])
     stop = line("p", "session/cancel", params={"sessionId": "a"})
@@ -268,7 +268,7 @@ def test_a_turn_cancelled_before_it_began_ends_as_cancelled(waiting: Proxy) -> N
     assert out == [result("p", 1, stopReason="cancelled"), flipped(stop)]
 
 
-def test_a_turn_cancelled_before_it_began_was_never_taken_in_version_2(waiting: Proxy) -> None:
+def test_a_turn_cancelled_before_it_began_was_never_taken_in_version_2(waiting: Proxy[Any]) -> None:
     engine = started(waiting)
     asked = request("p", 0, "initialize", protocolVersion=2)
     assert engine.receive([asked]) == [flipped(asked)]
@@ -333,7 +333,9 @@ def idle(engine: Engine) -> bool:
 
 
 @pytest.mark.parametrize("method", ["session/prompt", "_nobody/handles"])
-def test_copies_of_answers_and_requests_are_like_any_other(waiting: Proxy, method: str) -> None:
+def test_copies_of_answers_and_requests_are_like_any_other(
+    waiting: Proxy[Any], method: str
+) -> None:
     engine = started(waiting)
     assert idle(engine)
     for number in (1, 2):
@@ -372,7 +374,7 @@ def test_a_request_of_the_agents_keeps_its_id_beside_one_of_the_clients() -> Non
     assert idle(engine)
 
 
-def test_a_cancel_for_what_is_passed_on_or_answered_harms_nobody(waiting: Proxy) -> None:
+def test_a_cancel_for_what_is_passed_on_or_answered_harms_nobody(waiting: Proxy[Any]) -> None:
     engine = started(waiting)
     engine.receive([prompt(1, "one"), request("p", 2, "_nobody/handles")])
     engine.receive([told(1)])

@@ -12,7 +12,7 @@ from guest_sdk.python import Proxy, text
 from guest_sdk.python.engine import Engine
 
 
-def _shapes() -> Proxy:
+def _shapes() -> Proxy[Any]:
     """A proxy with a handler of every kind."""
     proxy = Proxy("shapes")
 

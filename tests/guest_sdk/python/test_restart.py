@@ -7,6 +7,7 @@ import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,7 +179,7 @@ class Config:
     name: str = ""
 
 
-def counting() -> Proxy:
+def counting() -> Proxy[Any]:
     """A proxy that answers prompts with what it knows, and keeps all but one member of it."""
     proxy = Proxy("counting", session=Seen)
 

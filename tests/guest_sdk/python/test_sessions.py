@@ -152,7 +152,7 @@ async def test_what_the_proxy_says_has_the_id_that_version_two_demands() -> None
 # -- prompts of its own ----------------------------------------------------------------------------
 
 
-def asking(show: Any = "hidden") -> tuple[Proxy, list[Any]]:
+def asking(show: Any = "hidden") -> tuple[Proxy[Any], list[Any]]:
     """A proxy that asks the agent in the client's session before each prompt; what it heard."""
     proxy, heard = Proxy("asking"), list[Any]()
 

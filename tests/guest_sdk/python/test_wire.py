@@ -122,7 +122,7 @@ def asked(id_: Any, method: str) -> str:
     return f'{{"jsonrpc":"2.0","id":{json.dumps(id_)},"method":"{method}"}}'
 
 
-def asking() -> Proxy:
+def asking() -> Proxy[Any]:
     """A proxy that asks everybody before it passes `_x` on, and again where the agent refuses."""
     proxy = Proxy("asking")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -49,15 +50,17 @@ class Machine:
         base = {name: str(self.home / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
         return environment(**(base | extra))
 
-    def conductor(self, *arguments: str, stdin: bytes = b"", **extra: str) -> Ran:
-        """Runs `conductor ARGUMENTS` in the user's folder, to its end."""
+    def conductor(
+        self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    ) -> Ran:
+        """Runs `conductor ARGUMENTS` in the user's folder, to its end; `env` adds variables."""
         done = subprocess.run(
             self.command(*arguments),
             input=stdin,
             capture_output=True,
             timeout=DEADLINE,
             cwd=self.home,
-            env=self.env(**extra),
+            env=self.env(**(env or {})),
             check=False,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -1,0 +1,70 @@
+"""`conductor config show`, `check` and `schema`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from conductor.cli.typer_options import Json, paragraphs, takes
+
+app = typer.Typer(help="Show and check what `conductor.toml` files and variables configure.")
+
+
+@app.command(
+    epilog="Example:\n\n  conductor config show --origin",
+    help=paragraphs(
+        "Show what is configured here: options, components, chains and choices, and which files "
+        "they come from.",
+        "Secrets are never shown, only where they are.",
+    ),
+)
+@takes("config")
+def show(
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Show where each value is written.")
+    ] = False,
+    json_: Json = False,
+    **values: Any,
+) -> int:
+    """Shows the effective configuration."""
+    from conductor.cli import config_show
+
+    return config_show.show(values, origins=origin, as_json=json_)
+
+
+@app.command(
+    epilog="Examples:\n\n  conductor config check\n\n  conductor config check ./conductor.toml",
+    help=paragraphs(
+        "Check every file of configuration, also one that is not trusted: reading it runs nothing. "
+        "Resolves each component and chain without starting any, and shows what hides what.",
+        "Exit code 1 when there is a mistake.",
+    ),
+)
+@takes("config")
+def check(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Check this file alone. Default: those of the user and of the project.",
+            show_default=False,
+        ),
+    ] = None,
+    **values: Any,
+) -> int:
+    """Reports the mistakes in files of configuration."""
+    from conductor.cli import config_check
+
+    return config_check.check(file, values)
+
+
+@app.command(
+    help="Print the JSON Schema of `conductor.toml`, for editors that complete and check it."
+)
+def schema() -> int:
+    """Prints the JSON Schema of the file."""
+    from conductor.cli import config_schema, report
+
+    report.say_json(config_schema.schema())
+    return 0

@@ -1,0 +1,163 @@
+"""The JSON Schema of `conductor.toml`, for editors: `conductor config schema`.
+
+It is made of what reads the file: the structs, the table of options, and that of the options of a
+component. docs/conductor.schema.json is a copy.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from typing import Any, Final
+
+import msgspec
+
+from conductor.cli import configured
+from conductor.cli.options import SECONDS, SIZE, Option
+from conductor.core.dialects import DIALECTS
+from conductor.core.policy.rules import PROFILE_NAMES
+from conductor.core.restart_state import CHOICES
+from conductor.mcp import KINDS
+from conductor.spec import component_options, limits
+from conductor.spec.config import model
+from conductor.spec.programs import NAME_RULE
+from conductor.spec.syntax import ComponentObject
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_NAMED: Final[dict[str, tuple[str, ...]]] = {
+    "profile": tuple(PROFILE_NAMES),
+    "dialect": tuple(DIALECTS),
+    "on_failure": tuple(CHOICES),
+    "mcp_bridge": tuple(KINDS),
+}
+"""The values of options of a component, where the table has one word for all of them."""
+
+_WORDS: Final = re.compile(r"[a-z]+(\|[a-z]+)*")
+_LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_ANY: Final = ["string", "number", "boolean", "array"]
+_NAME: Final = {"pattern": r"^[A-Za-z0-9._@+-]{1,64}$", "description": f"A name is {NAME_RULE}."}
+
+
+def schema() -> dict[str, Any]:
+    """The schema, as plain values."""
+    made = msgspec.json.schema(model.ConfigFile)
+    defs = {name: _table(name, table) for name, table in made["$defs"].items()}
+    component = {"$ref": "#/$defs/Component"}
+    file = defs.pop("ConfigFile")
+    properties = file["properties"]
+    properties["options"] |= {"$ref": "#/$defs/Options"}
+    properties["components"] |= {"propertyNames": _NAME, "additionalProperties": component}
+    properties["chains"] |= {"propertyNames": _NAME}
+    chain = defs["Chain"]["properties"]
+    chain["options"] |= {"$ref": "#/$defs/Options"}
+    chain["components"]["items"] = {"anyOf": [{"type": "string"}, component]}
+    return {
+        "$schema": DIALECT,
+        **file,
+        "title": "conductor.toml",
+        "$defs": {**defs, "Options": _options(), "Component": _component()},
+    }
+
+
+def _table(name: str, table: dict[str, Any]) -> dict[str, Any]:
+    """A struct's schema with the meaning of each key. TOML has no null."""
+    struct = getattr(model, name)
+    meanings = _meanings(struct)
+    fields = dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
+    properties = {}
+    for key, held in table["properties"].items():
+        kinds = [kind for kind in held.get("anyOf", []) if kind != {"type": "null"}]
+        rest = {word: it for word, it in held.items() if word not in ("anyOf", "default")}
+        meaning = meanings.get(fields[key])
+        described = {"description": meaning} if meaning else {}
+        properties[key] = {**rest, **(kinds[0] if kinds else {}), **described}
+    kept = {word: it for word, it in table.items() if word != "title"}
+    return {**kept, "properties": properties}
+
+
+def _meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """What the texts behind the fields of a struct say."""
+    definition = ast.parse(inspect.getsource(struct)).body[0]
+    assert isinstance(definition, ast.ClassDef)
+    meanings, field = {}, ""
+    for statement in definition.body:
+        match statement:
+            case ast.AnnAssign(target=ast.Name(id=field)):
+                pass
+            case ast.Expr(value=ast.Constant(value=str(text))) if field:
+                meanings[field] = " ".join(text.split())
+    return meanings
+
+
+def _options() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": "Options of `conductor agent`, `proxy` and `exec`.",
+        "properties": {
+            key: {**_kind(row), "description": row.help} for key, row in configured.ROWS.items()
+        },
+        "additionalProperties": False,
+    }
+
+
+def _kind(row: Option) -> dict[str, Any]:
+    """What an option takes."""
+    if row.kind.read is None:
+        return {"type": "boolean"}
+    if row.kind is SIZE:
+        return {"type": ["integer", "string"], "minimum": 1}
+    if row.kind is SECONDS:
+        return {"type": ["number", "string"], "minimum": 0}
+    if "|" in row.kind.metavar:
+        return {"enum": row.kind.metavar.split("|")}
+    return {"type": "string"}
+
+
+def _component() -> dict[str, Any]:
+    """A component as a table: what runs, and its options."""
+    made = msgspec.json.schema(ComponentObject)["$defs"]["ComponentObject"]["properties"]
+    meanings = _meanings(ComponentObject)
+    properties, patterns = {}, {}
+    for key, held in made.items():
+        kinds = [kind for kind in held.get("anyOf", [held]) if kind != {"type": "null"}]
+        kind = {word: it for word, it in kinds[0].items() if word != "default"}
+        properties[key] = {**kind, **({"description": meanings[key]} if key in meanings else {})}
+    for option in component_options.OPTIONS:
+        described = {"description": _LINK.sub(r"\1", option.help)} if option.help else {}
+        value = {**_value(option), **described}
+        if option.name.endswith(".KEY"):
+            patterns[rf"^{option.name.removesuffix('.KEY')}\.\w+$"] = value
+        else:
+            properties[option.name] = value
+    properties["config"]["type"] = ["string", "object"]
+    properties["limits"] = {
+        "type": "object",
+        "description": "Its limits: a number, a size such as `32MiB`, a time such as `500ms`.",
+        "properties": {one.name: _limit(one) for one in limits.TABLE},
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "description": "A component: what runs, and its options.",
+        "properties": properties,
+        "patternProperties": patterns,
+        "additionalProperties": False,
+    }
+
+
+def _limit(one: limits.Limit) -> dict[str, Any]:
+    default = "" if one.default is None else f" Default: {one.default}."
+    return {"type": ["integer", "string"], "description": f"Bounds {one.bounds}.{default}"}
+
+
+def _value(option: component_options.Option) -> dict[str, Any]:
+    """What an option of a component takes."""
+    if option.name in _NAMED:
+        return {"enum": list(_NAMED[option.name])}
+    if option.bare:
+        return {"enum": ["yes", True]}
+    if _WORDS.fullmatch(option.value):
+        return {"enum": option.value.split("|")}
+    return {} if option.name == "config.KEY" else {"type": list(_ANY)}

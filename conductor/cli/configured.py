@@ -1,0 +1,273 @@
+"""What files and variables say besides a command line (docs/configuration.md).
+
+From the lowest to the highest: the user's file, the project's, the options of the chains that the
+command line names, `CONDUCTOR_` variables, the command line. An editor waits for this module: where
+there is neither a file nor a variable it looks for both, and imports nothing more.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from conductor.cli import options, report
+from conductor.cli.options import FILE, FOLDER, Option, Parsed
+from conductor.errors import UsageError, did_you_mean, visible_path
+from conductor.spec import paths
+
+if TYPE_CHECKING:
+    from conductor.spec.config.choose import Chosen
+    from conductor.spec.config.layers import Layer
+    from conductor.spec.config.model import Config, Written, WrittenOption
+
+PREFIX: Final = "CONDUCTOR_"
+ISOLATED: Final = "CONDUCTOR_ISOLATED"
+PROJECT: Final = "CONDUCTOR_PROJECT"
+
+_OTHERS: Final = (
+    # What conductor tells programs that it starts, and what its tests are told.
+    *("CONDUCTOR_JOIN_TOKEN", "CONDUCTOR_MCP_TOKEN"),
+    *("CONDUCTOR_PEERS_", "CONDUCTOR_UNDER_TEST", "CONDUCTOR_E2E_RUN"),
+)
+"""How variables begin that are no options."""
+
+ROWS: Final = {row.key: row for row in options.TABLE if row.configures(*options.ALL)}
+"""The options that files and variables may set."""
+
+
+def applied(parsed: Parsed) -> Parsed:
+    """A command line with what files and variables say. Raises `UsageError`.
+
+    Reports on standard error what it ignores.
+    """
+    if is_isolated(parsed.values) or not _anything(parsed.values):
+        return parsed
+    layers, config = load(parsed.values)
+    complaints: list[str] = []
+    chosen = _chosen(parsed, config, complaints.append)
+    components = parsed.components if chosen is None else chosen.components
+    variables, unknown = from_environment()
+    merged = _merged(parsed.command, [config.options, _of_chains(components, config)])
+    merged = _over(merged, _values(parsed.command, variables))
+    merged = _over(merged, _levelled(parsed.values))
+    log = report.logger(merged.get("log", "warning"))
+    for text in [*unknown, *ignored(layers), *complaints]:
+        log("warning", "conductor", text)
+    whole = options.assembled(parsed.command, components, merged, config)
+    if chosen is None:
+        return msgspec.structs.replace(whole, typed=parsed)
+    log("info", "conductor", chosen.why)
+    return msgspec.structs.replace(whole, typed=parsed, chosen=(config.folder, chosen.why))
+
+
+def _chosen(parsed: Parsed, config: Config, warn: Callable[[str], None]) -> Chosen | None:
+    """The chain that fits the project, for a command line that names none."""
+    if not config.choose or parsed.mode == "proxy":
+        return None
+    from conductor.spec.config import choose
+
+    if not choose.is_asked(parsed.components):
+        return None
+    return choose.chosen(parsed.components, config, config.folder, warn)
+
+
+def here(values: Mapping[str, Any] | None = None) -> Config | None:
+    """What files configure, for commands that run no chain; None: nothing. Raises `UsageError`.
+
+    Reports on standard error what it ignores. `values` are those of the command line.
+    """
+    values = values or {}
+    if is_isolated(values) or not _anything(values):
+        return None
+    layers, config = load(values)
+    for text in ignored(layers):
+        report.write(text, word="warning")
+    return config
+
+
+def is_isolated(values: Mapping[str, Any]) -> bool:
+    """Whether neither files nor variables count."""
+    text = os.environ.get(ISOLATED, "")
+    return bool(values.get("isolated")) or bool(
+        text and options.read(ISOLATED, text, options.switch)
+    )
+
+
+def _anything(values: Mapping[str, Any]) -> bool:
+    """Whether there is a file or a variable, whatever it holds."""
+    if "project" in values or any(map(_is_ours, os.environ)):
+        return True
+    user = paths.user_config()
+    if user and paths.exists(user):
+        return True
+    try:
+        return bool(paths.project_config(os.getcwd()))
+    except OSError:  # somebody has removed the current folder
+        return False
+
+
+def _is_ours(variable: str) -> bool:
+    return variable.startswith(PREFIX) and not variable.startswith(_OTHERS)
+
+
+def load(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
+    """The files, lowest first, and what they say together. Raises `UsageError`.
+
+    `values` are those of a command line, for `--project`.
+    """
+    from conductor.spec.config import layers
+
+    folder = layers.start(values.get("project") or os.environ.get(PROJECT) or None)
+    found = layers.find(folder)
+    return found, layers.load(found, folder)
+
+
+def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
+    """What files and variables say now, for a chain that runs. A choice stays as it was made.
+
+    `files` are those that its configuration was read from. Raises `UsageError` also where one of
+    them is not in force any more: whoever may write it, or the files of the project, as an agent
+    may, must not rid the chain of what it says.
+    """
+    typed = msgspec.structs.replace(parsed.typed or parsed, components=parsed.components)
+    fresh = applied(typed)
+    now = fresh.config.files if fresh.config is not None else ()
+    for path in files:
+        if path not in now:
+            folder = shlex.quote(os.path.dirname(path))
+            raise UsageError(
+                f"{visible_path(path)} is gone, or you do not trust it as it is now: the chain "
+                "stays as it was",
+                f"put it back, or read it and `conductor trust {folder}`",
+            )
+    return fresh
+
+
+def ignored(layers: Iterable[Layer]) -> list[str]:
+    """What to say of files that are not in force."""
+    from conductor.spec import trust
+    from conductor.spec.config.layers import State
+
+    texts = []
+    for layer in layers:
+        if layer.state is State.UNTRUSTED:
+            folder = shlex.quote(os.path.dirname(layer.path))
+            why = trust.known()[1] or "you have not trusted it, or it has changed since"
+            texts.append(
+                f"{layer.path} is ignored: {why}; read it, then `conductor trust {folder}`"
+            )
+    return texts
+
+
+# -- options ---------------------------------------------------------------------------------------
+
+
+def from_environment() -> tuple[dict[str, WrittenOption], list[str]]:
+    """What variables set, and what to say of variables that set nothing."""
+    from conductor.spec.config.model import WrittenOption
+
+    found, complaints = {}, []
+    known = {variable(row): row for row in ROWS.values()}
+    for name, text in sorted(os.environ.items()):
+        if name in known and text:  # an empty variable counts as unset
+            found[known[name].key] = WrittenOption(text, name)
+        elif _is_ours(name) and name not in (*known, ISOLATED, PROJECT):
+            hint = did_you_mean(name, [*known, ISOLATED, PROJECT], "docs/configuration.md has all")
+            complaints.append(f"the variable {name} means nothing; {hint}")
+    return found, complaints
+
+
+def variable(row: Option) -> str:
+    """The variable that sets an option."""
+    return PREFIX + row.name.upper()
+
+
+def _of_chains(components: Sequence[str | Written], config: Config) -> dict[str, WrittenOption]:
+    """The options of the chains that the command line names; those of a chain are above those of
+    the chains within it. Raises `UsageError` where two of them contradict each other."""
+    from conductor.spec.config import names
+
+    found: dict[str, WrittenOption] = {}
+    for component in components:
+        of_one: dict[str, WrittenOption] = {}
+        for chain in names.named([component], config):
+            of_one = {**chain.options, **of_one}
+        for key, written in of_one.items():
+            other = found.setdefault(key, written)
+            if other.value != written.value:
+                raise UsageError(
+                    f"{written.origin}: `{key}` contradicts {other.origin}",
+                    "an option holds for the whole run: give it to one of the chains",
+                )
+    return found
+
+
+def _merged(command: str, layers: Iterable[Mapping[str, WrittenOption]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged = _over(merged, _values(command, layer))
+    return merged
+
+
+def _over(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+    """Two layers of values. A layer that switches `locked` off does so whatever is below it, and a
+    lock file implies it."""
+    merged = {**lower, **upper}
+    if upper.get("locked") is False and "lock_file" not in upper:
+        merged.pop("lock_file", None)
+    return merged
+
+
+def _levelled(typed: dict[str, Any]) -> dict[str, Any]:
+    """A command line's values with `-v` as the level that it stands for."""
+    return {**typed, "log": "debug"} if typed.get("verbose") and "log" not in typed else typed
+
+
+def _values(command: str, layer: Mapping[str, WrittenOption]) -> dict[str, Any]:
+    """A layer's values, read and checked, but for options that the command has not."""
+    read = {key: value(key, written) for key, written in layer.items()}
+    return {ROWS[key].name: it for key, it in read.items() if ROWS[key].configures(command)}
+
+
+def value(key: str, written: WrittenOption) -> Any:
+    """What an option is set to, as the command line reads it. Raises `UsageError` that says where
+    it is written."""
+    row = ROWS.get(key)
+    if row is None:
+        hint = did_you_mean(key, ROWS, f"options are: {', '.join(ROWS)}")
+        typed_only = {row.key for row in options.TABLE if {*row.commands} & {*options.ALL}}
+        if key in typed_only:
+            raise UsageError(f"{written.origin}: `{key}` is for the command line only", hint)
+        raise UsageError(f"{written.origin}: there is no option `{key}`", hint)
+    try:
+        return _typed(row, written)
+    except ValueError as error:
+        shown = written.value if isinstance(written.value, str) else repr(written.value)
+        raise UsageError(f"{written.origin}: `{key}` cannot be `{shown}`", str(error)) from None
+
+
+def _typed(row: Option, written: WrittenOption) -> Any:
+    """The value of an option. Raises `ValueError`."""
+    given, from_file = written.value, not written.origin.startswith(PREFIX)
+    if row.kind.read is None:
+        if from_file and not isinstance(given, bool):
+            raise ValueError("a switch is true or false")
+        return given if from_file else options.switch(given)
+    if row.kind in (FILE, FOLDER):
+        return _path(given, written.here)
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise ValueError(f"it is {row.kind.metavar}, as on the command line")
+    return row.kind.read(str(given))
+
+
+def _path(given: Any, here: str) -> str:
+    """A path; one of a file is relative to the file's folder, and may begin with `~/`."""
+    if not isinstance(given, str) or not given or "\0" in given:
+        raise ValueError("a path is a text that is not empty")
+    if not here:
+        return given
+    return os.path.join(here, os.path.expanduser(given) if given.startswith("~/") else given)

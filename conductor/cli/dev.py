@@ -1,0 +1,44 @@
+"""`conductor dev`: builds, tests and runs a component while its author changes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from conductor.cli.typer_options import paragraphs, takes
+
+HELP: Final = paragraphs(
+    "Work on a component: build it when it has a build, play its transcripts, and talk to it. Each "
+    "change of a file in its folder does so again, and replaces the component in the running chain "
+    "between two messages.",
+    "Each line typed is a prompt; Ctrl-C cancels its turn, or ends the command. Without a "
+    "terminal, prompts are lines of standard input, whose end ends the command; the exit code is 1 "
+    "when something failed last.",
+)
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor dev",
+    "  conductor dev ./my-proxy,grant=clock",
+    '  conductor dev --agent "claude-code-acp"',
+)
+
+
+@takes("dev")
+def dev(
+    folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FOLDER]",
+            help="The component's folder; options may follow a comma. Default: this one.",
+            show_default=False,
+        ),
+    ] = ".",
+    *,
+    agent: str | None = None,
+) -> int:
+    """Works on a component. Raises `UsageError`."""
+    from conductor.cli.dev_loop import Dev
+    from conductor.cli.run import run_loop
+
+    return run_loop(Dev(folder, agent or "demo").run())

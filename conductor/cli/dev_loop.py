@@ -1,0 +1,287 @@
+"""What `conductor dev` does, over and over: look, build, test, talk.
+
+One thing at a time: a change that comes during a turn is taken up after it. Standard input is read
+only while a prompt is awaited, so that a debugger of the component may have the terminal meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import conductor
+from conductor.author.build import build_component
+from conductor.cli import exec_, report, test_
+from conductor.cli.exec_output import Output, OutputClosed, TextView
+from conductor.errors import ConductorError, UsageError
+from conductor.spec import untrusted_files
+from conductor.spec.manifest.reading import Manifest, load, path_of
+from conductor.spec.paths import MANIFEST
+
+_LOOK: Final = 0.2
+"""Seconds between looks at the folder."""
+_MADE: Final = ("target", "node_modules", "__pycache__", "build", "dist")
+"""Folders that tools fill."""
+_QUESTION: Final = "> "
+
+Stamps = dict[str, tuple[int, int]]
+"""Time and size of each file."""
+
+
+class Dev:
+    """A component, its folder, and the chain it runs in. Raises `UsageError`."""
+
+    def __init__(self, component: str, agent: str) -> None:
+        folder, comma, options = component.partition(",")
+        path = path_of(folder)
+        if path is None:
+            raise UsageError(
+                f"there is no {MANIFEST} in `{folder}`", "`conductor new NAME` makes one"
+            )
+        self._folder, self._manifest = folder, path
+        self._component = os.path.join(folder, "") + comma + options
+        self._agent = agent
+        self._chain: conductor.Chain | None = None
+        self._closing = contextlib.AsyncExitStack()
+        self._view = TextView(Output())
+        self._terminal = os.isatty(0)
+        self._failed = False
+        """Whether what was done last has failed."""
+        self._ending = asyncio.Event()
+
+    async def run(self) -> int:
+        """Works until the input ends or a signal comes; the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._interrupt)
+        self._lines = Lines(loop)
+        exec_.lend_terminal()
+        try:
+            await self._work()
+        except OutputClosed:
+            self._failed = True
+        finally:
+            with contextlib.suppress(ConductorError):  # shown when it happened
+                await self._closing.aclose()
+        return int(self._failed and not self._ending.is_set())
+
+    async def _work(self) -> None:
+        seen = await self._round({})
+        line: asyncio.Future[str | None] | None = None
+        ending = asyncio.ensure_future(self._ending.wait())
+        changing = asyncio.ensure_future(self._change(seen))
+        while True:
+            if line is None:
+                if self._terminal:
+                    report.ask(_QUESTION)
+                line = self._lines.next()
+            await asyncio.wait((line, changing, ending), return_when=asyncio.FIRST_COMPLETED)
+            if ending.done() or (line.done() and line.result() is None):
+                break
+            if changing.done():
+                if self._terminal:
+                    report.say("")
+                seen = await self._round(changing.result())
+                changing = asyncio.ensure_future(self._change(seen))
+                if self._terminal:
+                    report.ask(_QUESTION)
+            if line.done():
+                await self._turn(line.result() or "")
+                line = None
+        changing.cancel()
+        ending.cancel()
+        if self._terminal:
+            report.say("")
+
+    def _interrupt(self) -> None:
+        if self._chain is not None and self._chain.cancel():
+            return
+        if self._ending.is_set():
+            os._exit(128 + signal.SIGINT)  # the guardian ends what was started
+        self._ending.set()
+
+    # -- a change ------------------------------------------------------------------------------
+
+    async def _change(self, seen: Stamps) -> Stamps:
+        """Waits for a change of the folder; the files once they are written completely."""
+        before = seen
+        while True:
+            await asyncio.sleep(_LOOK)
+            now = self._stamps()
+            if now != seen and now == before:
+                return now
+            before = now
+
+    def _stamps(self) -> Stamps:
+        manifest = self._read()
+        made = {manifest.file, manifest.build.made} if manifest and _is_built(manifest) else set()
+        found: Stamps = {}
+        with contextlib.suppress(OSError):
+            for path in untrusted_files.below(self._folder, lambda name: not _is_made(name)):
+                if path not in made:
+                    stat = os.stat(os.path.join(self._folder, path))
+                    found[path] = stat.st_mtime_ns, stat.st_size
+        return found
+
+    def _read(self) -> Manifest | None:
+        """The manifest; None while it is wrong."""
+        try:
+            return load(self._manifest)
+        except ConductorError:
+            return None
+
+    async def _round(self, seen: Stamps) -> Stamps:
+        """Builds the component, plays its transcripts, and has the chain run it; the files as they
+        were before."""
+        seen = seen or self._stamps()
+        self._failed = False
+        manifest = self._read()
+        built = manifest is None or not _is_built(manifest) or await self._step(self._build)
+        if built:
+            await self._step(self._test)
+            await self._open()
+        name = os.path.basename(self._manifest)
+        if name in seen:  # the build has written the digest into it
+            seen = {**seen, name: self._stamps().get(name, (0, 0))}
+        return seen
+
+    def _build(self) -> int:
+        report.say(build_component(self._folder))
+        return 0
+
+    def _test(self) -> int:
+        return test_.play([self._folder])
+
+    async def _step(self, work: Callable[[], int]) -> bool:
+        """Does what takes time beside the chain, which goes on meanwhile; whether it went well."""
+        try:
+            code = await asyncio.to_thread(work)
+        except ConductorError as error:
+            report.error(error.text, error.hint)
+            code = error.exit_code
+        self._failed = self._failed or code != 0
+        return code == 0
+
+    # -- the chain -----------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        """Starts the chain, if none runs."""
+        if self._chain is not None:
+            return
+        opening = conductor.open(
+            self._component,
+            self._agent,
+            on_update=lambda update: self._view.update(dict(update.members)),
+            permissions=self._permit,
+            log=self._log,
+            watch=True,
+        )
+        try:
+            self._chain = await self._closing.enter_async_context(opening)
+        except ConductorError as error:
+            self._show(error)
+
+    async def _turn(self, text: str) -> None:
+        if not text.strip():
+            return
+        await self._open()
+        if self._chain is None:
+            return
+        try:
+            answer = await self._chain.prompt(text)
+        except ConductorError as error:
+            self._show(error)
+            if not isinstance(error, conductor.RequestError):  # it is over: the next is a new one
+                self._chain = None
+                with contextlib.suppress(ConductorError):
+                    await self._closing.aclose()
+                self._closing = contextlib.AsyncExitStack()
+        else:
+            self._failed = False
+            await self._view.finish()
+            if answer.stop_reason != "end_turn":
+                self._view.note(f"the turn ended with `{answer.stop_reason}`")
+
+    def _show(self, error: ConductorError) -> None:
+        self._failed = True
+        report.error(error.text, error.hint)
+
+    async def _permit(self, permission: conductor.Permission) -> bool:
+        self._view.note(f"the agent asks for permission: {permission.title}")
+        if not self._terminal:
+            self._view.note("permission denied: there is no terminal to ask on")
+            return False
+        report.ask("allow it this once? [y/N] ")
+        return ((await self._lines.next()) or "").strip().lower() in ("y", "yes")
+
+    def _log(self, level: str, name: str, text: str) -> None:
+        # What the component prints is at level `info`.
+        if level != "debug" and name != "conductor":
+            self._view.note(f"{name}: {text}")
+
+
+class Lines:
+    """Standard input by lines, read when somebody waits for the next."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[str | None]] = deque()
+        self._kept: deque[str | None] = deque()
+        """Lines that came when nobody waited any more."""
+        self._reading = False
+        self._wanted = threading.Semaphore(0)
+        # A thread, since a loop cannot wait for a file; a daemon, since nothing ends its reading.
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def next(self) -> asyncio.Future[str | None]:
+        """The next line; None at the end of the input."""
+        line: asyncio.Future[str | None] = self._loop.create_future()
+        if self._kept:
+            line.set_result(self._kept.popleft())
+        else:
+            self._waiting.append(line)
+            self._ask()
+        return line
+
+    def _ask(self) -> None:
+        if not self._reading:
+            self._reading = True
+            self._wanted.release()
+
+    def _came(self, text: str | None) -> None:
+        self._reading = False
+        while self._waiting and self._waiting[0].done():
+            self._waiting.popleft()
+        if not self._waiting:
+            self._kept.append(text)
+            return
+        self._waiting.popleft().set_result(text)
+        if self._waiting:
+            self._ask()
+
+    def _read(self) -> None:
+        held, over = b"", False
+        while self._wanted.acquire():
+            while b"\n" not in held and not over:
+                # Not `sys.stdin`: its lock would be held when the interpreter ends.
+                data = os.read(0, 65536)
+                held, over = held + data, not data
+            line, newline, held = held.partition(b"\n")
+            text = line.decode(errors="replace") if line or newline else None
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._came, text)
+
+
+def _is_built(manifest: Manifest) -> bool:
+    return bool(manifest.build.command) and not manifest.scripted and manifest.file is not None
+
+
+def _is_made(path: str) -> bool:
+    """Whether a path is hidden, or in a folder that tools fill."""
+    return any(part.startswith(".") or part in _MADE for part in path.split("/"))

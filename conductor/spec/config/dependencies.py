@@ -1,0 +1,157 @@
+"""What a project depends on: the packages that its manifests list, by the names of each ecosystem.
+
+Manifests are the project's, so they are read as strangers' files: bounded, and nothing is run. A
+`Gemfile` is a program; only its `gem "NAME"` lines are read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from conductor.spec import toml_files, untrusted_files
+
+_MOST: Final = 1024 * 1024
+"""Bytes of a manifest."""
+
+_PYTHON: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_GEM: Final = re.compile(r"""^\s*gem[\s(]\s*["']([^"']+)["']""", re.MULTILINE)
+_GO: Final = re.compile(r"(?:require\s+)?([^\s()/]+(?:/\S+)?)\s+v\S+\s*(//.*)?")
+_MAJOR: Final = re.compile(r"/v\d+\Z")
+
+
+class Kind(NamedTuple):
+    """A kind of manifest."""
+
+    listed: Callable[[str], Iterable[str]]
+    """The packages in the text of a manifest. Raises `ValueError`."""
+    normal: Callable[[str], str]
+    """A package's name such that two spellings of it are the same."""
+
+
+class BrokenError(Exception):
+    """A manifest cannot be read: the text says why."""
+
+
+def kind_of(path: str) -> Kind | None:
+    """The kind of a manifest, by its name; None if it is no manifest."""
+    name = os.path.basename(path)
+    if name.startswith("requirements") and name.endswith(".txt"):
+        name = "requirements.txt"
+    return KINDS.get(name)
+
+
+def lists(path: str, package: str) -> bool:
+    """Whether a manifest lists a package. Raises `BrokenError`."""
+    kind = kind_of(path)
+    assert kind is not None
+    try:
+        text = untrusted_files.read(path, _MOST).decode("utf-8-sig")
+        return kind.normal(package) in {kind.normal(one) for one in kind.listed(text)}
+    except OSError as error:
+        raise BrokenError(error.strerror or "it cannot be read") from None
+    except (ValueError, RecursionError) as error:  # of TOML, of JSON or of UTF-8
+        raise BrokenError(str(error)) from None
+
+
+def _table(value: Any, *keys: str) -> dict[str, Any]:
+    """The table behind these keys; empty if there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+# -- the ecosystems --------------------------------------------------------------------------------
+
+
+def _cargo(text: str) -> Iterator[str]:
+    whole = toml_files.loads(text)
+    places = [whole, _table(whole, "workspace"), *_table(whole, "target").values()]
+    for place in places:
+        for table in ("dependencies", "dev-dependencies", "build-dependencies"):
+            for name, value in _table(place, table).items():
+                renamed = value.get("package") if isinstance(value, dict) else None
+                yield renamed if isinstance(renamed, str) else name
+
+
+def _pyproject(text: str) -> Iterator[str]:
+    whole = toml_files.loads(text)
+    project = _table(whole, "project")
+    groups = [*_table(project, "optional-dependencies").values()]
+    groups += [project.get("dependencies"), *_table(whole, "dependency-groups").values()]
+    for group in groups:
+        yield from _python_names(_texts(group))
+    poetry = _table(whole, "tool", "poetry")
+    for place in (poetry, *_table(poetry, "group").values()):
+        yield from _table(place, "dependencies")
+        yield from _table(place, "dev-dependencies")
+
+
+def _requirements(text: str) -> Iterator[str]:
+    # Options (`-r FILE`, `--hash`) begin with a dash, and so match no name.
+    return _python_names(text.replace("\\\n", " ").splitlines())
+
+
+def _python_names(requirements: Iterable[str]) -> Iterator[str]:
+    for requirement in requirements:
+        if name := _PYTHON.match(requirement):
+            yield name[1]
+
+
+def _package_json(text: str) -> Iterator[str]:
+    whole = msgspec.json.decode(text)
+    for kind in ("", "dev", "peer", "optional"):
+        for name, version in _table(
+            whole, f"{kind}Dependencies" if kind else "dependencies"
+        ).items():
+            alias = isinstance(version, str) and version.startswith("npm:")
+            # `npm:NAME@VERSION`, where NAME may begin with `@`.
+            yield version[4:5] + version[5:].partition("@")[0] if alias else name
+
+
+def _go_mod(text: str) -> Iterator[str]:
+    inside = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("require ("):
+            inside = True
+        elif line.startswith(")"):
+            inside = False
+        elif inside or line.startswith("require "):
+            found = _GO.fullmatch(line)
+            if found is not None and "indirect" not in (found[2] or ""):
+                yield found[1].strip('"')
+
+
+def _as_it_is(name: str) -> str:
+    return name
+
+
+def _cargo_name(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _python_name(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()  # PEP 503
+
+
+def _go_name(name: str) -> str:
+    return _MAJOR.sub("", name)
+
+
+KINDS: Final = {
+    "Cargo.toml": Kind(_cargo, _cargo_name),
+    "pyproject.toml": Kind(_pyproject, _python_name),
+    "requirements.txt": Kind(_requirements, _python_name),
+    "package.json": Kind(_package_json, _as_it_is),
+    "go.mod": Kind(_go_mod, _go_name),
+    "Gemfile": Kind(_GEM.findall, _as_it_is),
+}
+"""Manifests by name; `requirements*.txt` counts as the third."""

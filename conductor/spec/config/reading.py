@@ -1,0 +1,212 @@
+"""Reads one `conductor.toml`: its bytes, then its tables, each entry with the place it stands at.
+
+The start path loads this module if there is such a file: it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from typing import Any, Final
+
+from conductor.errors import UsageError, did_you_mean
+from conductor.spec import toml_files, untrusted_files
+from conductor.spec.component_options import NAMES, is_option
+from conductor.spec.config.model import (
+    Chain,
+    Config,
+    ConfigFile,
+    NamedChain,
+    Written,
+    WrittenChoice,
+    WrittenOption,
+)
+from conductor.spec.config.places import lines
+from conductor.spec.programs import NAME_RULE, is_name
+from conductor.spec.syntax import ComponentObject
+from conductor.spec.toml_files import Key, Mistake
+
+MOST: Final = 256 * 1024
+"""Bytes of a file."""
+
+_AT_LINE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+"""The end of an error of tomllib."""
+
+_HINT: Final = "docs/configuration.md says what a file holds; `--isolated` reads none"
+
+
+def content(path: str, *, links: bool) -> bytes:
+    """The bytes of a file. Raises `UsageError`.
+
+    A file that is a link is refused unless `links`: a stranger's may lead to any file.
+    """
+    try:
+        return untrusted_files.read(path, MOST, links=links)
+    except untrusted_files.TooLargeError:
+        raise UsageError(
+            f"{path}: a configuration is at most {MOST:,} bytes",
+            'settings of a component can be in a file of their own: `config = "FILE"`',
+        ) from None
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", "repair it, or leave it out with `--isolated`"
+        ) from None
+
+
+def parse(text: bytes, path: str) -> Config:
+    """The configuration in a file's bytes; errors name it `path`. Raises `UsageError`."""
+    source, tables = _tables(text, path)
+    try:
+        return _config(tables, source, path)
+    except Mistake as mistake:
+        raise mistake.placed(source, path, _HINT) from None
+
+
+def mistakes(text: bytes, path: str) -> tuple[Config, list[UsageError]]:
+    """All that is wrong with a file, and the configuration in it without that."""
+    found: list[UsageError] = []
+    try:
+        source, tables = _tables(text, path)
+    except UsageError as error:
+        return Config(), [error]
+    while True:
+        try:
+            return _config(tables, source, path), found
+        except Mistake as mistake:
+            found.append(mistake.placed(source, path, _HINT))
+            if not _remove(tables, mistake.at):
+                return Config(), found
+
+
+def _tables(text: bytes, path: str) -> tuple[str, dict[str, Any]]:
+    """The text and the tables of a file. Raises `UsageError`."""
+    try:
+        source = text.decode("utf-8-sig")
+        return source, toml_files.loads(source)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: {error}", "save it in UTF-8") from None
+    except ValueError as error:
+        place, why = path, str(error)
+        if at := _AT_LINE.search(why):
+            last = source.rstrip("\n").count("\n") + 1
+            place, why = f"{path}, line {at[1] or last}", why[: at.start()]
+        raise UsageError(f"{place}: {why}", _HINT) from None
+
+
+def _config(tables: dict[str, Any], source: str, path: str) -> Config:
+    """The configuration in a file's tables. Raises `Mistake`."""
+    # Before all else: a file for another version may hold what this one does not know.
+    _check_version(tables.get("required-version"))
+    file = toml_files.convert(tables, ConfigFile, "a configuration")
+    _check_names(file)
+    _check_components(file)
+    return _Places(path, source).config(file)
+
+
+def _remove(tables: dict[str, Any], at: tuple[Key, ...]) -> bool:
+    """Takes a key out of nested tables, or the nearest one around it that is in no list; False if
+    there is none."""
+    keys = list(itertools.takewhile(lambda key: isinstance(key, str), at))
+    table: Any = tables
+    for key in keys[:-1]:
+        table = table[key]
+    return bool(keys) and table.pop(keys[-1], None) is not None
+
+
+def _check_version(wanted: Any) -> None:
+    """Raises `Mistake` if this is not a version that the file is written for."""
+    if not isinstance(wanted, str):
+        return
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion
+
+    from conductor.version import version
+
+    try:
+        specifiers = SpecifierSet(wanted)
+    except InvalidSpecifier:
+        raise Mistake(
+            f"`required-version` cannot be `{wanted}`", "required-version", hint='as in ">=0.3,<1"'
+        ) from None
+    running = version()
+    try:
+        if specifiers.contains(running, prereleases=True):
+            return
+    except InvalidVersion:
+        pass  # an installation that does not know its version is none of those
+    raise Mistake(
+        f"it is written for conductor {wanted}, and this is conductor {running}",
+        "required-version",
+        hint="install such a version, or leave the file out with `--isolated`",
+    )
+
+
+def _check_names(file: ConfigFile) -> None:
+    """Raises `Mistake` for a component or chain whose name nobody could write."""
+    for table in ("components", "chains"):
+        for name in getattr(file, table):
+            if not is_name(name):
+                raise Mistake(f"`{name}` cannot be a name: it is {NAME_RULE}", table, name)
+
+
+def _check_components(file: ConfigFile) -> None:
+    """Raises `Mistake` for a key that no component has."""
+    tables: list[tuple[Any, tuple[Key, ...]]] = [
+        (table, ("components", name)) for name, table in file.components.items()
+    ]
+    for name, chain in file.chains.items():
+        at = ("chains", name, "components")
+        tables += [(table, (*at, number)) for number, table in enumerate(chain.components)]
+    kinds = ComponentObject.__struct_fields__
+    for table, place in tables:
+        for key in table if isinstance(table, dict) else ():
+            if key not in (*kinds, "limits") and not is_option(key):
+                known = (*kinds, "limits", *NAMES)
+                hint = did_you_mean(key, known, f"keys are: {', '.join(known)}")
+                raise Mistake(f"a component has no key `{key}`", *place, key, hint=hint)
+
+
+class _Places:
+    """Makes a file's entries those of a `Config`: each with its place and its folder."""
+
+    def __init__(self, path: str, source: str) -> None:
+        self._path = path
+        self._here = os.path.dirname(path)
+        self._lines = lines(source)
+
+    def config(self, file: ConfigFile) -> Config:
+        return Config(
+            options=self._options(file.options, "options"),
+            components={
+                name: Written(what, self._here, self._at("components", name))
+                for name, what in file.components.items()
+            },
+            chains={name: self._chain(name, chain) for name, chain in file.chains.items()},
+            choose=[
+                WrittenChoice(choice, self._at("choose", number))
+                for number, choice in enumerate(file.choose)
+            ],
+            files=[self._path],
+        )
+
+    def _chain(self, name: str, chain: Chain) -> NamedChain:
+        at = ("chains", name, "components")
+        components = [
+            Written(what, self._here, self._at(*at, number))
+            for number, what in enumerate(chain.components)
+        ]
+        options = self._options(chain.options, "chains", name, "options")
+        return NamedChain(components, options, self._at("chains", name))
+
+    def _options(self, options: dict[str, Any], *at: Key) -> dict[str, WrittenOption]:
+        return {
+            key: WrittenOption(value, self._at(*at, key), self._here)
+            for key, value in options.items()
+        }
+
+    def _at(self, *at: Key) -> str:
+        """Where something stands, or else what is around it."""
+        while at and at not in self._lines:
+            at = at[:-1]
+        return f"{self._path}, line {self._lines[at]}" if at else self._path

@@ -1,0 +1,234 @@
+"""Names of the configuration on the command line; SEEDS §25 rows 98, 99, 101 and 117."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.configurations import Place, place
+from tests.harness.process.rig import DEMO
+
+if TYPE_CHECKING:
+    from tests.harness.process.rig import Rig
+
+REWRITER = """
+from guest_sdk.python import Proxy
+proxy = Proxy("rewriter", profile="filter")
+
+@proxy.request("session/prompt")
+async def prompt(request, next):
+    request.params["prompt"] = [{"type": "text", "text": "rewritten"}]
+    return await next(request)
+"""
+
+ADDS = """
+from guest_sdk.python import Proxy
+proxy = Proxy("adds", profile="context")
+
+@proxy.request("session/prompt")
+async def prompt(request, next):
+    request.preface(proxy.config["word"])
+    return await next(request)
+"""
+
+
+@pytest.fixture(name="here")
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    made = place(tmp_path, monkeypatch)
+    made.user_file.parent.mkdir(parents=True)
+    (made.user_file.parent / "adds.py").write_text(ADDS)
+    return made
+
+
+def test_row_98_a_stack_of_three_named_components(here: Place) -> None:
+    components = "".join(
+        f'[components.{name}]\ncomponent = "./adds.py"\nprofile = "context"\n'
+        f'config.word = "{name}"\n'
+        for name in ("one", "two", "three")
+    )
+    stack = '[chains.stack]\ncomponents = ["one", {component = "two"}, "three,name=last"]\n'
+    here.user(f"{components}{stack}")
+    for word in ("stack", "@stack"):
+        ran = here.run("exec", word, "demo", "-p", "hi")
+        assert (ran.code, ran.out) == (0, "three\ntwo\none\nhi\n"), ran.err
+    here.user(components + stack.replace('{component = "two"}, ', ""))
+    assert here.run("exec", "stack", "demo", "-p", "hi").out == "three\none\nhi\n"
+    here.user(components.replace("[components.two]", "[components.zwei]") + stack)
+    here.run("exec", "stack", "demo", "-p", "hi").assert_error(
+        2, "line 14: `two` is neither a component nor a program on PATH", "hint: "
+    )
+
+
+def test_row_99_two_projects_two_chains(here: Place) -> None:
+    here.user(
+        """
+[chains.rust]
+components = ["redact", "logging"]
+options.log = "info"
+[chains.python]
+components = ["datetime", "demo"]
+[[choose]]
+use = "rust"
+when = {file = "Cargo.toml", dependency = "tokio"}
+[[choose]]
+use = "python"
+when.dependency = "Some_Package"
+"""
+    )
+    rust, python = here.project / "rust", here.project / "python"
+    for folder in (rust, python):
+        folder.mkdir()
+    (rust / "Cargo.toml").write_text('[dependencies]\nrt = {package = "tokio", version = "1"}\n')
+    (python / "pyproject.toml").write_text('[project]\ndependencies = ["some.package>=1"]\n')
+    turn = ("exec", "-p", "hi", "--log", "info")
+    ran = here.run(*turn, "--", "demo", cwd=rust)
+    assert (ran.code, ran.out) == (0, "hi\n"), ran.err
+    why = f"info: conductor: chose the chain `rust` ({here.user_file}, line 7): "
+    assert f"{why}{rust}/Cargo.toml lists `tokio`\n" in ran.err
+    # The options of the chosen chain hold; what is chosen is no warning.
+    assert why in here.run("exec", "-p", "hi", "--", "demo", cwd=rust).err
+    for arguments, cwd in [((), python), (("--project", str(python)), rust)]:
+        ran = here.run(*turn, *arguments, cwd=cwd)
+        assert ran.out.endswith("hi\n"), ran.err
+        assert ran.out.startswith("<current-date"), ran.err
+        assert f"chose the chain `python` ({here.user_file}, line 10): {python}/py" in ran.err
+    assert "chose" not in here.run(*turn, "demo", cwd=rust).err
+    for command in (("agent",), ("exec", "-p", "hi")):
+        ran = here.run(*command, cwd=here.project)
+        ran.assert_error(2, f"`conductor {command[0]}` needs a COMPONENT", "[[choose]]")
+    (python / "pyproject.toml").write_text("[project\n")
+    ran = here.run(*turn, cwd=python)
+    ran.assert_error(2, f"warning: conductor: {python}/pyproject.toml fits no choice", "COMPONENT")
+
+
+def test_sessions_in_other_folders_are_reported_once(here: Place, rig: Rig) -> None:
+    here.user('[chains.c]\ncomponents = ["demo"]\n[[choose]]\nuse = "c"\nwhen.file = "*.tf"\n')
+    project = Path(os.path.realpath(rig.folder))
+    (project / "main.tf").write_text("")
+    chain = rig.agent()
+    chain.initialize()
+    for cwd in (project, project / "inner", "/elsewhere", "/elsewhere", "/else", project / ".."):
+        chain.new_session(cwd=str(cwd))
+    assert chain.finish() == 0
+    for folder in ("/elsewhere", "/else", f"{project}/.."):
+        said = f"a session is in {folder}, and the chain was chosen for {project}: chose the chain"
+        assert chain.stderr.count(said) == 1, chain.stderr
+    assert chain.stderr.count("a session is in ") == 3
+
+
+def test_row_101_configuration_then_bundled_then_path(here: Place, tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("demo", "my-agent", "claude"):
+        script = folder / name
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} {DEMO} "$@"\n')
+        script.chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+    def answer(word: str) -> str:
+        ran = here.run("exec", "--log", "info", word, "-p", "/flags", PATH=path)
+        assert ran.code == 0, ran.err
+        return ran.err
+
+    hides = f"hides the program {folder}"
+    assert f"the bundled component `demo` {hides}/demo; `path:demo` means" in answer("demo")
+    assert "hides" not in answer("path:demo")
+    assert "hides" not in answer("my-agent")
+    here.user(f'[components.my-agent]\ncommand = "{sys.executable}"\nargs = ["{DEMO}"]\n'
+              '[components.demo]\ncommand = "./no-such-program"\n'
+              '[chains.claude]\ncomponents = ["my-agent"]\n')  # fmt: skip
+    assert f"`my-agent` of the configuration ({here.user_file}, line 1) {hides}" in answer(
+        "my-agent"
+    )
+    assert f"the chain `claude` of the configuration ({here.user_file}, line 6)" in answer("claude")
+    assert "hides" not in answer("path:claude")
+    ran = here.run("exec", "demo", "-p", "x", PATH=path)
+    ran.assert_error(2, f"{here.user_file}, line 4: `{here.user_file.parent}/no-such-program`")
+    for word, near in (("my-agnt", "my-agent"), ("datetme", "datetime"), ("@cloude", "@claude")):
+        ran = here.run("exec", word, "-p", "x", PATH=path)
+        ran.assert_error(2, f"`{word.removeprefix('@')}`", f"did you mean `{near}`?")
+    here.run("exec", "qqqq", "-p", "x").assert_error(2, "neither a component", "install it")
+
+
+def test_row_117_the_same_proxy_with_and_without_a_grant(here: Place) -> None:
+    (here.user_file.parent / "rewriter.py").write_text(REWRITER)
+    here.user(
+        '[components.narrow]\ncomponent = "rewriter.py"\nprofile = "observer"\n'
+        '[components.wide]\ncomponent = "rewriter.py"\nprofile = "full"\n'
+    )
+    audit = here.project / "audit"
+    for word, heard in (
+        *(("narrow", "hi\n"), ("wide", "rewritten\n")),
+        *(("wide,profile=observer", "hi\n"), ("narrow,profile=full", "rewritten\n")),
+    ):
+        ran = here.run("exec", "--audit", str(audit), word, "demo", "-p", "hi")
+        assert (ran.code, ran.out) == (0, heard), ran.err
+        records = [json.loads(line) for line in audit.read_text().splitlines()]
+        refused = [(r["component"], r["method"]) for r in records if r["event"] == "violation"]
+        name = word.partition(",")[0]
+        assert refused == ([(name, "session/prompt")] if heard == "hi\n" else []), records
+        audit.unlink()
+
+
+# -- other commands, and what a shell passes -------------------------------------------------------
+
+
+def test_a_name_means_the_same_to_every_command(here: Place) -> None:
+    here.user(
+        '[components.adds]\ncomponent = "adds.py"\nconfig = {word = {secret = "file:word"}}\n'
+        '[chains.work]\ncomponents = ["adds,profile=context", "demo"]\n'
+    )
+    (here.user_file.parent / "word").write_text("never shown\n")
+    assert here.run("exec", "work", "-p", "hi").out == "never shown\nhi\n"
+    shown = json.loads(here.run("inspect", "--json", "adds").out)
+    assert shown["config"] == {"word": {"secret": f"file:{here.user_file.parent}/word"}}
+    assert here.run("lock", "work").code == 0
+    assert here.run("exec", "--locked", "@work", "-p", "hi").out == "never shown\nhi\n"
+    ran = here.run("exec", "--locked", "adds,profile=full", "demo", "-p", "hi")
+    ran.assert_error(2, "conductor.lock does not allow this chain", "adds")
+    here.run("inspect", "work").assert_error(2, "`work` is a chain, and one component is meant")
+    shown = here.run("config", "show")
+    assert "never shown" not in (here.project / "conductor.lock").read_text() + shown.out
+
+
+def test_what_a_client_puts_behind_a_prefix_is_the_agent(here: Place) -> None:
+    """As Emacs' `agent-shell-command-prefix` does, and each client that has command and args."""
+    here.user('[chains.review]\ncomponents = ["adds"]\n'
+              '[components.adds]\ncomponent = "adds.py"\nprofile = "context"\n'
+              'config.word = "added"\n')  # fmt: skip
+    agent = [sys.executable, str(DEMO), "--no-v2"]
+    ran = here.run("exec", "-p", "hi", "@review", "--", *agent)
+    assert (ran.code, ran.out) == (0, "added\nhi\n"), ran.err
+    ran = here.run("exec", "-p", "hi", "@review", "--", "sh", "-c", f"exec {shlex.join(agent)}")
+    assert (ran.code, ran.out) == (0, "added\nhi\n"), ran.err
+
+
+@pytest.mark.parametrize(
+    "component",
+    ["{conductor} proxy 'passthrough,name=x'", '{conductor} proxy "passthrough,name=x" redact'],
+)
+def test_options_in_quotes_belong_to_the_conductor_within(here: Place, component: str) -> None:
+    conductor = shlex.join([sys.executable, "-m", "conductor"])
+    word = component.format(conductor=conductor)
+    ran = here.run("exec", word, "demo", "-p", "hi")
+    assert (ran.code, ran.out) == (0, "hi\n"), ran.err
+
+
+def test_a_path_with_a_blank_is_quoted_once(here: Place) -> None:
+    folder = here.project / "a b"
+    folder.mkdir()
+    (folder / "p.py").write_text(ADDS)
+    ran = here.run("exec", "./a b/p.py,config.word=added", "demo", "-p", "hi")
+    assert (ran.code, ran.out) == (0, "added\nhi\n"), ran.err
+
+
+def test_a_chain_that_names_itself_is_one_error(here: Place) -> None:
+    here.user('[chains.a]\ncomponents = ["b"]\n[chains.b]\ncomponents = ["datetime", "a"]\n')
+    ran = here.run("exec", "a", "demo", "-p", "hi")
+    ran.assert_error(2, f"{here.user_file}, line 1: the chain `a` names itself: a → b → a")

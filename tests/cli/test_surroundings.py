@@ -1,0 +1,147 @@
+"""What a command finds when it starts: any locale, closed streams, odd names and folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.harness.process.command import COMMAND, Ran, conductor, environment
+from tests.places import DEADLINE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOCALES: Final = {
+    "UTF-8": {"LC_ALL": "C.UTF-8"},
+    "C": {"LC_ALL": "C"},
+    "POSIX, in ASCII": {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+}
+"""Python reads UTF-8 in the first two by itself."""
+
+PROXY: Final = "from guest_sdk.python import Proxy\nproxy = Proxy('p', profile='observer')\n"
+
+
+def run(*arguments: str | bytes, redirected: str = "", cwd: Path, **variables: str) -> Ran:
+    """Runs a command below a shell, which redirects its streams."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'"$@" {redirected}', "sh", *COMMAND, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=DEADLINE,
+        cwd=cwd,
+        env=environment(**variables),
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout.decode("latin-1"), done.stderr.decode("latin-1"))
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_prompts_names_and_settings_are_utf_8_in_any_locale(locale: str, tmp_path: Path) -> None:
+    (tmp_path / "grün…🎉.py").write_text(PROXY, encoding="utf-8")
+    ran = conductor(
+        "exec", "./grün…🎉.py", "datetime,config.template=schön", "demo", "-p", "… ✓ ü 🎉",
+        "--trace", "ü.jsons",
+        cwd=tmp_path,
+        env=environment(XDG_STATE_HOME=str(tmp_path), **LOCALES[locale]),
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert ran.out == "schön\n… ✓ ü 🎉\n"
+    assert "… ✓ ü 🎉" in (tmp_path / "ü.jsons").read_text(encoding="utf-8")
+
+
+def test_text_for_people_has_the_encoding_of_its_stream(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text(PROXY, encoding="utf-8")
+    latin: Final = {"PYTHONIOENCODING": "latin-1", "XDG_STATE_HOME": str(tmp_path)}
+    said = run("exec", "./p.py", "demo", "-p", "ü … ✓ 🎉", cwd=tmp_path, **latin)
+    assert (said.code, said.out) == (0, "ü ... ok \\u{1f389}\n")
+    wrong = run("inspect", "ü🎉", cwd=tmp_path, **latin)
+    assert wrong.code == 2
+    assert wrong.err.startswith("error: `ü\\u{1f389}` is neither")
+    assert run("exec", "--help", cwd=tmp_path, **latin).out.isascii()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_json_is_utf_8_whatever_the_stream(encoding: str, tmp_path: Path) -> None:
+    folder = tmp_path / "ü🎉"
+    ran = run(
+        "cache", "--json", cwd=tmp_path, PYTHONIOENCODING=encoding, XDG_CACHE_HOME=str(folder)
+    )
+    told = json.loads(ran.out.encode("latin-1"))
+    assert told["folders"][0]["folder"].startswith(str(folder))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["agent", b"\xff", "demo"],
+        ["proxy", b"./\xff.wasm"],
+        ["exec", "demo", "-p", b"\xff"],
+        ["exec", "demo", "-p", "x", "--cwd", b"\xff"],
+        ["inspect", b"./\xff.py"],
+        ["help", b"\xff"],
+        [b"\xff"],
+    ],
+)
+def test_words_that_are_not_utf_8(arguments: list[str | bytes], tmp_path: Path) -> None:
+    run(*arguments, cwd=tmp_path).assert_error(2, r"\u{dcff}", "is not UTF-8")
+
+
+def test_a_folder_that_no_message_can_name(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(folder)
+    run("exec", "demo", "-p", "x", cwd=os.fsdecode(folder)).assert_error(2, "not UTF-8", "run it")  # type: ignore[arg-type]
+    assert run("completion", "bash", cwd=os.fsdecode(folder)).code == 0  # type: ignore[arg-type]
+
+
+def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    gone = ["/bin/sh", "-c", 'cd gone; rmdir ../gone; exec "$@"', "sh", *COMMAND]
+    for arguments, code, error in (
+        (["exec", "demo", "-p", "x"], 2, "the current folder is no longer there"),
+        (["completion", "zsh"], 0, ""),
+    ):
+        (tmp_path / "gone").mkdir(exist_ok=True)
+        done = subprocess.run(
+            [*gone, *arguments], cwd=tmp_path, capture_output=True, env=environment(), check=False
+        )
+        assert done.returncode == code
+        assert error in done.stderr.decode()
+        assert "Traceback" not in done.stderr.decode()
+
+
+PRINTING: Final = [
+    ["--help"],
+    ["help", "component"],
+    ["completion", "bash"],
+    ["components"],
+    ["cache", "--json"],
+    ["inspect", "passthrough"],
+    ["audit", "show", "audit.jsonl"],
+    ["audit", "show", "--json", "audit.jsonl"],
+    ["exec", "demo", "-p", "hi"],
+]
+
+
+@pytest.mark.parametrize("arguments", PRINTING)
+def test_an_output_that_takes_nothing(arguments: list[str], tmp_path: Path) -> None:
+    if "audit" in arguments:
+        assert run("exec", "demo", "--audit", "audit.jsonl", "-p", "x", cwd=tmp_path).code == 0
+    for redirected, why in ((">&-", ""), (">/dev/full", "No space left on device")):
+        ran = run(*arguments, redirected=redirected, cwd=tmp_path)
+        ran.assert_error(1, f"cannot write standard output: {why}", "send it to a file")
+    ran = run(*arguments, redirected="<&- 2>&-", cwd=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out
+    ran = run(*arguments, redirected="<&- >&- 2>&-", cwd=tmp_path)
+    assert ran.code == 1
+
+
+def test_a_file_does_not_become_a_standard_stream(tmp_path: Path) -> None:
+    ran = run("agent", "--trace", "t.jsons", "demo", redirected="<&- >&- 2>&-", cwd=tmp_path)
+    assert ran.code == 0
+    records = (tmp_path / "t.jsons").read_text(encoding="utf-8").splitlines()
+    assert all(json.loads(line) for line in records)

@@ -1,0 +1,129 @@
+"""docs/configuration.md: its files are right, and do what it says; editors get the same answer."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from conductor.cli import configured, options
+from conductor.errors import UsageError
+from conductor.spec import component_options, limits
+from conductor.spec.config import reading
+from tests.cli.configurations import Place, place
+from tests.docs import pages, tables
+from tests.places import ROOT
+
+PAGE: Final = pages.read(ROOT / "docs" / "configuration.md")
+FILES: Final = [block.text for block in pages.blocks(PAGE, "toml")]
+
+# Without types of its own.
+VALIDATOR: Any = importlib.import_module("jsonschema").Draft202012Validator(
+    json.loads(tables.SCHEMA.read_text(encoding="utf-8"))
+)
+
+
+@pytest.fixture(name="here")
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return place(tmp_path, monkeypatch)
+
+
+def complaints(text: str) -> list[str]:
+    """What an editor that knows the schema has against a file."""
+    return [error.message for error in VALIDATOR.iter_errors(tomllib.loads(text))]
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_the_examples_are_right(text: str, here: Place) -> None:
+    path = here.project / "example.toml"
+    path.write_text(text)
+    ran = here.run("config", "check", str(path))
+    assert (ran.code, ran.err) == (0, ""), ran
+    assert complaints(text) == []
+
+
+def test_the_first_example_does_what_the_page_says(here: Place) -> None:
+    here.user(FILES[0])
+    ran = here.run("exec", "work", "-p", "what day is it?", HOME=str(here.project))
+    assert (ran.code, ran.err) == (0, "")
+    assert "what day is it?" in ran.out
+    assert "<current-date" in ran.out
+    assert (here.project / "conductor-audit.jsonl").is_file()
+
+
+def test_the_schema_is_the_one_that_conductor_prints(here: Place) -> None:
+    text = tables.SCHEMA.read_text(encoding="utf-8")
+    assert tables.schema() == text, "write it: python -m tests.docs.tables"
+    assert here.run("config", "schema").out == text
+    VALIDATOR.check_schema(VALIDATOR.schema)
+
+
+def test_the_schema_explains_every_key() -> None:
+    defs = VALIDATOR.schema["$defs"]
+    assert set(defs["Options"]["properties"]) == set(configured.ROWS)
+    names = {one.name for one in component_options.OPTIONS if not one.name.endswith(".KEY")}
+    component = defs["Component"]["properties"]
+    assert names < set(component)
+    assert set(component["limits"]["properties"]) == {one.name for one in limits.TABLE}
+    described = [VALIDATOR.schema, *defs.values()]
+    unexplained = [
+        key
+        for table in described
+        for key, held in table["properties"].items()
+        if not held.get("description")
+    ]
+    assert unexplained == ["unguard"], "an option of older versions"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "option = {}",
+        "options.lgo = 'debug'",
+        "options.log = 'loud'",
+        "options.watch = 1",
+        "options.stall = true",
+        "options.grace = -1",
+        "options.prompt = 'hi'",
+        "required-version = 1",
+        "components.'a b' = {}",
+        "components.a.gramt = 'clock'",
+        "components.a.profile = 'no'",
+        "components.a.args = 'x'",
+        "components.a.limits.memroy = 1",
+        "chains.a = {}",
+        "chains.a.components = [1]",
+        "chains.a = {components = [], option = {}}",
+        "chains.a.components = [{wasn = 'x'}]",
+        "choose = [{when = {}}]",
+        "choose = [{use = 'a', when = {fil = 'x'}}]",
+    ],
+)
+def test_conductor_and_editors_refuse_the_same(text: str, here: Place) -> None:
+    assert complaints(text), text
+    here.user(text)
+    config, mistakes = reading.mistakes(text.encode(), "x.toml")
+    impossible = []
+    for key, written in config.options.items():
+        try:
+            configured.value(key, written)
+        except UsageError as error:
+            impossible.append(error)
+    # These are judged when the component is resolved.
+    resolved = any(word in text for word in ("profile", "memroy", "args"))
+    assert mistakes or impossible or resolved
+    assert here.run("config", "check").code == 1
+
+
+@pytest.mark.parametrize("row", configured.ROWS.values(), ids=lambda row: row.key)
+def test_editors_accept_what_the_command_line_accepts(row: options.Option) -> None:
+    from tests.cli.test_parsers import samples
+
+    held = VALIDATOR.schema["$defs"]["Options"]["properties"][row.key]
+    values: list[Any] = [True, False] if row.kind.read is None else samples(row)
+    for value in values:
+        assert VALIDATOR.evolve(schema=held).is_valid(value), (row.key, value)
