@@ -59,7 +59,7 @@ class Agreements:
         return [spec for spec in specs if spec not in gone], less or bool(gone)
 
     def changed(self) -> bool:
-        """Whether the store has changed since the last call."""
+        """Whether the store has changed since the components were last settled."""
         before, self._stamp = self._stamp, trust.stamp()
         return before != self._stamp
 
@@ -80,6 +80,8 @@ class Agreements:
         return ""
 
     def _settled(self) -> tuple[list[Spec], bool]:
+        # Before it is read: what changes meanwhile is a change. What was written here is none.
+        self._stamp = trust.stamp()
         self._kept.trust, self.problem = trust.known()
         settled = [wishes.settle(spec, self._kept, self._permit) for spec in self._components]
         self.questions = [each.question for each in settled if each.question is not None]
