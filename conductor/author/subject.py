@@ -22,7 +22,7 @@ from conductor.author.channel_adapter import ChannelAdapter
 from conductor.errors import ComponentError, UsageError
 from conductor.record.replay import player
 from conductor.run.segment_spec import GuestSpec, guest_spec
-from conductor.spec import managed
+from conductor.spec import managed, trust
 from conductor.spec.model import Spec
 from conductor.spec.paths import compiled_modules
 from conductor.spec.settings import environment
@@ -59,6 +59,7 @@ def subjects(
     """
     spec = managed.tried(spec)
     if spec.command is not None:
+        trust.check_program(spec)
         yield functools.partial(ProgramSubject, spec.command, spec, patience)
         return
     if not spec.sandboxed:

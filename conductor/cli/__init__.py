@@ -10,7 +10,8 @@
     run            starts a chain, and runs it on this process's standard input and output
     exec_          sends a prompt from the terminal: exec_turn, exec_output
     inspect_       what a component is and may do: inspect_policy, inspect_text
-    first_use      reports what a component asks for when it first runs here
+    consent        what components ask for: agreed to, asked on the terminal, or reported
+    trust_         what the user trusts
     report         prints errors, log lines and results for people
 
 Each other module is the command of its name. Standard error gets errors as `error: …`, a blank

@@ -28,6 +28,7 @@ from conductor.cli import (
     report,
     surroundings,
     test_,
+    trust_,
     usage,
 )
 from conductor.cli.typer_options import Json, paragraphs, takes
@@ -222,6 +223,10 @@ _making(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
 _making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
 _making(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
+_trusting: Final = partial(app.command, rich_help_panel=_TRUST)
+_trusting(name="trust", help=trust_.TRUST_HELP, epilog=trust_.TRUST_EPILOG)(trust_.trust_)
+_trusting(name="untrust", help=trust_.UNTRUST_HELP, epilog=trust_.UNTRUST_EPILOG)(trust_.untrust)
+_trusting(name="trusted", help=trust_.TRUSTED_HELP)(trust_.trusted)
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
 app.add_typer(
     config_.app, name="config", rich_help_panel=_LOOK, short_help="Show and check the configuration"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import configured, first_use, report
+from conductor.cli import configured, report
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError, did_you_mean, visible
 from conductor.spec import catalog
@@ -64,7 +64,6 @@ def check(
 
     chosen = _known(only or ())
     spec = _proxy(component)
-    first_use.announce_program(spec)
     outcomes: list[CheckOutcome] = []
     for outcome in suite.outcomes(spec, chosen, timeout or suite.TIMEOUT, cache):
         outcomes.append(outcome)

@@ -17,10 +17,10 @@ from typing import Final
 
 import conductor
 from conductor.author.build import build_component
-from conductor.cli import exec_, first_use, report, test_
+from conductor.cli import exec_, report, test_
 from conductor.cli.exec_output import Output, OutputClosed, TextView
 from conductor.errors import ConductorError, UsageError
-from conductor.spec import catalog, untrusted_files
+from conductor.spec import untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
 from conductor.spec.paths import MANIFEST
 
@@ -156,7 +156,6 @@ class Dev:
         return 0
 
     def _test(self) -> int:
-        first_use.announce_program(catalog.resolve(self._component))
         return test_.play([self._folder])
 
     async def _step(self, work: Callable[[], int]) -> bool:

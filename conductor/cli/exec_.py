@@ -87,7 +87,7 @@ def execute(
     lend_terminal()
     turn = _turn(_prompt(prompt), _folder(cwd), _permissions(permissions, prompt), fs, view)
     try:
-        started = Started(parsed)
+        started = Started(parsed, terminal=_on_terminal(prompt))
     except ConductorError as error:
         report.error(error.text, error.hint)
         return error.exit_code
@@ -130,8 +130,7 @@ def _folder(text: str) -> str:
 
 def _permissions(mode: str | None, prompt: str) -> str:
     """`deny`, `ask` or `allow-once`; by default `ask` on a terminal. Raises `UsageError`."""
-    # A prompt from standard input leaves nobody to type an answer there.
-    terminal = os.isatty(0) and os.isatty(2) and prompt != "-" and hasattr(os, "ttyname")
+    terminal = _on_terminal(prompt) and hasattr(os, "ttyname")
     if mode is None:
         return "ask" if terminal else "deny"
     if mode == "ask" and not terminal:
@@ -140,6 +139,11 @@ def _permissions(mode: str | None, prompt: str) -> str:
             "use --permissions deny or --permissions allow-once",
         )
     return {"none": "deny", "once": "allow-once"}.get(mode, mode)
+
+
+def _on_terminal(prompt: str) -> bool:
+    """Whether somebody can be asked; a prompt from standard input leaves nobody to answer."""
+    return os.isatty(0) and os.isatty(2) and prompt != "-"
 
 
 def _turn(prompt: str, cwd: str, permissions: str, fs: str, view: View) -> ExecTurn:

@@ -15,12 +15,13 @@ import msgspec
 
 import wasm_host
 from conductor.author.caged import CagedReader
-from conductor.cli import configured, first_use, inspect_policy, inspect_text, report
+from conductor.cli import configured, consent, inspect_policy, inspect_text, report
 from conductor.cli.inspect_policy import PolicyFacts
 from conductor.core import SERVICES
 from conductor.core.services import granted_names
 from conductor.errors import UsageError
 from conductor.spec import catalog, component_options, limits, paths, syntax, untrusted_files
+from conductor.spec.consent import wishes
 from conductor.spec.manifest.reading import Manifest, Setting
 from conductor.spec.model import Spec
 from conductor.spec.python_guest import facts, scripts
@@ -140,7 +141,7 @@ def gather(component: str) -> Facts:
                         f"`{path}` is a WebAssembly module, but would be run as a program",
                         "rename it: the name of a module ends with .wasm",
                     )
-            spec = catalog.resolve(component, configured.here())
+            (spec,) = consent.kept([catalog.resolve(component, configured.here())])
             if spec.script:
                 return _script(component, spec, reader)
             if spec.wasm is None:
@@ -273,7 +274,7 @@ def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
     manifest = spec.manifest
     notes = []
     if spec.unreadable_profile and not spec.profile_chosen:
-        notes = [f"{first_use.HIDDEN}; so it has `{spec.policy.profile}`"]
+        notes = [f"{consent.HIDDEN}; so it has `{spec.policy.profile}`"]
     settings = declared.settings
     if manifest is not None and manifest.settings:
         settings = {
@@ -307,10 +308,10 @@ def _wants(spec: Spec, manifest: Manifest) -> ShownWants:
         services=wants.services,
         rights=wants.rights,
         grants=wants.grants,
-        not_granted=[name for name in wants.services if not first_use.serves(spec, name)],
-        profile_granted=wants.profile is None or inspect_policy.covers(words, wants.profile),
-        rights_not_granted=[rule for rule in wants.rights if not first_use.allows(words, rule)],
-        grants_not_given=[grant for grant in wants.grants if not first_use.gives(words, grant)],
+        not_granted=[name for name in wants.services if not wishes.serves(spec, name)],
+        profile_granted=wants.profile is None or wishes.covers(words, wants.profile),
+        rights_not_granted=[rule for rule in wants.rights if not wishes.allows(words, rule)],
+        grants_not_given=[grant for grant in wants.grants if not wishes.gives(words, grant)],
     )
 
 
@@ -322,6 +323,6 @@ def _services(spec: Spec, reasons: dict[str, str]) -> list[Service]:
     """
     named = (spec.grants or frozenset()) | reasons.keys()
     return [
-        Service(name, first_use.serves(spec, name), reasons.get(name))
+        Service(name, wishes.serves(spec, name), reasons.get(name))
         for name in sorted((SERVICES - granted_names(named)) | named)
     ]

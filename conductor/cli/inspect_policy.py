@@ -6,61 +6,13 @@ that the page cannot promise anything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
-
 import msgspec
 
 from conductor.core.guards import GUARDS
-from conductor.core.policy.key_table import PROMPT, ROWS, Direction, Right, Row
+from conductor.core.policy.key_table import ROWS, Direction, Right
 from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import GRANT_NAMES, PROFILES, SAYS, Grants, Policy, within
-
-_DOWN, _UP = Direction.DOWN, Direction.UP
-
-NAMES: Final[dict[tuple[Direction, str], str]] = {
-    (_DOWN, "initialize"): "the handshake",
-    (_DOWN, "session/new"): "a session's set-up",
-    (_DOWN, "session/prompt"): "prompts",
-    (_DOWN, "session/cancel"): "cancellations",
-    (_UP, "session/update[user_message_chunk]"): "messages, thoughts and plans",
-    (_UP, "session/update[tool_call]"): "tool calls and notices",
-    (_UP, "session/update[current_mode_update]"): "reports of modes and options",
-    (_UP, "session/update[available_commands_update]"): "lists of commands",
-    (_UP, "session/update[terminal_update]"): "other updates",
-    (_UP, "session/request_permission"): "requests for permission",
-    (_UP, "fs/*"): "files, terminals and forms",
-    (_DOWN, "authenticate"): "logins and providers",
-    (_UP, "auth/*"): "questions about logins",
-    (_DOWN, "session/set_mode"): "changes of modes and options",
-    (_DOWN, "session/close"): "the ends of sessions",
-    (_DOWN, "session/list"): "lists of sessions",
-    (_UP, "mcp/*"): "calls of others' MCP servers",
-    (_DOWN, "mcp/*"): "messages of others' MCP servers",
-}
-"""What the keys of a row are about, by the row's first key. `GRANTS` describes all other rows."""
-
-RIGHTS: Final = {
-    Right.CARRY: "change",
-    Right.AMEND: "change answers to",
-    Right.ANSWER: "answer",
-    Right.DROP: "drop",
-    Right.ORIGINATE: "send of its own",
-}
-
-GRANTS: Final = {
-    "turns": "send prompts of its own, {}",
-    "commands": "list and send commands: {}",
-    "permission": "remove options of permission requests, and reject the requests",
-    "mcp": "read, change and answer the traffic of others' MCP servers",
-    "sessions": "open sessions of its own, and answer set-ups",
-    "modes": "have modes and options of its own, and switch them",
-    "editor": "reach the user outside the session: {}",
-    "methods": "send, change and answer extension methods: {}",
-    "texts": "change words inside tool calls, plans and notices",
-    "capabilities": "claim capabilities: {}",
-}
-_TURNS: Final = {"within": "during a turn of the user", "unprompted": "at any time"}
+from conductor.core.policy.rules import GRANT_NAMES, SAYS, Policy
+from conductor.spec import policy_text
 
 
 class HeldKeys(msgspec.Struct, frozen=True):
@@ -127,7 +79,7 @@ def facts(words: PolicyWords) -> PolicyFacts:
         rights=_held(policy),
         grants=grants.words(),
         serves=policy.serves,
-        may=[*_may(policy), *_named(grants)],
+        may=policy_text.may(policy),
         guards=[
             GuardFact(
                 guard.name,
@@ -159,54 +111,5 @@ def _held(policy: Policy) -> list[HeldKeys]:
     for direction, key in dict.fromkeys(keys):
         if rights := Right(policy.rights(direction, key)):
             groups.setdefault((direction, rights), []).append(key)
-    ordered = sorted(groups.items(), key=lambda group: group[0][0] is _UP)
+    ordered = sorted(groups.items(), key=lambda group: group[0][0] is Direction.UP)
     return [HeldKeys(direction.value, rights.words, keys) for (direction, rights), keys in ordered]
-
-
-def _may(whole: Policy) -> list[tuple[str, str]]:
-    """What it may do to which messages, by right, without what named grants add."""
-    policy = msgspec.structs.replace(whole, grants=Grants())
-    rows = [row for row in ROWS if (row.direction, row.keys[0]) in NAMES]
-    lines = [(label, _about(policy, rows, right)) for right, label in RIGHTS.items()]
-    if policy.serves:
-        lines.append(("serve", "MCP servers of its own"))
-    copied = [row for row in rows if row.full & Right.COPY]
-    seen = Right.COPY | Right.CARRY
-    if all(policy.rights(row.direction, key) & seen.value for row in copied for key in row.keys):
-        copies = "all else but the traffic of MCP servers and extensions"
-    else:
-        copies = _about(policy, rows, Right.COPY, without=Right.CARRY)
-    return [(label, what) for label, what in [*lines, ("get copies of", copies)] if what]
-
-
-def _about(policy: Policy, rows: Iterable[Row], right: Right, without: Right = Right.NONE) -> str:
-    """What the keys are about on which it holds a right, and not the right `without`."""
-    names: list[str] = []
-    for row in rows:
-        if right is Right.ORIGINATE and PROMPT in row.keys:
-            continue  # the grant `turns` describes it
-        held = []
-        for key in row.keys:
-            rights = Right(policy.rights(row.direction, key))
-            if right in rights and not (without and without in rights):
-                held.append(key)
-        if len(held) == len(row.keys):
-            names.append(NAMES[row.direction, row.keys[0]])
-        else:
-            names += [key.removeprefix("session/update").strip("[]") for key in held]
-    return ", ".join(dict.fromkeys(names))
-
-
-def _named(grants: Grants) -> list[tuple[str, str]]:
-    """What the named grants let it do."""
-    lines = []
-    for name in grants.names():
-        value = getattr(grants, name)
-        listed = ", ".join(value) if isinstance(value, tuple) else _TURNS.get(value, "")
-        lines.append((name, GRANTS[name].format("any" if listed == "*" else listed)))
-    return lines
-
-
-def covers(words: PolicyWords, wanted: str) -> bool:
-    """Whether a policy allows all that the profile `wanted` would."""
-    return wanted not in PROFILES or within(Policy(wanted), words.policy())

@@ -12,7 +12,7 @@ import msgspec
 
 import wasm_host
 from conductor.author.caged import CagedReader
-from conductor.cli import report
+from conductor.cli import consent, report
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
 from conductor.record.redaction import redacted as redact
@@ -63,7 +63,8 @@ def run(options: LockOptions) -> int:
     specs = resolve_all(chain, agent_last=agent_last, config=options.config)
     if not specs:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
-    specs = managed.required(specs, agent_last=agent_last)  # as `--locked` will see them
+    specs = managed.required(specs, agent_last=agent_last)
+    specs = consent.kept(specs)  # as `--locked` will see them
     lock = _existing(options.path)
     before = lock.component if lock is not None else None
     entries = _entries(options, specs, before)

@@ -8,6 +8,8 @@ import typer
 
 from conductor.author import project
 from conductor.cli import report
+from conductor.errors import UsageError
+from conductor.spec import trust
 
 HELP: Final = (
     "Make the folder of a new component: a manifest, a small proxy, a transcript that tests it, "
@@ -35,5 +37,10 @@ def new(
     """Makes a project."""
     template, paths = project.make(name, lang)
     report.say(f"{name}: {template['title']}", *(f"  {path}" for path in sorted(paths)))
+    try:
+        trust.own(name)
+    except UsageError as error:
+        # The folder is made; its component asks like any other.
+        report.write(f"{error.text}; {error.hint}", word="warning")
     report.say("", "Next:", f"  cd {name}", *(f"  {step}" for step in template["next"]))
     return 0

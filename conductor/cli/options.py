@@ -16,7 +16,7 @@ import msgspec
 from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError, did_you_mean
 from conductor.mcp import KINDS as MCP_KINDS
-from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.run.plan import ASKS, ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import CONFIG, LOCK_FILE
 
 if TYPE_CHECKING:
@@ -271,6 +271,15 @@ TABLE: Final = (
         panel=_SANDBOX,
         page="See [security.md](security.md#the-process-of-sandboxed-proxies).",
         rare=True,
+    ),
+    Option(
+        "--ask",
+        choice(*ASKS),
+        "Whether to ask you before a sandboxed component of somebody else gets more than the "
+        "default: `auto`, once for each version of it; `never`; or `always`, also where you have "
+        "agreed.",
+        panel=_SANDBOX,
+        page="See [Consent](#consent).",
     ),
     Option(
         "--locked",

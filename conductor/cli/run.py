@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from conductor.cli.options import Parsed
     from conductor.record.audit.auditor import Auditor
     from conductor.record.trace.tracer import Tracer
+    from conductor.run.consent import Consent
     from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
+    from conductor.spec.consent.agreements import Agreements
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
     from conductor.transports.process_groups import Guardian
@@ -45,7 +47,9 @@ def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     try:
         parsed = configured.applied(parsed)
-        started = Started(parsed)
+        # A person at a terminal is no editor, and is asked there.
+        terminal = os.isatty(0) and os.isatty(2)
+        started = Started(parsed, terminal=terminal, editor=not terminal)
         spawn.discard()  # nobody took the host: files made something else of the command line
     except ConductorError as error:
         spawn.discard()
@@ -62,12 +66,18 @@ class Started:
     before the lock file allows it.
     """
 
-    def __init__(self, parsed: Parsed) -> None:
+    def __init__(self, parsed: Parsed, *, terminal: bool = False, editor: bool = False) -> None:
+        """`terminal`: the user is asked there, before anything runs. `editor`: the user is asked
+        by the client, at the first prompt."""
         parsed = _obliged(parsed)
         options, log = parsed.options, parsed.log
         agent_last = parsed.mode != "proxy"
         self.parsed = parsed
         self._files = _files(parsed)
+        self._terminal, self._editor = terminal, editor
+        self._agreements: Agreements | None = None
+        self._consent: Consent | None = None
+        self._runtime: Runtime | None = None
         specs = self._resolved(parsed)
         self.tracer = _trace(options, log)
         self.auditor = _audit(options, log, parsed.mode, specs)
@@ -92,7 +102,7 @@ class Started:
             from conductor.run.judged_folder import JudgedFolder
 
             upstream = JudgedFolder(upstream, *self.parsed.chosen, self.lines.say)
-        return Runtime(
+        self._runtime = Runtime(
             self.planned,
             self.parsed.mode,
             upstream,
@@ -105,6 +115,8 @@ class Started:
             sources=self.sources,
             **others,
         )
+        self._runtime.on_begin = self._look_after
+        return self._runtime
 
     def _resolved(self, parsed: Parsed) -> list[Spec]:
         """What the words of the command line stand for now. Raises `ConductorError`."""
@@ -123,11 +135,53 @@ class Started:
                 "put one behind it, such as `demo`",
             )
         specs = managed.required(specs, agent_last=agent_last)
-        _announce_first_use(specs)
         if any(spec.attribute for spec in specs):
             # What code in this process prints must not come between the messages.
             sys.stdout = sys.stderr
+        return self._agreed(specs)
+
+    def _agreed(self, specs: list[Spec]) -> list[Spec]:
+        """The components with what the user has agreed to."""
+        if not any(
+            spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
+        ):
+            return specs
+        from conductor.cli import consent
+
+        asks = self._asks
+        self._agreements, specs = consent.agreed(
+            specs,
+            self.parsed.options.ask,
+            self._agreements,
+            terminal=asks and self._terminal and self._runtime is None,
+            editor=asks and self._editor,
+        )
         return specs
+
+    @property
+    def _asks(self) -> bool:
+        """Whether a user may be asked at all. A lock file has the answers already."""
+        options, mode = self.parsed.options, self.parsed.mode
+        return options.ask != "never" and options.lock is None and mode != "proxy"
+
+    def _look_after(self) -> None:
+        """Has questions asked while the chain runs, and what the user trusts looked after."""
+        agreements, runtime = self._agreements, self._runtime
+        if agreements is None or runtime is None or not agreements.concerned:
+            return
+        if self._consent is None:
+            from conductor.run.consent import Consent
+
+            asks = self._asks and self._editor
+            self._consent = Consent(agreements, runtime, asks=asks, renewed=self._renewed)
+            runtime.on_held = self._consent.prompted
+        self._consent.put()
+
+    def _renewed(self) -> tuple[Sequence[Spec], bool]:
+        """The same components with what the user agrees to now; whether any may do less."""
+        assert self._agreements is not None
+        specs, less = self._agreements.renewed()
+        return self._held_to_lock(specs), less
 
     def respec(self) -> Sequence[Spec]:
         """The components as they are to be from now on, at a reload: files and variables are read
@@ -138,15 +192,15 @@ class Started:
         """
         parsed = configured.again(self.parsed, self._files)
         parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode)
-        specs = _locked(
-            self._resolved(parsed),
-            self.parsed.options,
-            self.parsed.log,
-            agent_last=parsed.mode != "proxy",
-        )
+        specs = self._held_to_lock(self._resolved(parsed))
         self._files = _files(parsed)
         self.lines.limit(report.line_limits(specs))
+        self._look_after()
         return specs
+
+    def _held_to_lock(self, specs: list[Spec]) -> list[Spec]:
+        parsed = self.parsed
+        return _locked(specs, parsed.options, parsed.log, agent_last=parsed.mode != "proxy")
 
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload
@@ -183,16 +237,6 @@ def _obliged(parsed: Parsed) -> Parsed:
     # is judged as the agent.
     mode = "agent" if parsed.mode == "auto" else parsed.mode
     return msgspec.structs.replace(parsed, mode=mode, options=obliged(parsed.options))
-
-
-def _announce_first_use(specs: Sequence[Spec]) -> None:
-    """Reports what components ask for that run here for the first time."""
-    if any(
-        spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
-    ):
-        from conductor.cli import first_use
-
-        first_use.announce(specs)
 
 
 def _trace(options: Options, log: str) -> Tracer | None:

@@ -192,12 +192,10 @@ def _play(
     """Plays transcripts: each path, what playing it showed, and its text. Raises `UsageError`."""
     from conductor.author import transcripts
     from conductor.author.subject import subjects
-    from conductor.cli import first_use
     from conductor.spec.catalog import resolve
 
     spec = resolve(component, configured.here())
     transcripts.require_channel(spec)
-    first_use.announce_program(spec)
     with subjects(spec) as make:
         for path in files:
             try:

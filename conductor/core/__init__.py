@@ -18,7 +18,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     policy.enforcer who carries a message, and what is allowed
 
     held_prompts    prompts of the client that wait for their release
-    questions       requests of the conductor's own to the client
+    questions       what the conductor itself asks and tells the client
     agent_turns     which turns run in an agent with limited turns
     roles           how `initialize` walks the chain, and which dialect a proxy speaks
     services        what proxies may ask of the conductor itself
@@ -40,6 +40,7 @@ from conductor.core.effects import (
     Closure,
     Effect,
     Fail,
+    Held,
     Listen,
     LogLine,
     OwnedAddresses,
@@ -65,6 +66,7 @@ __all__ = [
     "Dialect",
     "Effect",
     "Fail",
+    "Held",
     "Listen",
     "LogLine",
     "OwnedAddresses",

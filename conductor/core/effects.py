@@ -161,6 +161,12 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     target_id: str | None
 
 
+class Held(msgspec.Struct, frozen=True):
+    """A prompt of the client waits for `Router.release`."""
+
+    session: str | None
+
+
 class Answered(msgspec.Struct, frozen=True):
     """A request of `Router.ask` has its answer."""
 
@@ -196,6 +202,7 @@ Effect = (
     | Trace
     | Changed
     | Answered
+    | Held
 )
 
 Effects = list[Effect]

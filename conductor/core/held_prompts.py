@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from conductor.core.effects import Effects
+from conductor.core.effects import Effects, Held
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import session_of
@@ -55,6 +55,8 @@ class HeldPrompts:
         )
         if waits:
             self._waiting.append(HeldPrompt(lane, method, params, pending, session))
+            if method == PROMPT:
+                out.append(Held(session))
         return waits
 
     def stopped(self, lane: Lane, params: Params, out: Effects) -> None:

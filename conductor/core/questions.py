@@ -1,15 +1,40 @@
-"""Requests of the conductor's own to the client, past every proxy."""
+"""What the conductor itself asks the client and tells it, past every proxy."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Final
 
-from conductor.core.effects import Answered, Closure, Effects
+import msgspec
+from msgspec import Raw
+
+from conductor.core.effects import Answered, Closure, Effects, Send
 from conductor.core.exchange import Exchange
 from conductor.core.state import PendingRequest
 
 _NO_CLIENT: Final = Closure("no client is there to answer")
+
+
+class _Session(msgspec.Struct):
+    notices: dict[str, Raw] | None = None
+
+
+class _Capabilities(msgspec.Struct):
+    session: _Session | None = None
+
+
+class _Initialize(msgspec.Struct):
+    clientCapabilities: _Capabilities | None = None  # noqa: N815 - a name of the protocol
+
+
+def _declares_notices(params: Raw) -> bool:
+    """Version 1: whether the client's `initialize` says that it shows notices."""
+    try:
+        capabilities = msgspec.json.decode(params, type=_Initialize).clientCapabilities
+    except msgspec.DecodeError:
+        return False
+    session = capabilities.session if capabilities is not None else None
+    return session is not None and session.notices is not None
 
 
 class Questions:
@@ -33,6 +58,20 @@ class Questions:
         else:
             pending.traced = None  # it was never sent
             exchange.fail(pending, _NO_CLIENT, out)
+
+    def tell(self, method: str, params: bytes, out: Effects) -> None:
+        """Sends the client a notification."""
+        exchange, client = self._exchange, self._exchange.upstream
+        out.append(Send(client.name, client.p.writer.notification(method, params)))
+        if exchange.tracing:
+            exchange.tracer.notified(None, client.p, method, params, out)
+
+    def shows_notices(self) -> bool:
+        """Whether the client takes updates of the kind `notice`."""
+        params, version = self._exchange.upstream.initialize, self._exchange.version
+        if self._exchange.topology.mode != "agent" or not isinstance(params, Raw):
+            return False
+        return version == 2 or _declares_notices(params)
 
     def ended(self, reason: Closure, out: Effects) -> None:
         """Nothing more comes from the client: what was asked has an error for an answer."""

@@ -17,6 +17,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompts
 from conductor.core.oversize import Oversize
 from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.sessions import Sessions
 from conductor.core.questions import Questions
 from conductor.core.rearranging import Rearranging
@@ -183,6 +184,20 @@ class Router:
         """
         out: Effects = []
         self._questions.ask(method, params, token, out)
+        return out
+
+    def notice(self, session: str, severity: str, text: str) -> Effects | None:
+        """Shows the user a notice in a session, past every proxy; None: this client shows none.
+
+        Args:
+            severity: `info`, `warning` or `error`.
+        """
+        if not self._questions.shows_notices():
+            return None
+        update = {"sessionUpdate": "notice", "severity": severity, "title": text}
+        params = msgspec.json.encode({"sessionId": session, "update": update})
+        out: Effects = []
+        self._questions.tell(UPDATE, params, out)
         return out
 
     def upstream_ended(self, reason: Closure) -> Effects:

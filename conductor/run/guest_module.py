@@ -110,7 +110,7 @@ def _preface(spec: GuestSpec) -> bytes:
     if spec.script_sha256 not in ("", script.sha256):
         raise wasm_host.LoadError(
             digests.changed(spec.script, spec.locked, spec.script_sha256, script.sha256),
-            hint=digests.ACCEPT,
+            hint=digests.hint(spec.locked),
         )
     return script.with_settings(bytes(spec.configure))
 
@@ -122,7 +122,8 @@ def _as_expected(spec: GuestSpec, digest: str) -> None:
     assert spec.wasm is not None
     if spec.locked:
         raise wasm_host.LoadError(
-            digests.changed(spec.wasm, spec.locked, spec.sha256, digest), hint=digests.ACCEPT
+            digests.changed(spec.wasm, spec.locked, spec.sha256, digest),
+            hint=digests.hint(spec.locked),
         )
     raise wasm_host.LoadError(
         f"{spec.wasm} is not the file its manifest records (sha256 {digest})",

@@ -186,6 +186,11 @@ def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> Non
             "cannot be locked up, since it starts programs",
             "leave out --isolation: guests then get a process of their own",
         )
+    for spec in specs:
+        if spec.command is not None and spec.manifest_path:
+            from conductor.spec import trust
+
+            trust.check_program(spec)
     for spec in specs[:-1] if agent_last else specs:
         if options.require_sandbox and not spec.sandboxed:
             raise UsageError(

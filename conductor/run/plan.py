@@ -24,6 +24,9 @@ from conductor.transports.base import Transport
 from conductor.transports.framing import LINE_LIMIT
 
 ISOLATIONS: Final = ("process", "inline", "separate")
+ASKS: Final = ("auto", "never", "always")
+"""`auto`: once for each version of a component; `always`: also where the user has agreed."""
+
 TRACE_CONTENTS: Final = ("redacted", "all", "none")
 
 
@@ -80,6 +83,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Names that only an MCP server of their owner may have; default: the bundled components."""
     mcp_bridge: str = "auto"
     """How the agent receives MCP servers of ACP transport (`conductor.mcp.KINDS`)."""
+    ask: str = "auto"
+    """Whether the user is asked for what components want beyond the default (`ASKS`)."""
     locked: bool = False
     """Refuse what the lock file does not allow (docs/cli.md, "Locks")."""
     values: str | None = None

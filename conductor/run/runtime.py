@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -25,6 +25,7 @@ from conductor.core import (
     Dialect,
     Effect,
     Fail,
+    Held,
     Listen,
     LogLine,
     OwnedAddresses,
@@ -127,6 +128,10 @@ class Runtime:
         """Made once the components are to be others."""
         self.after_message: Callable[[], object] | None = None
         """Called when what a peer sent has been routed and written."""
+        self.on_begin: Callable[[], object] | None = None
+        """Called once the components are connected, before the client's first message."""
+        self.on_held: Callable[[str | None], object] | None = None
+        """Called when a prompt is held, with its session."""
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
         planned = traced(planned, tracer)
@@ -186,6 +191,8 @@ class Runtime:
         try:
             for name, planned in self.planned.items():
                 await self.connect(name, planned.transport)
+            if self.on_begin is not None:
+                self.on_begin()
             # Last, so that the first request meets a chain that is complete.
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             private.clear()  # nothing is to be done before the components have started
@@ -339,7 +346,7 @@ class Runtime:
         self.router.hold()
 
     def release(self) -> None:
-        """Sends on what was held."""
+        """Sends on what was held, unless somebody else still holds it."""
         self.apply(self.router.release())
 
     def ask(self, method: str, params: bytes, taker: Taker) -> None:
@@ -348,6 +355,14 @@ class Runtime:
         token = next(self._tokens)
         self._takers[token] = taker
         self.apply(self.router.ask(method, params, token))
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs `work` as a task that ends with the chain; an error in it fails the chain."""
+        self._tasks.start(work)
+
+    def fail(self, reason: Closure) -> None:
+        """Ends the chain, since it may not go on."""
+        self._fail(reason)
 
     # -- one chunk ---------------------------------------------------------------------------
 
@@ -533,6 +548,9 @@ class Runtime:
                 pass  # this router lasts as long as the chain
             case Changed():
                 self._audit.changed(effect)
+            case Held(session):
+                if self.on_held is not None:
+                    self.on_held(session)
             case Answered(token, member, body):
                 self._takers.pop(token)(member, body)
             case Reopen(peer):

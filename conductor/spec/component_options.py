@@ -133,10 +133,12 @@ def _deny(spec: Spec, value: Any, _: str) -> Spec:
         raise UnknownWordError(text, unknown[0], known)
     if spec.grants is None:
         raise ValueError("it may use every service; name those it may with `grant=SERVICE`")
-    return _replace(spec, grants=frozenset(g for g in spec.grants if not _denies(denied, g)))
+    grants = frozenset(g for g in spec.grants if not denies(denied, g))
+    return _replace(spec, grants=grants, denied=spec.denied | denied)
 
 
-def _denies(denied: frozenset[str], grant: str) -> bool:
+def denies(denied: frozenset[str], grant: str) -> bool:
+    """Whether a service is among those that are denied."""
     return ALL in denied or grant.partition(":")[0] in denied
 
 
@@ -370,7 +372,7 @@ def _refuse_contradiction(name: str, options: Options) -> None:
     denied: frozenset[str] = frozenset().union(*(words(v) for k, v in options if k == "deny"))
     for key, value in options:
         for grant in sorted(words(value)) if key in ("grant", "grants") else ():
-            if _denies(denied, grant):
+            if denies(denied, grant):
                 raise UsageError(
                     f"`{name}` is granted `{grant}` and denied it",
                     f"leave out `grant={grant}`, or the `deny` that takes it away",

@@ -23,6 +23,15 @@ def of(path: str) -> str:
     return _folder(path) if os.path.isdir(path) else _file(path)
 
 
+AGREED: Final = "your agreement"
+"""Stands for a lock file where the user has agreed to what a component may do."""
+
+
+def hint(lock: str) -> str:
+    """What to do about a file that is not the pinned one."""
+    return "start conductor again: it asks about the new version" if lock == AGREED else ACCEPT
+
+
 def verify(pins: Mapping[str, str], label: str, lock: str) -> None:
     """Compares files with their digests.
 

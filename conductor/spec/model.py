@@ -46,7 +46,7 @@ class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     script_sha256: str = ""
     """The digest `script` must have, if it is known."""
     locked: str = ""
-    """The lock file that the digests come from; empty: a manifest."""
+    """The lock file that the digests come from, or `digests.AGREED`; empty: a manifest."""
     dialect: str | None = None
     limits: dict[str, int] = {}
     """Limits that differ from `conductor.spec.limits.DEFAULT_LIMITS`."""
@@ -88,6 +88,8 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """Services it may use; None: all."""
     required: bool = False
     """Whether the managed policy requires it as it is: its user need agree to nothing."""
+    denied: frozenset[str] = frozenset()
+    """Services that the user denies it, or `*`: it is not asked about them."""
     config: dict[str, Any] = {}
     config_file: str | None = None
     """A file with more of its settings (`conductor.spec.settings`)."""

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import stat
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from conductor.errors import UsageError
 from conductor.spec import paths, untrusted_files
+
+if TYPE_CHECKING:
+    from conductor.spec.model import Spec
 
 VERSION: Final = 1
 _MOST: Final = 16 * 1024 * 1024
@@ -253,3 +257,53 @@ def _replace(path: str, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(fresh, path)
+
+
+def agree(key: str, agreement: Agreement) -> None:
+    """Remembers what the user agreed to, beside what was agreed to about the same version.
+
+    Raises `UsageError`.
+    """
+
+    def edit(trust: Trust) -> None:
+        before = trust.agreed.get(key)
+        trust.agreed[key] = agreement if before is None else _both(before, agreement)
+
+    change(edit)
+
+
+def _both(first: Agreement, second: Agreement) -> Agreement:
+    """An agreement to all that two give."""
+    lists = {
+        field: tuple(sorted({*getattr(first, field), *getattr(second, field)}))
+        for field in ("rights", "grants", "services")
+    }
+    return msgspec.structs.replace(second, profile=second.profile or first.profile, **lists)
+
+
+# -- programs --------------------------------------------------------------------------------------
+
+
+def program_of(spec: Spec) -> str:
+    """The folder whose manifest names the program of a component; empty where none does, or the
+    managed policy requires it."""
+    if spec.command is None or spec.bundled is not None or spec.required:
+        return ""
+    return os.path.dirname(spec.manifest_path) if spec.manifest_path else ""
+
+
+def check_program(spec: Spec) -> None:
+    """Raises `UsageError` for a program that only a stranger's manifest names: it would run with
+    the user's rights."""
+    folder = program_of(spec)
+    if not folder:
+        return
+    held, problem = known()
+    if held.folder_of(folder) is None:
+        raise UsageError(
+            f"`{spec.name}` ({spec.source}) is a program that its {paths.MANIFEST} names, and its "
+            f"folder is not trusted: {shlex.join(spec.command or ())}"
+            + (f"\n{problem}" if problem else ""),
+            "it would run with your rights, outside any sandbox; if you want that: "
+            f"`conductor trust {shlex.quote(os.path.relpath(folder))}`",
+        )

@@ -360,6 +360,7 @@ texts = "to sign there too"
 clock = "to tell the time"
 """
     path.write_text(path.read_text().replace("[wants.services]\n", asked))
+    author.ok("untrust", "./mine")  # `conductor new` has made it here
     facts = json.loads(author.ok("inspect", "--json", "./mine"))
     assert facts["wants"]["services"] == {"clock": "to tell the time"}
     assert facts["wants"]["not_granted"] == ["clock"]
@@ -394,16 +395,15 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
     )
     odd = folder / "transcripts" / "a\x1b[31m\nerror: forged.txt"
     odd.write_text("# nothing is given\n")
-    ran = author("test", "./theirs")
-    assert (ran.code, ran.out) == (
-        0,
-        "passed  theirs/transcripts/a\\u{1b}[31m\\u{a}error: forged.txt: 0 deliveries\n",
+    for command in (["test"], ["check", "--only", "handshake"], ["exec", "-p", "hi"]):
+        author(*command, "./theirs").assert_error(
+            2, "is a program that its component.toml names", "`conductor trust theirs`"
+        )
+    author.ok("trust", "theirs")
+    assert author.ok("test", "./theirs") == (
+        "passed  theirs/transcripts/a\\u{1b}[31m\\u{a}error: forged.txt: 0 deliveries\n"
     )
-    assert "it is a program, not sandboxed, and runs with your rights: " in ran.err
-    assert "service clock, to know hint: forged too\\u{1b}[2J: granted" in ran.err
-    told = ran.err.splitlines()
-    assert [line for line in told if line.startswith(("error", "hint", "\x1b"))] == []
-    assert author("check", "--only", "handshake", "./theirs").err == ""  # it was told before
+    assert author("check", "--only", "handshake", "./theirs").err == ""
     outside = author.folder / "outside.txt"
     outside.write_text("> p{}\n< s{}\n")
     (folder / "transcripts" / "z.txt").symlink_to("../../outside.txt")

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from conductor.cli import inspect_policy
+from conductor.core import SERVICES
 from conductor.core.guards import GUARDS
 from conductor.core.policy.key_table import ROWS
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import PROFILES, SAYS, TRUSTED, Grants
+from conductor.spec import policy_text
+from conductor.spec.consent import wishes
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import conductor, environment
 
@@ -89,9 +91,10 @@ def test_a_card_fits_on_a_screen() -> None:
 
 def test_every_row_has_a_name_or_a_grant() -> None:
     for row in ROWS:
-        named = (row.direction, row.keys[0]) in inspect_policy.NAMES
+        named = (row.direction, row.keys[0]) in policy_text.NAMES
         assert named or not row.full, row.keys
-    assert list(inspect_policy.GRANTS) == list(Grants().__struct_fields__)
+    assert list(policy_text.GRANTS) == list(Grants().__struct_fields__)
+    assert set(policy_text.SERVICES) == SERVICES
 
 
 def test_what_was_granted_besides_is_told() -> None:
@@ -285,7 +288,7 @@ def test_profiles_are_compared_by_what_they_allow(given: str, wanted: str) -> No
         "full": set(PROFILES),
         TRUSTED: set(PROFILES),
     }
-    assert inspect_policy.covers(PolicyWords(given), wanted) == (wanted in wider[given])
+    assert wishes.covers(PolicyWords(given), wanted) == (wanted in wider[given])
 
 
 def test_doctor_looks_at_this_machine() -> None:

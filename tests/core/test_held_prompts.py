@@ -42,6 +42,7 @@ def test_prompts_wait_in_order_and_set_up_passes() -> None:
         pb << ("agent", request(Hole("new"), "session/new", {"cwd": "/"}))
         pb >> ("client", request(3, PROMPT, prompt("two", "T")))
         assert pb.router.pending() == 3
+        assert pb.held == ["S", "T"]
         pb >> (lambda r: r.release())
         pb << ("agent", request(Hole("one"), PROMPT, prompt("one")))
         pb << ("agent", request(Hole("two"), PROMPT, prompt("two", "T")))

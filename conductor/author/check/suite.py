@@ -29,7 +29,7 @@ from conductor.errors import ComponentError, ConductorError
 from conductor.run import guest_host, launch
 from conductor.run.plan import Options, Planned
 from conductor.run.runtime import Runtime
-from conductor.spec import managed, paths
+from conductor.spec import managed, paths, trust
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration
@@ -86,6 +86,7 @@ def outcomes(
         ConductorError: the component cannot even be loaded, or the managed policy forbids it.
     """
     spec = managed.tried(spec)
+    trust.check_program(spec)
     with (
         CagedGuests(cache or paths.compiled_modules()) as guests,
         tempfile.TemporaryDirectory(prefix="conductor-check-") as place,

@@ -72,6 +72,7 @@ class UpstreamRole:
         if as_proxy and not peer.sideband:
             self._speak(peer, method)
         peer.admitted = True
+        peer.initialize = selected
         # In agent mode nobody flagged it on this hop: a section with nothing but the flag in it is
         # the client's own, and stays.
         return remove_offer(selected, None if as_proxy else offer_shape(selected))

@@ -13,7 +13,8 @@ of the log, or any other effect by equality. A guest's frames carry their side: 
 met and the same value afterwards.
 
 An effect nobody asserted fails the test at the next `>>` or at the end; so does a playbook that is
-not used as a context manager. `Wake` effects are set aside, and come with `wake`.
+not used as a context manager. `Wake` effects are set aside, and come with `wake`;
+sessions of `Held` effects are in `held`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from conductor.core import Effect, LogLine, Router, Send, Wake
+from conductor.core import Effect, Held, LogLine, Router, Send, Wake
 
 Step = tuple[str, Any] | tuple[str, str, Any]
 Call = Callable[[Router], Sequence[Effect]]
@@ -51,6 +52,7 @@ class Playbook:
         self.values: dict[str, Any] = {}
         """What the holes were filled with."""
         self.wakes: list[Wake] = []
+        self.held: list[str | None] = []
         """Wakes that were asked for and have not come."""
         self.effects: list[Effect] = []
         """What followed the last step and is not asserted yet."""
@@ -91,7 +93,8 @@ class Playbook:
         """What follows without the wakes that were asked for; `wake` plays those."""
         effects = list(effects)
         self.wakes += [one for one in effects if isinstance(one, Wake)]
-        return [one for one in effects if not isinstance(one, Wake)]
+        self.held += [one.session for one in effects if isinstance(one, Held)]
+        return [one for one in effects if not isinstance(one, Wake | Held)]
 
     def wake(self, seconds: float | None = None) -> Self:
         """Time passes: all wakes asked for so far come, or those of so many seconds."""

@@ -1,4 +1,4 @@
-"""What is told, once, of components that nobody here wrote, and of words of older versions."""
+"""What is reported, once, of components where nobody is asked, and of older words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.cli import first_use
+from conductor.cli import consent
 from conductor.errors import UsageError
 from conductor.spec import paths
 from conductor.spec.catalog import resolve
@@ -37,7 +37,7 @@ class Told:
         self._capsys = capsys
 
     def __call__(self, *components: str) -> list[str]:
-        first_use.announce([resolve(one) for one in components])
+        consent.announce([resolve(one) for one in components])
         return self._capsys.readouterr().err.splitlines()
 
 
@@ -128,11 +128,6 @@ def test_a_manifest_without_a_profile(here: Path, told: Told) -> None:
         DEFAULT,
         "  service kv, to keep: not granted; add `,grant=kv` to grant it",
     ]
-    (here / "component.toml").write_text('name = "p"\ncommand = ["{python}", "-c", "pass"]')
-    program = told("./")
-    assert program[0] == "conductor: first use of `p` (./)"
-    assert program[1].startswith("  it is a program, not sandboxed, and runs with your rights: ")
-    assert len(program) == 2
 
 
 @pytest.mark.usefixtures("here")

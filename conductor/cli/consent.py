@@ -1,7 +1,7 @@
-"""Reports what a stranger's component asks for, once, before the component runs for the first time.
+"""What components ask for, before a chain starts: agreed to already, asked for on the terminal, or
+reported.
 
-The report goes to standard error and asks no question: an editor has no terminal, and the user
-answers on the command line, which grants everything by name. A file in the user's state folder
+The report goes to standard error where nobody can be asked. A file in the user's state folder
 remembers each report by the component's place; a component that asks for something else is reported
 again. So are words of older versions on the command line.
 """
@@ -9,6 +9,7 @@ again. So are words of older versions on the command line.
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -16,10 +17,12 @@ from typing import Any, Final
 import msgspec
 
 from conductor.cli import report
-from conductor.core.policy.rule_syntax import PolicyWords, parse_grant, parse_rule
-from conductor.core.policy.rules import SAYS, lacking, permits
-from conductor.core.service_table import ALWAYS_GRANTED
-from conductor.spec import paths
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.rules import SAYS
+from conductor.spec import managed, paths
+from conductor.spec.consent import wishes
+from conductor.spec.consent.agreements import Agreements
+from conductor.spec.consent.question import Answer, Question
 from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
 
@@ -29,6 +32,77 @@ HIDDEN: Final = (
 )
 """The report of a source that may name a profile in some other form."""
 
+_CHOICES: Final = {
+    "v": Answer.VERSION,
+    "version": Answer.VERSION,
+    "r": Answer.SESSION,
+    "run": Answer.SESSION,
+}
+_PROMPT: Final = "allow it? [v] this version, also later  [r] this run only  [N] keep it narrow: "
+
+
+def agreed(
+    specs: Sequence[Spec],
+    ask: str,
+    agreements: Agreements | None = None,
+    *,
+    terminal: bool,
+    editor: bool,
+) -> tuple[Agreements, list[Spec]]:
+    """The components with what the user has agreed to, now or before.
+
+    Args:
+        ask: One of `conductor.run.plan.ASKS`.
+        agreements: Those of the same chain before it was prepared again.
+        terminal: The user is asked on the terminal.
+        editor: The user may be asked in the editor, later.
+    """
+    agreements = agreements or Agreements(again=ask == "always", permit=managed.tried)
+    now = agreements.settled(specs)
+    if agreements.problem:
+        report.write(agreements.problem, word="warning")
+    reported = [spec for spec in now if spec in specs]
+    if terminal and agreements.questions:
+        reported = _not_asked(reported, agreements)
+        answers = [_ask(question, agreements) for question in agreements.questions]
+        if any(answers):
+            now, _ = agreements.renewed()
+    elif editor:
+        reported = _not_asked(reported, agreements)
+    announce(reported)
+    for spec, why in agreements.refused:
+        report.write(f"{spec.name}: it runs with the default rights: {why}", word="warning")
+    return agreements, now
+
+
+def kept(specs: Sequence[Spec]) -> list[Spec]:
+    """The components with what the user has agreed to before; nobody is asked."""
+    return Agreements(again=False, permit=managed.tried).settled(specs)
+
+
+def _not_asked(specs: Sequence[Spec], agreements: Agreements) -> list[Spec]:
+    asked = {question.component for question in agreements.questions}
+    return [spec for spec in specs if spec.name not in asked]
+
+
+def _ask(question: Question, agreements: Agreements) -> bool:
+    """Asks on the terminal; whether the user agrees. The end of the input is no."""
+    report.write(question.title)
+    for line in question.lines():
+        report.write(f"  {line}")
+    sys.stderr.write(_PROMPT)
+    sys.stderr.flush()
+    typed = sys.stdin.readline()
+    if not typed.endswith("\n"):
+        report.write("")
+    answer = _CHOICES.get(typed.strip().lower())
+    if answer is None:
+        return False
+    problem = agreements.agree(question, lasting=answer is Answer.VERSION)
+    if problem:
+        report.write(f"agreed to for this run only: {problem}", word="warning")
+    return True
+
 
 def announce(specs: Sequence[Spec]) -> None:
     """Reports the components that are new here, or ask for something else than before."""
@@ -36,31 +110,6 @@ def announce(specs: Sequence[Spec]) -> None:
         if spec.bundled is None:
             _announce(_place(spec), _claims(spec), lines(spec))
         _announce(_text(f"older {spec.source} {spec.name}"), spec.older, older(spec))
-
-
-def announce_program(spec: Spec) -> None:
-    """Does the same before a command only tries a component out, if that runs a program."""
-    if spec.command is not None:
-        announce([spec])
-
-
-def allows(words: PolicyWords, rule: str) -> bool:
-    """Whether a component may do what a rule (`up:session/update:carry`) says."""
-    return permits(words.policy(), parse_rule(rule))
-
-
-def gives(words: PolicyWords, grant: str) -> bool:
-    """Whether a component has a named grant (`turns=within`)."""
-    policy = words.policy()
-    if policy is None:
-        return True
-    held = msgspec.structs.replace(policy.grants, turns=policy.turns)
-    return not lacking(parse_grant(grant), held).names()
-
-
-def serves(spec: Spec, service: str) -> bool:
-    """Whether a component may use a service."""
-    return spec.grants is None or service in spec.grants or service in ALWAYS_GRANTED
 
 
 def _announce(place: str, what: Any, text: Iterable[str]) -> None:
@@ -82,11 +131,11 @@ def _text(name: str) -> str:
 def _claims(spec: Spec) -> Any:
     """What to report of a component and to remember; None if there is nothing to report."""
     manifest = spec.manifest
-    if manifest is None or not (manifest.wants or manifest.command):
-        if not spec.sandboxed or spec.profile_chosen:
-            return None
-        return HIDDEN if spec.unreadable_profile else _DEFAULT
-    return [manifest.wants, manifest.command] if manifest.command else manifest.wants
+    if manifest is not None and manifest.wants:
+        return manifest.wants
+    if not spec.sandboxed or spec.profile_chosen:
+        return None
+    return HIDDEN if spec.unreadable_profile else _DEFAULT
 
 
 def lines(spec: Spec) -> Iterator[str]:
@@ -96,8 +145,6 @@ def lines(spec: Spec) -> Iterator[str]:
     wants, words = manifest.wants, spec.policy
     asks = ", which asks for" if wants else ""
     yield f"conductor: first use of `{spec.name}`{version} ({spec.source}){asks}"
-    if spec.command is not None:
-        yield f"  it is a program, not sandboxed, and runs with your rights: {spec.what}"
     if wants.profile is not None:
         why = f", {wants.reason}" if wants.reason else ""
         fate = "granted"
@@ -111,9 +158,9 @@ def lines(spec: Spec) -> Iterator[str]:
             f"  {says}, so it gets `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
             "add `,profile=full` to grant all within the guards"
         )
-    yield from _each("right", wants.rights, "allow=", lambda rule: allows(words, rule))
-    yield from _each("grant", wants.grants, "", lambda grant: gives(words, grant))
-    yield from _each("service", wants.services, "grant=", lambda name: serves(spec, name))
+    yield from _each("right", wants.rights, "allow=", lambda rule: wishes.allows(words, rule))
+    yield from _each("grant", wants.grants, "", lambda grant: wishes.gives(words, grant))
+    yield from _each("service", wants.services, "grant=", lambda name: wishes.serves(spec, name))
 
 
 def _each(

@@ -1,0 +1,230 @@
+"""`conductor trust`, `untrust` and `trusted`: what you trust on this machine."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import stat
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from conductor.cli import report
+from conductor.cli.typer_options import Json, paragraphs
+from conductor.errors import UsageError, did_you_mean, visible_path
+from conductor.spec import catalog, managed, paths, trust, untrusted_files
+from conductor.spec.consent.agreements import Agreements
+from conductor.spec.digests import short
+from conductor.spec.trust import Agreement, Trust, TrustedFile, TrustedFolder
+
+TRUST_HELP: Final = paragraphs(
+    "Trust a folder: its components get what they ask for, programs among them may run, and its "
+    f"`{paths.CONFIG}` counts as it is now. Or trust one component, in this version.",
+    "Chains that run take it over at once.",
+)
+TRUST_EPILOG: Final = paragraphs(
+    "Examples:", "  conductor trust ./my-project", "  conductor trust ./proxy.wasm"
+)
+UNTRUST_HELP: Final = paragraphs(
+    "Trust something no longer: a folder, a file, or a component by its name or digest.",
+    "It holds at once, in chains that run too.",
+)
+UNTRUST_EPILOG: Final = paragraphs(
+    "Examples:", "  conductor untrust ./my-project", "  conductor untrust 3fa94c21"
+)
+TRUSTED_HELP: Final = (
+    "List what you trust: folders, project files, and components with their rights."
+)
+
+_LEAST_DIGITS: Final = 8
+_PROJECT_BYTES: Final = 1024 * 1024
+
+
+def trust_(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A folder or a file.", show_default=False)
+    ],
+) -> int:
+    """Trusts a folder, a project file or a component."""
+    if not os.path.exists(path):
+        raise UsageError(f"no such file or folder: `{visible_path(path)}`", "check the path")
+    real = trust.storable(os.path.realpath(path))
+    if os.path.isdir(real):
+        report.say(*_trust_folder(real))
+    elif os.path.basename(real) == paths.CONFIG:
+        report.say(_trust_file(real))
+    else:
+        report.say(*_trust_component(path))
+    return 0
+
+
+def _trust_folder(real: str) -> Iterator[str]:
+    # Where everybody may write, everybody's programs would run with the user's rights.
+    if os.stat(real).st_mode & stat.S_IWOTH:
+        raise UsageError(
+            f"every user of this machine may write `{visible_path(real)}`",
+            "trust a folder that is yours alone: `chmod o-w` makes it so",
+        )
+    new = TrustedFolder(trust.now())
+    kept = trust.change(lambda held: held.folders.setdefault(real, new))
+    yield _said(f"the folder {visible_path(real)}", again=kept is not new)
+    project = os.path.join(real, paths.CONFIG)
+    if os.path.isfile(project):
+        yield _trust_file(project)
+
+
+def _trust_file(real: str) -> str:
+    try:
+        content = untrusted_files.read(real, _PROJECT_BYTES)
+    except OSError as error:
+        raise UsageError(f"`{visible_path(real)}`: {error.strerror}", "check the file") from None
+    new = TrustedFile(trust.now(), trust.sha256(content))
+
+    def edit(held: Trust) -> bool:
+        before = held.files.get(real)
+        if before is not None and before.sha256 == new.sha256:
+            return True
+        held.files[real] = new
+        return False
+
+    return _said(f"the file {visible_path(real)}, as it is now", again=trust.change(edit))
+
+
+def _trust_component(path: str) -> list[str]:
+    # A bare name would be that of a bundled component, or of a program.
+    spec = catalog.resolve(path if os.path.dirname(path) else os.path.join(".", path))
+    label = f"{spec.name} ({visible_path(path)})"
+    if not spec.sandboxed:
+        raise UsageError(
+            f"`{visible_path(path)}` is no sandboxed component, so there is nothing to agree to",
+            "a folder can be trusted, with every program in it",
+        )
+    agreements = Agreements(again=False, permit=managed.tried)
+    agreements.settled([spec])
+    for question in agreements.questions:
+        trust.agree(question.key, msgspec.structs.replace(question.agreement, since=trust.now()))
+        return [_said(f"this version of {label}"), *(f"  it may {may}" for may in question.may)]
+    for _, why in agreements.refused:
+        raise UsageError(f"{label} stays as narrow as it is: {why}", "see `conductor inspect`")
+    if agreements.problem:
+        trust.load()  # raises the error
+    return [f"{label} has all that it asks for"]
+
+
+def _said(what: str, *, again: bool = False) -> str:
+    return f"already trusted: {what}" if again else f"trusted: {what}"
+
+
+def untrust(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH|DIGEST|NAME",
+            help="What `conductor trusted` lists: a path, the beginning of a digest, or a name.",
+            show_default=False,
+        ),
+    ],
+) -> int:
+    """Trusts something no longer."""
+    real = os.path.realpath(what)
+    taken = trust.change(lambda held: _take(held, what, real))
+    above = trust.load().folder_of(real) if os.path.exists(real) else None
+    for each in taken:
+        report.say(f"no longer trusted: {each}")
+    if above is not None:
+        raise UsageError(
+            f"`{visible_path(real)}` is still trusted: it lies in {visible_path(above)}",
+            f"`conductor untrust {visible_path(above)}`",
+        )
+    if not taken and not os.path.exists(real):
+        held = trust.load()
+        known = [*held.folders, *held.files, *(each.name for each in held.agreed.values())]
+        hint = did_you_mean(what, known, "`conductor trusted` lists what you trust")
+        raise UsageError(f"nothing that you trust is called `{visible_path(what)}`", hint)
+    if not taken:
+        report.say(f"not trusted: {visible_path(real)}")
+    return 0
+
+
+def _take(held: Trust, what: str, real: str) -> list[str]:
+    """Takes out what is meant, and returns it for people."""
+    digits = what.lower() if len(what) >= _LEAST_DIGITS else "-"
+    taken = []
+    for table in (held.folders, held.files):
+        for path in [path for path in table if path == real or _below(path, real)]:
+            del table[path]
+            taken.append(visible_path(path))
+    for key, agreed in list(held.agreed.items()):
+        by_digest = key.startswith(digits) or agreed.sha256.startswith(digits)
+        place = agreed.place
+        if by_digest or agreed.name == what or _below(place, visible_path(real)):
+            del held.agreed[key]
+            taken.append(f"{agreed.name} ({place}, sha256 {short(agreed.sha256)})")
+    return taken
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip(os.sep)}{os.sep}")
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """One thing that is trusted, as `--json` prints it."""
+
+    kind: str
+    path: str
+    since: str
+    name: str = ""
+    sha256: str = ""
+    rights: list[str] = []
+
+
+def trusted(json_: Json = False) -> int:
+    """Lists what is trusted."""
+    rows = list(_rows(trust.load()))
+    if json_:
+        report.say_json({"trusted": rows})
+        return 0
+    if not rows:
+        report.say("You trust nothing yet: `conductor trust PATH`.")
+    for row in rows:
+        report.say(f"{row.kind:<10} {visible_path(row.path)}", f"{'':<10} since {row.since}")
+        if row.sha256:
+            name = f"{row.name}, " if row.name else ""
+            report.say(f"{'':<10} {name}sha256 {short(row.sha256)}")
+        for each in row.rights:
+            report.say(f"{'':<10} may have {each}")
+    return 0
+
+
+def _rows(held: Trust) -> Iterator[Shown]:
+    for path, folder in sorted(held.folders.items()):
+        yield Shown("own folder" if folder.own else "folder", path, _when(folder.since))
+    for path, file in sorted(held.files.items()):
+        yield Shown("file", path, _when(file.since), sha256=file.sha256)
+    for agreed in sorted(held.agreed.values(), key=lambda each: (each.place, each.since)):
+        yield Shown(
+            "component",
+            agreed.place,
+            _when(agreed.since),
+            agreed.name,
+            agreed.sha256,
+            list(_rights(agreed)),
+        )
+
+
+def _rights(agreed: Agreement) -> Iterator[str]:
+    if agreed.profile:
+        yield f"profile {agreed.profile}"
+    for noun, words in (
+        ("right", agreed.rights),
+        ("grant", agreed.grants),
+        ("service", agreed.services),
+    ):
+        yield from (f"{noun} {word}" for word in words)
+
+
+def _when(since: int) -> str:
+    moment: Any = datetime.datetime.fromtimestamp(since).astimezone()
+    return str(moment.isoformat(sep=" ", timespec="minutes"))

@@ -1,0 +1,159 @@
+"""Asks the client whether components may do what they ask for, and keeps to its answers.
+
+`conductor.spec.consent.asking` decides what is asked when; this module performs it. While what the
+user trusts matters here, it also looks whether that has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from conductor.core import Closure
+from conductor.errors import ConductorError
+from conductor.spec.consent.agreements import Agreements
+from conductor.spec.consent.asking import Agreed, Ask, Asking, Narrow, Resume, State, Step, Wake
+from conductor.spec.consent.question import METHOD, Question
+from conductor.spec.model import Spec
+
+if TYPE_CHECKING:
+    from conductor.run.runtime import Runtime
+
+_LOOK: Final = 0.5
+"""Seconds between looks at what the user trusts."""
+
+_AS_PROXY: Final = "an outer conductor cannot be asked"
+_NO_SESSION: Final = "the first prompt names no session"
+TRUST: Final = "`conductor trust PATH` allows what a component asks for"
+
+
+class Consent:
+    """What is asked and agreed to while one chain runs.
+
+    Args:
+        agreements: The components of the chain.
+        runtime: The chain, on the running event loop.
+        asks: Whether the client is asked.
+        renewed: The components as they are to run now, and whether any of them may do less than
+            before. Raises `ConductorError`.
+    """
+
+    def __init__(
+        self,
+        agreements: Agreements,
+        runtime: Runtime,
+        *,
+        asks: bool,
+        renewed: Callable[[], tuple[Sequence[Spec], bool]],
+    ) -> None:
+        self._agreements = agreements
+        self._runtime = runtime
+        self._asks = asks
+        self._renewed = renewed
+        self._asking = Asking(lambda: f"conductor-{os.urandom(16).hex()}")
+        self._session = ""
+        self._holds = False
+        runtime.start(self._look())
+
+    def put(self) -> None:
+        """The components are others than before: the next prompt waits if there are questions."""
+        if not self._asks:
+            return
+        self._asking.put(self._agreements.questions)
+        if self._asking.state is State.WAITING and not self._holds:
+            self._holds = True
+            self._runtime.hold()
+        self._let_go()
+
+    def prompted(self, session: str | None) -> None:
+        """A prompt waits."""
+        # Soon: the router is about to return other effects of the same message.
+        asyncio.get_running_loop().call_soon(self._prompted, session)
+
+    def _prompted(self, session: str | None) -> None:
+        runtime = self._runtime
+        if not self._holds:
+            return
+        if runtime.router.mode != "agent" or session is None:
+            why = _NO_SESSION if runtime.router.mode == "agent" else _AS_PROXY
+            self._perform([*self._asking.unable(why), Resume()])
+            return
+        self._session = self._session or session
+        self._perform(self._asking.prompted(session, runtime.router.version or 1))
+
+    def _perform(self, steps: Sequence[Step]) -> None:
+        runtime = self._runtime
+        for step in steps:
+            match step:
+                case Ask(token, params):
+                    runtime.ask(METHOD, params, self._answer_to(token))
+                case Wake(token, seconds):
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(seconds, self._expired, token)
+                case Agreed(question, lasting):
+                    self._agree(question, lasting=lasting)
+                case Narrow(questions, why):
+                    self._stays_narrow(questions, why)
+                case Resume():
+                    runtime.start(self._resume())
+
+    def _answer_to(self, token: int) -> Callable[[bytes, bytes], None]:
+        def take(member: bytes, body: bytes) -> None:
+            self._perform(self._asking.answered(token, member.decode(), body))
+
+        return take
+
+    def _expired(self, token: int) -> None:
+        self._perform(self._asking.expired(token))
+
+    def _agree(self, question: Question, *, lasting: bool) -> None:
+        problem = self._agreements.agree(question, lasting=lasting)
+        if problem:
+            text = f"agreed to until this conductor ends only: {problem}"
+            self._runtime.log("warning", question.component, text)
+
+    def _stays_narrow(self, questions: Sequence[Question], why: str) -> None:
+        runtime = self._runtime
+        if not why or not questions:
+            return
+        names = ", ".join(question.label for question in questions)
+        text = f"{names}: runs with the default rights, since {why}; {TRUST}"
+        shown = runtime.router.notice(self._session, "warning", text)
+        if shown is None:
+            runtime.log("warning", questions[0].component, text)
+        else:
+            runtime.apply(shown)
+
+    async def _resume(self) -> None:
+        """Lets the components run with what was agreed to, then the prompts go on."""
+        await self._renew()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Prompts go on, unless one waits for an answer."""
+        if self._holds and self._asking.state in (State.LATE, State.DONE):
+            self._holds = False
+            self._runtime.release()
+
+    async def _renew(self) -> None:
+        try:
+            specs, less = self._renewed()
+        except ConductorError as error:
+            self._runtime.fail(Closure(error.text, error.hint))
+            return
+        await self._runtime.rearrange(specs, now=less)
+
+    async def _follow(self) -> None:
+        """What the user trusts has changed."""
+        await self._renew()
+        self.put()
+
+    async def _look(self) -> None:
+        """Keeps to what the user trusts and does not trust any more, while the chain runs."""
+        while True:
+            await asyncio.sleep(_LOOK)
+            if self._agreements.changed():
+                # Beside this one: what waits for a turn to end must not hide the next change.
+                self._runtime.start(self._follow())

@@ -1,0 +1,94 @@
+"""The components of one chain, with what the user has agreed to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from conductor.errors import UsageError
+from conductor.spec import trust
+from conductor.spec.consent import wishes
+from conductor.spec.consent.question import Question
+from conductor.spec.consent.wishes import Kept, Permit
+from conductor.spec.model import Spec
+from conductor.spec.trust import Trust
+
+
+class Agreements:
+    """What the user has agreed to about the components of one chain.
+
+    Args:
+        again: Agreements in the store do not count until the user was asked here.
+        permit: Judges a component with all that it asks for.
+    """
+
+    def __init__(self, *, again: bool, permit: Permit) -> None:
+        self._kept = Kept(Trust(), asked=set() if again else None)
+        self._permit = permit
+        self._stamp = trust.stamp()
+        self._components: list[Spec] = []
+        self._running: set[str] = set()
+        self.questions: list[Question] = []
+        """What may be asked."""
+        self.refused: list[tuple[Spec, str]] = []
+        """Components that stay narrow without a question, and why."""
+        self.problem = ""
+        """Why the store cannot be used."""
+
+    @property
+    def concerned(self) -> bool:
+        """Whether what runs depends on the store."""
+        return any(wishes.missing(spec) or trust.program_of(spec) for spec in self._components)
+
+    def settled(self, specs: Sequence[Spec]) -> list[Spec]:
+        """The components with everything that was agreed to."""
+        self._components = list(specs)
+        return self._settled()[0]
+
+    def renewed(self) -> tuple[list[Spec], bool]:
+        """The same components with what is agreed to now, without programs of folders that are no
+        longer trusted; and whether any of them has lost something.
+
+        Raises `UsageError` where the last component is such a program.
+        """
+        specs, less = self._settled()
+        gone = [spec for spec in specs if trust.program_of(spec) and not self._trusts(spec)]
+        if specs and specs[-1] in gone:
+            trust.check_program(specs[-1])
+        return [spec for spec in specs if spec not in gone], less or bool(gone)
+
+    def changed(self) -> bool:
+        """Whether the store has changed since the components were last settled."""
+        before, self._stamp = self._stamp, trust.stamp()
+        return before != self._stamp
+
+    def agree(self, question: Question, *, lasting: bool) -> str:
+        """The user has agreed; why that cannot be kept, if it cannot. Then it holds until this
+        conductor ends."""
+        agreement = msgspec.structs.replace(question.agreement, since=trust.now())
+        if lasting:
+            try:
+                trust.agree(question.key, agreement)
+            except UsageError as error:
+                self._kept.session[question.key] = agreement
+                return error.text
+            if self._kept.asked is not None:
+                self._kept.asked.add(question.key)
+        else:
+            self._kept.session[question.key] = agreement
+        return ""
+
+    def _settled(self) -> tuple[list[Spec], bool]:
+        # Before it is read: what changes meanwhile is a change. What was written here is none.
+        self._stamp = trust.stamp()
+        self._kept.trust, self.problem = trust.known()
+        settled = [wishes.settle(spec, self._kept, self._permit) for spec in self._components]
+        self.questions = [each.question for each in settled if each.question is not None]
+        self.refused = [(each.spec, each.why) for each in settled if each.why]
+        now = {each.spec.name for each in settled if each.agreed}
+        less, self._running = not self._running <= now, now
+        return [each.spec for each in settled], less
+
+    def _trusts(self, spec: Spec) -> bool:
+        return self._kept.trust.folder_of(trust.program_of(spec)) is not None

@@ -1,0 +1,163 @@
+"""A question about one component: its text, its options, and what an answer means.
+
+The words are conductor's own. A component's author chooses only the names within what it asks for
+(hosts, patterns of files, commands); they stand between backticks, short, and in plain characters.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from conductor.core.jsonrpc import METHOD_NOT_FOUND
+from conductor.core.policy.key_table import PERMISSION
+from conductor.core.policy.rules import SAYS
+from conductor.errors import one_line, visible_path
+from conductor.spec import policy_text
+from conductor.spec.digests import short
+from conductor.spec.model import Spec
+from conductor.spec.trust import Agreement
+
+METHOD: Final = PERMISSION
+_LONGEST: Final = 60
+_PLAIN: Final = re.compile(r"[^A-Za-z0-9_./*?@:+~-]")
+
+
+class Answer(enum.Enum):
+    """What the user decides, by the id of the option."""
+
+    SESSION = "allow-session"
+    """Allowed until this conductor ends."""
+    VERSION = "allow-version"
+    """Allowed for this file, as it is, and these rights."""
+    NARROW = "keep-narrow"
+
+
+# A client that allows everything takes the first option it knows to allow: nothing that lasts. So
+# neither option says `allow_always`, and the one for the session comes first.
+OPTIONS: Final = (
+    (Answer.SESSION, "Allow until this conductor ends", "allow_once"),
+    (Answer.VERSION, "Allow this version, also later", "allow_once"),
+    (Answer.NARROW, "Keep it narrow", "reject_once"),
+)
+"""The options in their order: what each means, its name, and its kind for the client."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is asked about one component."""
+
+    component: str
+    """Its name in the chain."""
+    source: str
+    """As the user wrote it."""
+    key: str
+    """What an agreement is kept under."""
+    agreement: Agreement
+    """What the user agrees to, at no time yet."""
+    may: tuple[str, ...]
+    """What it may do then, in conductor's words."""
+    profile: str
+    """The profile it has meanwhile."""
+
+    @property
+    def label(self) -> str:
+        """The component, as the user wrote it."""
+        return quoted(self.source, 200)
+
+    @property
+    def title(self) -> str:
+        """The question in a line."""
+        return f"Allow the sandboxed proxy {self.label} more than the default?"
+
+    def lines(self) -> list[str]:
+        """What a person needs to know to answer."""
+        return [
+            "Conductor asks this itself. If you allow it, this proxy may:",
+            *(f"- {line}" for line in self.may),
+            f"Until then: it {SAYS[self.profile]}.",
+            f"File: {quoted(self.agreement.place, 300)}",
+            f"SHA-256: {short(self.agreement.sha256)}",
+        ]
+
+
+def quoted(text: str, most: int = _LONGEST) -> str:
+    """Somebody's text between backticks, which it cannot leave."""
+    inner = visible_path(text).replace("`", "\\u{60}")
+    return f"`{one_line(inner, most)}`"
+
+
+def named(text: str) -> str:
+    """A name that the author of a component may have chosen."""
+    plain = _PLAIN.sub(lambda odd: f"\\u{{{ord(odd[0]):x}}}", text)
+    return quoted(plain)
+
+
+def sentences(spec: Spec, services: Sequence[str]) -> tuple[str, ...]:
+    """What a component with these rights, and these services besides, may do."""
+    policy = spec.policy.policy()
+    may = [] if policy is None else policy_text.may(policy, named)
+    uses = [policy_text.service(service, named) for service in services]
+    return tuple(f"{label}: {what}" for label, what in may) + tuple(uses)
+
+
+def params(question: Question, session: str, version: int, call: str) -> bytes:
+    """The params of `session/request_permission`, in the words of an ACP version.
+
+    Args:
+        call: An id of a tool call that nobody can guess: a component that knew it could change
+            what the client shows.
+    """
+    options = [
+        {"optionId": answer.value, "name": name, "kind": kind} for answer, name, kind in OPTIONS
+    ]
+    asked: dict[str, Any] = {"sessionId": session, "options": options}
+    text = "\n".join(question.lines())
+    if version >= 2:
+        asked |= {"title": question.title, "description": text}
+    else:
+        content = [{"type": "content", "content": {"type": "text", "text": text}}]
+        asked["toolCall"] = {
+            "toolCallId": call,
+            "title": question.title,
+            "kind": "other",
+            "status": "pending",
+            "content": content,
+        }
+    return msgspec.json.encode(asked)
+
+
+class _Outcome(msgspec.Struct):
+    outcome: str
+    optionId: str = ""  # noqa: N815 - a name of the protocol
+
+
+class _Result(msgspec.Struct):
+    outcome: _Outcome
+
+
+class _Error(msgspec.Struct):
+    code: int = 0
+
+
+def meaning(member: str, body: bytes) -> tuple[Answer, str]:
+    """What a client's answer means, and why it is no choice of the user's, if it is none.
+
+    Args:
+        member: `result` or `error`.
+        body: Its raw JSON.
+    """
+    try:
+        if member == "result":
+            chosen = msgspec.json.decode(body, type=_Result).outcome
+            if chosen.outcome == "selected":
+                return Answer(chosen.optionId), ""
+            return Answer.NARROW, "the question was dismissed"
+        if msgspec.json.decode(body, type=_Error).code == METHOD_NOT_FOUND:
+            return Answer.NARROW, "this editor has no way to ask"
+    except (msgspec.DecodeError, ValueError):
+        pass
+    return Answer.NARROW, "the editor did not answer the question"

@@ -1,0 +1,230 @@
+"""What a component asks for beyond what it has, and what of that the user has agreed to.
+
+Only sandboxed components that do not come with conductor ask: a program has the user's rights
+anyway. What the user's options decide is not asked: a profile chosen there replaces what the
+component asks for, and a service denied there stays denied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from conductor.core.policy.rule_syntax import PolicyWords, parse_grant, parse_rule
+from conductor.core.policy.rules import PROFILES, TRUSTED, Policy, lacking, merged, permits, within
+from conductor.core.service_table import ALWAYS_GRANTED
+from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.spec import component_options, digests
+from conductor.spec.consent.question import Question, sentences
+from conductor.spec.manifest.reading import Wants
+from conductor.spec.model import Spec
+from conductor.spec.trust import Agreement, Trust, sha256
+
+MOST: Final = 32
+"""Rights, grants and services that a component may ask for at once: a card must stay readable."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What a component asks for beyond what it has."""
+
+    profile: str = ""
+    rights: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.profile or self.rights or self.grants or self.services)
+
+    def within(self, held: Agreement | None) -> bool:
+        """Whether the user has agreed to all of it."""
+        return (
+            held is not None
+            and all(
+                set(getattr(self, field)) <= set(getattr(held, field))
+                for field in ("rights", "grants", "services")
+            )
+            and self.profile in ("", held.profile)
+        )
+
+
+# -- what a component has --------------------------------------------------------------------------
+
+
+def covers(words: PolicyWords, wanted: str) -> bool:
+    """Whether a policy allows all that the profile `wanted` would."""
+    return wanted not in PROFILES or within(Policy(wanted), words.policy())
+
+
+def allows(words: PolicyWords, rule: str) -> bool:
+    """Whether a component may do what a rule (`up:session/update:carry`) says."""
+    return permits(words.policy(), parse_rule(rule))
+
+
+def gives(words: PolicyWords, grant: str) -> bool:
+    """Whether a component has a named grant (`turns=within`)."""
+    policy = words.policy()
+    if policy is None:
+        return True
+    held = msgspec.structs.replace(policy.grants, turns=policy.turns)
+    return not lacking(parse_grant(grant), held).names()
+
+
+def serves(spec: Spec, service: str) -> bool:
+    """Whether a component may use a service."""
+    return spec.grants is None or service in spec.grants or service in ALWAYS_GRANTED
+
+
+# -- what it asks for ------------------------------------------------------------------------------
+
+
+def missing(spec: Spec) -> Wish:
+    """What a component asks for and does not have."""
+    if not spec.sandboxed or spec.bundled is not None or spec.manifest is None or spec.required:
+        return Wish()
+    wants, words = spec.manifest.wants, spec.policy
+    services = tuple(
+        service
+        for service in sorted(wants.services)
+        if not serves(spec, service) and not component_options.denies(spec.denied, service)
+    )
+    if spec.profile_chosen:
+        return Wish(services=services)
+    profile = wants.profile or ""
+    if not profile or (profile != TRUSTED and covers(words, profile)) or words.profile == TRUSTED:
+        profile = ""
+    return Wish(
+        profile,
+        tuple(rule for rule in sorted(wants.rights) if not allows(words, rule)),
+        tuple(grant for grant in sorted(wants.grants) if not gives(words, grant)),
+        services,
+    )
+
+
+def granted(spec: Spec, wish: Wish) -> Spec:
+    """The component with what it asked for."""
+    words = spec.policy
+    grants = words.grants
+    for grant in wish.grants:
+        grants = merged(grants, parse_grant(grant))
+    policy = msgspec.structs.replace(
+        words,
+        profile=wish.profile or words.profile,
+        allow=tuple(dict.fromkeys((*words.allow, *wish.rights))),
+        grants=grants,
+    )
+    services = None if spec.grants is None else spec.grants | set(wish.services)
+    return msgspec.structs.replace(spec, policy=policy, grants=services)
+
+
+def place_of(spec: Spec) -> str:
+    """The file or folder of a component; empty if it has none."""
+    return spec.script or spec.wasm or os.path.dirname(spec.manifest_path)
+
+
+def digest(spec: Spec) -> str:
+    """The digest of what a sandboxed component runs. Raises `OSError` or `ConductorError`."""
+    if not spec.script:
+        assert spec.wasm is not None
+        return digests.of(spec.wasm)
+    from conductor.spec.python_guest import scripts
+
+    return scripts.read(spec.script).sha256
+
+
+def key(digest: str, wants: Wants) -> str:
+    """What an agreement is kept under: a changed file or a changed wish has another key."""
+    named = [digest, wants.profile, *map(sorted, (wants.rights, wants.grants, wants.services))]
+    return sha256(msgspec.json.encode(named))
+
+
+# -- what of it the user has agreed to -------------------------------------------------------------
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """A component with everything that the user has agreed to."""
+
+    spec: Spec
+    question: Question | None = None
+    """What may be asked about it."""
+    why: str = ""
+    """Why nothing may be asked about what it lacks."""
+    agreed: bool = False
+    """It has more than the default, since the user agreed to that or trusts its folder."""
+
+
+Permit = Callable[[Spec], object]
+"""Raises `UsageError` for a component that may do more than the policy of this machine allows."""
+
+
+def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
+    """Gives a component what the user has agreed to, held to the file that was agreed to."""
+    wish = missing(spec)
+    if not wish or spec.manifest is None:
+        return Settled(spec)
+    own = is_own(spec, kept.trust)
+    if wish.profile == TRUSTED and not own:
+        wish = msgspec.structs.replace(wish, profile="")
+        if not wish:
+            return Settled(spec, why=f"`{TRUSTED}` is never asked for: only an option gives it")
+    if len((*wish.rights, *wish.grants, *wish.services)) > MOST and not own:
+        return Settled(spec, why=f"it asks for more than {MOST} things at once")
+    after = granted(spec, wish)
+    try:
+        permit(after)
+        if own:
+            return Settled(after, agreed=True)
+        now = digest(spec)
+    except UsageError as error:
+        return Settled(spec, why=error.text)
+    except (OSError, ConductorError):
+        return Settled(spec, why="its file cannot be read")
+    at = key(now, spec.manifest.wants)
+    if wish.within(kept.agreement(at)):
+        return Settled(pinned(after, now), agreed=True)
+    return Settled(spec, _question(spec, after, wish, at, now))
+
+
+class Kept(msgspec.Struct):
+    """What the user has agreed to, in the store and until this conductor ends."""
+
+    trust: Trust
+    session: dict[str, Agreement] = {}
+    """Agreements until this conductor ends, by their keys."""
+    asked: set[str] | None = None
+    """The keys that the user was asked about here; only they count among those in the store.
+    None: all of them do."""
+
+    def agreement(self, key: str) -> Agreement | None:
+        """What the user has agreed to about one version of a component."""
+        held = self.session.get(key)
+        if held is None and (self.asked is None or key in self.asked):
+            held = self.trust.agreed.get(key)
+        return held
+
+
+def is_own(spec: Spec, trust: Trust) -> bool:
+    """Whether a component lies in a folder that is trusted, with what describes it."""
+    places = [place for place in (place_of(spec), spec.manifest_path) if place]
+    return bool(places) and all(trust.folder_of(place) for place in places)
+
+
+def pinned(spec: Spec, digest: str) -> Spec:
+    """The component, which runs only if its file has this digest."""
+    if spec.script:
+        return msgspec.structs.replace(spec, script_sha256=digest, locked=digests.AGREED)
+    return msgspec.structs.replace(spec, sha256=digest, locked=digests.AGREED)
+
+
+def _question(spec: Spec, after: Spec, wish: Wish, key: str, digest: str) -> Question:
+    agreement = Agreement(
+        since=0,
+        name=spec.name,
+        place=visible_path(place_of(spec)),
+        sha256=digest,
+        **msgspec.structs.asdict(wish),
+    )
+    may = sentences(after, wish.services)
+    return Question(spec.name, spec.source, key, agreement, may, spec.policy.profile)

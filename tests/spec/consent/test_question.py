@@ -1,0 +1,150 @@
+"""What a question shows: conductor's own words, whatever a component's author has written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conductor.errors import UsageError
+from conductor.spec import trust
+from conductor.spec.catalog import resolve
+from conductor.spec.consent import question, wishes
+from conductor.spec.consent.agreements import Agreements
+from conductor.spec.manifest import section
+from tests.places import PASSTHROUGH
+
+HEAD = 'name = "EVIL_NAME"\nversion = "EVIL VERSION"\ndescription = "EVIL WORDS"\nfile = "p.wasm"\n'
+EVIL = HEAD + (
+    "[wants]\nprofile = 'filter'\nreason = 'EVIL REASON'\n"
+    "[wants.rights]\n'down:session/prompt:answer' = 'EVIL RIGHT'\n"
+    "[wants.grants]\ntexts = 'EVIL GRANT'\n'commands=`x`\u202e' = 'EVIL'\n"
+    "[wants.services]\nkv = 'EVIL'\n'files:a b`*Allow* \u202e' = 'EVIL'\n"
+)
+
+
+@pytest.fixture(name="here")
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copyfile(PASSTHROUGH, tmp_path / "p.wasm")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path
+
+
+def embed(text: str, name: str = "p.wasm") -> None:
+    """Puts a manifest into a module."""
+    section.embed(name, text.encode())
+
+
+def agreements(*, again: bool = False, permit: wishes.Permit = lambda spec: None) -> Agreements:
+    return Agreements(again=again, permit=permit)
+
+
+def asked(component: str = "./p.wasm") -> list[question.Question]:
+    """The questions about a component."""
+    held = agreements()
+    held.settled([resolve(component)])
+    return held.questions
+
+
+@pytest.mark.usefixtures("here")
+def test_no_word_of_an_author_is_on_the_card() -> None:
+    embed(EVIL)
+    (one,) = asked()
+    for version in (1, 2):
+        shown: dict[str, Any] = json.loads(question.params(one, "S", version, "call"))
+        text = json.dumps(shown, ensure_ascii=False)
+        assert "EVIL" not in text
+        assert "\u202e" not in text
+        assert "`a\\\\u{20}b\\\\u{60}*Allow*\\\\u{20}\\\\u{202e}`" in text
+        title = shown["title"] if version == 2 else shown["toolCall"]["title"]
+        assert title == "Allow the sandboxed proxy `./p.wasm` more than the default?"
+        assert ("toolCall" in shown, "description" in shown) == (version == 1, version == 2)
+        assert [option["kind"] for option in shown["options"]] == [
+            "allow_once",
+            "allow_once",
+            "reject_once",
+        ]
+        assert shown["options"][0]["optionId"] == "allow-session"
+
+
+@pytest.mark.usefixtures("here")
+def test_what_options_decide_is_not_asked() -> None:
+    embed(HEAD + "[wants]\nprofile = 'filter'\n[wants.services]\nkv = 'x'\nclock = 'x'\n")
+    (one,) = asked()
+    assert (one.agreement.profile, one.agreement.services) == ("filter", ("clock", "kv"))
+    (one,) = asked("./p.wasm,profile=observer,grant=kv")
+    assert (one.agreement.profile, one.agreement.services) == ("", ("clock",))
+    assert asked("./p.wasm,profile=filter,grant=kv+clock") == []
+    assert asked("./p.wasm,profile=none,deny=kv+clock") == []
+    embed(HEAD + "[wants]\nprofile = 'observer'\n[wants.services]\nlog = 'x'\n")
+    assert asked() == []
+    assert asked("datetime,deny=clock") == []
+
+
+@pytest.mark.usefixtures("here")
+def test_what_was_agreed_to_runs_and_nothing_else_does() -> None:
+    embed(HEAD + "[wants.services]\nclock = 'x'\n")
+    held = agreements()
+    spec = resolve("./p.wasm")
+    assert held.settled([spec]) == [spec]
+    (one,) = held.questions
+    assert held.agree(one, lasting=True) == ""
+    (after,), less = held.renewed()
+    assert (after.grants, after.sha256, less) == (frozenset({"clock"}), one.agreement.sha256, False)
+    (later,) = agreements().settled([spec])
+    assert later == after
+    assert agreements(again=True).settled([spec]) == [spec]
+    embed(HEAD + "[wants.services]\nclock = 'x'\nkv = 'x'\n")
+    (two,) = asked()
+    assert two.key != one.key
+    trust.change(lambda store: store.agreed.clear())
+    assert held.changed()
+    embed(HEAD + "[wants.services]\nclock = 'x'\n")
+    assert held.renewed() == ([spec], True)
+
+
+@pytest.mark.usefixtures("here")
+def test_what_is_agreed_to_with_options_is_not_more_without_them() -> None:
+    embed(HEAD + "[wants.services]\nclock = 'x'\nkv = 'x'\n")
+    (one,) = asked("./p.wasm,grant=kv")
+    trust.agree(one.key, one.agreement)
+    assert asked("./p.wasm,grant=kv") == []
+    (two,) = asked("./p.wasm")
+    assert two.agreement.services == ("clock", "kv")
+    trust.agree(two.key, two.agreement)
+    assert asked("./p.wasm") == asked("./p.wasm,grant=kv") == []
+
+
+def test_a_trusted_folder_is_not_asked_about(here: Path) -> None:
+    embed(HEAD + "[wants]\nprofile = 'trusted'\n[wants.services]\nclock = 'x'\n")
+    (one,) = asked()
+    assert one.agreement.profile == ""  # nobody is asked for that
+    trust.own(str(here))
+    (spec,) = agreements().settled([resolve("./p.wasm")])
+    assert (spec.policy.profile, spec.grants) == ("trusted", frozenset({"clock"}))
+
+
+@pytest.mark.usefixtures("here")
+def test_what_a_policy_of_the_machine_forbids_is_not_offered() -> None:
+    def permit(spec: object) -> None:
+        raise UsageError("the policy does not allow `clock`", "ask")
+
+    embed(HEAD + "[wants.services]\nclock = 'x'\n")
+    held = agreements(permit=permit)
+    spec = resolve("./p.wasm")
+    assert held.settled([spec]) == [spec]
+    assert (held.questions, held.refused) == ([], [(spec, "the policy does not allow `clock`")])
+
+
+@pytest.mark.usefixtures("here")
+def test_a_card_that_nobody_would_read_is_not_shown() -> None:
+    wanted = "".join(f"'fetch:h{number}.example.com' = 'x'\n" for number in range(33))
+    embed(HEAD + f"[wants.services]\n{wanted}")
+    held = agreements()
+    held.settled([resolve("./p.wasm")])
+    assert held.questions == []
+    assert "more than 32 things" in held.refused[0][1]
