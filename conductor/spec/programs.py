@@ -58,7 +58,8 @@ def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
     if path is not None:
         return [path, *words[1:]]
     if program == "conductor":
-        return [sys.executable, "-m", "conductor", *words[1:]]
+        # -P: the current folder may be a stranger's, with a `conductor` of its own.
+        return [sys.executable, "-P", "-m", "conductor", *words[1:]]
     if program in ("python", "python3"):
         return [sys.executable, *words[1:]]
     names = [name for name in dict.fromkeys(known()) if name != program]

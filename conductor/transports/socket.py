@@ -47,7 +47,8 @@ class ListeningTransport(Piped):
             {
                 "name": name,
                 "command": sys.executable,
-                "args": ["-m", "conductor", "join", self._folder.socket],
+                # -P: its current folder may be a stranger's, with a `conductor` of its own.
+                "args": ["-P", "-m", "conductor", "join", self._folder.socket],
                 "env": [{"name": TOKEN_VARIABLE, "value": self._token}],
             }
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -197,3 +198,21 @@ def test_a_home_that_no_message_can_name(tmp_path: Path) -> None:
     conductor("exec", "demo", "-p", "x", cwd=tmp_path, env=env).assert_error(
         2, "XDG_CACHE_HOME is not UTF-8", "set it to a folder"
     )
+
+
+def test_a_folder_with_a_conductor_of_its_own_runs_nothing(tmp_path: Path) -> None:
+    """As a stranger's checkout may have one, and conductor is started in there."""
+    program = tmp_path / "conductor" / "__main__.py"
+    program.parent.mkdir()
+    program.write_text("print('a stranger')\n")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "conductor", "exec", "conductor agent demo", "-p", "hi"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=DEADLINE,
+        cwd=tmp_path,
+        env=environment(PATH="/bin"),
+        check=False,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "hi\n"), done.stderr
