@@ -142,7 +142,7 @@ class Started:
 
     def _agreed(self, specs: list[Spec]) -> list[Spec]:
         """The components with what the user has agreed to."""
-        if not any(
+        if self._agreements is None and not any(
             spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
         ):
             return specs
@@ -167,9 +167,11 @@ class Started:
     def _look_after(self) -> None:
         """Has questions asked while the chain runs, and what the user trusts looked after."""
         agreements, runtime = self._agreements, self._runtime
-        if agreements is None or runtime is None or not agreements.concerned:
+        if agreements is None or runtime is None:
             return
         if self._consent is None:
+            if not agreements.concerned:
+                return
             from conductor.run.consent import Consent
 
             asks = self._asks and self._editor

@@ -38,7 +38,6 @@ TRUSTED_HELP: Final = (
     "List what you trust: folders, project files, and components with their rights."
 )
 
-_LEAST_DIGITS: Final = 8
 _PROJECT_BYTES: Final = 1024 * 1024
 
 
@@ -141,7 +140,11 @@ def untrust(
     if not taken and not os.path.exists(real):
         held = trust.load()
         known = [*held.folders, *held.files, *(each.name for each in held.agreed.values())]
-        hint = did_you_mean(what, known, "`conductor trusted` lists what you trust")
+        other = (
+            "`conductor trusted` lists what you trust; what you allowed until a conductor ends is "
+            "allowed no longer"
+        )
+        hint = did_you_mean(what, known, other)
         raise UsageError(f"nothing that you trust is called `{visible_path(what)}`", hint)
     if not taken:
         report.say(f"not trusted: {visible_path(real)}")
@@ -150,23 +153,17 @@ def untrust(
 
 def _take(held: Trust, what: str, real: str) -> list[str]:
     """Takes out what is meant, and returns it for people."""
-    digits = what.lower() if len(what) >= _LEAST_DIGITS else "-"
+    named = trust.untrust(held, visible_path(what), visible_path(real))
     taken = []
     for table in (held.folders, held.files):
-        for path in [path for path in table if path == real or _below(path, real)]:
+        for path in [path for path in table if trust.below(path, real)]:
             del table[path]
             taken.append(visible_path(path))
     for key, agreed in list(held.agreed.items()):
-        by_digest = key.startswith(digits) or agreed.sha256.startswith(digits)
-        place = agreed.place
-        if by_digest or agreed.name == what or _below(place, visible_path(real)):
+        if named.means(key, agreed):
             del held.agreed[key]
-            taken.append(f"{agreed.name} ({place}, sha256 {short(agreed.sha256)})")
+            taken.append(f"{agreed.name} ({agreed.place}, sha256 {short(agreed.sha256)})")
     return taken
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip(os.sep)}{os.sep}")
 
 
 class Shown(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ user trusts matters here, it also looks whether that has changed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _LOOK: Final = 0.5
 """Seconds between looks at what the user trusts."""
+
+_IN_FORCE: Final = 30.0
+"""Seconds that a held prompt waits, once nothing is asked any more, for what was agreed to."""
 
 _AS_PROXY: Final = "an outer conductor cannot be asked"
 _NO_SESSION: Final = "the first prompt names no session"
@@ -65,7 +69,7 @@ class Consent:
         if self._asking.state is State.WAITING and not self._holds:
             self._holds = True
             self._runtime.hold()
-        self._let_go()
+        self._runtime.start(self._let_go())
 
     def prompted(self, session: str | None) -> None:
         """A prompt waits."""
@@ -97,7 +101,8 @@ class Consent:
                 case Narrow(questions, why):
                     self._stays_narrow(questions, why)
                 case Resume():
-                    runtime.start(self._resume())
+                    runtime.start(self._renew())
+                    runtime.start(self._let_go())
 
     def _answer_to(self, token: int) -> Callable[[bytes, bytes], None]:
         def take(member: bytes, body: bytes) -> None:
@@ -126,13 +131,13 @@ class Consent:
         else:
             runtime.apply(shown)
 
-    async def _resume(self) -> None:
-        """Lets the components run with what was agreed to, then the prompts go on."""
-        await self._renew()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        """Prompts go on, unless one waits for an answer."""
+    async def _let_go(self) -> None:
+        """Prompts go on once the components run with what was agreed to, unless one waits for an
+        answer."""
+        # A reload may be what gives them that. But who keeps a request open keeps no prompt back.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_IN_FORCE):
+                await self._runtime.rearranging()
         if self._holds and self._asking.state in (State.LATE, State.DONE):
             self._holds = False
             self._runtime.release()
@@ -148,6 +153,7 @@ class Consent:
     async def _follow(self) -> None:
         """What the user trusts has changed."""
         await self._renew()
+        await self._runtime.rearranging()
         self.put()
 
     async def _look(self) -> None:

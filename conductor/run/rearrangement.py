@@ -72,6 +72,10 @@ class Rearrangement:
         self._lock = asyncio.Lock()
         self._latest: object = None
         """The newest attempt: one that waits gives way to it."""
+        self._over: object = None
+        """The newest attempt that has come to its end, and gave way to none."""
+        self._urgent = False
+        """Something must not go on: that holds for what an attempt gives way to as well."""
         self._joining: dict[str, _Joining] = {}
         """By the name they have before they join (`newcomer`)."""
         self._refused: str | None = None
@@ -86,37 +90,56 @@ class Rearrangement:
         """See `Runtime.rearrange`. `kept` is told what stays of the chain, and whether anything
         else changes, before that waits for anything."""
         mark = self._latest = object()
+        self._urgent = self._urgent or now
         async with self._lock:
-            running = list(self._runtime.planned.values())
             try:
-                planned = self._planned(specs, running)
-            except ConductorError as error:
-                hint = f"\nhint: {error.hint}" if error.hint else ""
-                self._not_used(f"{error.text}{hint}", running if now else [])
+                return await self._attempt(specs, mark, kept)
+            finally:
+                if self._latest is mark:
+                    self._over, self._urgent = mark, False
+
+    async def done(self) -> None:
+        """Waits until no attempt is left: one that gave way ends before the newer one."""
+        while self._over is not self._latest:
+            await asyncio.sleep(_LOOK)
+
+    async def _attempt(
+        self,
+        specs: Sequence[Spec],
+        mark: object,
+        kept: Callable[[Sequence[Planned], bool], None],
+    ) -> bool:
+        running = list(self._runtime.planned.values())
+        try:
+            planned = self._planned(specs, running)
+        except ConductorError as error:
+            hint = f"\nhint: {error.hint}" if error.hint else ""
+            self._not_used(f"{error.text}{hint}", running if self._urgent else [])
+            return False
+        before = {id(each.transport) for each in running}
+        planned = [
+            each if id(each.transport) in before else self._runtime.watched(each)
+            for each in planned
+        ]
+        new = [each for each in planned if id(each.transport) not in before]
+        stay = [each for each in planned if id(each.transport) in before]
+        changed = [_name(each) for each in planned] != [_name(each) for each in running]
+        former = [each.specs for each in running]
+        kept(stay, [each.specs for each in planned] != former)
+        if changed or new:
+            gone = [each for each in running if each.transport not in _transports(stay)]
+            try:
+                await self._change(planned, new, gone, mark, now=self._urgent)
+            except _NotUsedError as error:
+                await self._dismiss()
+                is_cut = self._urgent and self._latest is mark
+                self._not_used(str(error), gone if is_cut else [])
                 return False
-            before = {id(each.transport) for each in running}
-            planned = [
-                each if id(each.transport) in before else self._runtime.watched(each)
-                for each in planned
-            ]
-            new = [each for each in planned if id(each.transport) not in before]
-            stay = [each for each in planned if id(each.transport) in before]
-            changed = [_name(each) for each in planned] != [_name(each) for each in running]
-            former = [each.specs for each in running]
-            kept(stay, [each.specs for each in planned] != former)
-            if changed or new:
-                gone = [each for each in running if each.transport not in _transports(stay)]
-                try:
-                    await self._change(planned, new, gone, mark, now=now)
-                except _NotUsedError as error:
-                    await self._dismiss()
-                    self._not_used(str(error), gone if now else [])
-                    return False
-                except BaseException:
-                    await self._dismiss()
-                    raise
-            self._set_anew(stay, running)
-            return True
+            except BaseException:
+                await self._dismiss()
+                raise
+        self._set_anew(stay, running)
+        return True
 
     def _planned(self, specs: Sequence[Spec], running: Sequence[Planned]) -> list[Planned]:
         """The plan, with the agent that runs. Raises `ConductorError`."""

@@ -282,6 +282,11 @@ class Runtime:
             self._rearrangement = Rearrangement(self, self._launcher)
         return await self._rearrangement.rearrange(specs, now=now, kept=kept)
 
+    async def rearranging(self) -> None:
+        """Waits until the chain has the components that it was given last."""
+        if self._rearrangement is not None:
+            await self._rearrangement.done()
+
     def is_settled(self, planned: Iterable[Planned]) -> bool:
         """Whether none of these is being started again or replaced at this moment."""
         return self.supervisor.is_settled(p.component.name for p in planned)

@@ -30,6 +30,11 @@ _MOST: Final = 16 * 1024 * 1024
 _WAIT: Final = 5.0
 """Seconds to wait for another conductor that changes the store."""
 
+_LEAST_DIGITS: Final = 8
+"""Of a digest, so that it means an agreement."""
+
+_MOST_UNTRUSTED: Final = 100
+
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 Result = TypeVar("Result")
@@ -68,13 +73,38 @@ class Agreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     services: tuple[str, ...] = ()
 
 
-class Trust(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Untrusted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the user has named to `conductor untrust`: agreements that only a running conductor
+    has end by it too."""
+
+    number: int
+    """Each has a higher one than those before."""
+    what: str
+    """A name, or the beginning of a digest."""
+    path: str
+    """The same as a path, without links, as terminals show it."""
+
+    def means(self, key: str, agreed: Agreement) -> bool:
+        """Whether an agreement, kept under `key`, is meant."""
+        digits = self.what.lower() if len(self.what) >= _LEAST_DIGITS else "-"
+        is_there = below(agreed.place, self.path) or agreed.name == self.what
+        return is_there or key.startswith(digits) or agreed.sha256.startswith(digits)
+
+
+def below(path: str, folder: str) -> bool:
+    """Whether a path is that of a folder, or of something in it."""
+    return path == folder or path.startswith(f"{folder.rstrip(os.sep)}{os.sep}")
+
+
+class Trust(msgspec.Struct, forbid_unknown_fields=True):
     """Everything that is trusted, by path or digest."""
 
     version: int = VERSION
     folders: dict[str, TrustedFolder] = {}
     files: dict[str, TrustedFile] = {}
     agreed: dict[str, Agreement] = {}
+    untrusted: tuple[Untrusted, ...] = ()
+    """The last few."""
 
     def folder_of(self, place: str) -> str | None:
         """The trusted folder that a path is, or lies in; None if there is none."""
@@ -272,6 +302,14 @@ def agree(key: str, agreement: Agreement) -> None:
         trust.agreed[key] = agreement if before is None else _both(before, agreement)
 
     change(edit)
+
+
+def untrust(held: Trust, what: str, path: str) -> Untrusted:
+    """Writes down in the store what is not trusted any more."""
+    number = max((each.number for each in held.untrusted), default=0) + 1
+    named = Untrusted(number, what, path)
+    held.untrusted = (*held.untrusted[1 - _MOST_UNTRUSTED :], named)
+    return named
 
 
 def _both(first: Agreement, second: Agreement) -> Agreement:

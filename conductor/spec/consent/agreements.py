@@ -42,9 +42,14 @@ class Agreements:
         return any(wishes.missing(spec) or trust.program_of(spec) for spec in self._components)
 
     def settled(self, specs: Sequence[Spec]) -> list[Spec]:
-        """The components with everything that was agreed to."""
+        """The components with everything that was agreed to.
+
+        A change of the store stays one: only `renewed` knows how to take rights away at once.
+        """
         self._components = list(specs)
-        return self._settled()[0]
+        settled, now = self._settled()
+        self._running = now if self._stamp == trust.stamp() else self._running | now
+        return settled
 
     def renewed(self) -> tuple[list[Spec], bool]:
         """The same components with what is agreed to now, without programs of folders that are no
@@ -52,7 +57,10 @@ class Agreements:
 
         Raises `UsageError` where the last component is such a program.
         """
-        specs, less = self._settled()
+        # Before it is read: what changes meanwhile is a change. What was written here is none.
+        self._stamp = trust.stamp()
+        specs, now = self._settled()
+        less, self._running = not self._running <= now, now
         gone = [spec for spec in specs if trust.program_of(spec) and not self._trusts(spec)]
         if specs and specs[-1] in gone:
             trust.check_program(specs[-1])
@@ -79,16 +87,15 @@ class Agreements:
             self._kept.session[question.key] = agreement
         return ""
 
-    def _settled(self) -> tuple[list[Spec], bool]:
-        # Before it is read: what changes meanwhile is a change. What was written here is none.
-        self._stamp = trust.stamp()
+    def _settled(self) -> tuple[list[Spec], set[str]]:
+        """The components, and the names of those that have more than the default."""
         self._kept.trust, self.problem = trust.known()
+        self._kept.end()
         settled = [wishes.settle(spec, self._kept, self._permit) for spec in self._components]
         self.questions = [each.question for each in settled if each.question is not None]
         self.refused = [(each.spec, each.why) for each in settled if each.why]
         now = {each.spec.name for each in settled if each.agreed}
-        less, self._running = not self._running <= now, now
-        return [each.spec for each in settled], less
+        return [each.spec for each in settled], now
 
     def _trusts(self, spec: Spec) -> bool:
         return self._kept.trust.folder_of(trust.program_of(spec)) is not None

@@ -221,6 +221,18 @@ class Kept(msgspec.Struct):
     asked: set[str] | None = None
     """The keys that the user was asked about here; only they count among those in the store.
     None: all of them do."""
+    untrusted: int = 0
+    """The number of the last `untrust` that was followed."""
+
+    def end(self) -> None:
+        """Ends agreements until this conductor ends that the user has taken back."""
+        new = [each for each in self.trust.untrusted if each.number > self.untrusted]
+        self.session = {
+            key: agreed
+            for key, agreed in self.session.items()
+            if not any(each.means(key, agreed) for each in new)
+        }
+        self.untrusted = max([self.untrusted, *(each.number for each in new)])
 
     def agreement(self, key: str) -> Agreement | None:
         """What the user has agreed to about one version of a component."""
