@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -211,6 +213,90 @@ def test_trust_and_untrust_hold_at_once_in_a_chain_that_runs(rig: Rig, stranger:
     change("untrust", str(stranger))
     assert not has_date(chain, session)
     assert len(questions(chain)) == 1
+
+
+@pytest.mark.parametrize("what", ["./date", "datetime"])
+def test_what_is_allowed_until_the_end_can_be_taken_back(
+    rig: Rig, stranger: Path, what: str
+) -> None:
+    chain = rig.agent("./date/", rig.demo(log=False))
+    chain.serves[PERMISSION] = answer("allow-session")
+    session = begin(chain, 1)
+    assert has_date(chain, session)
+    before = chain.stderr.count("started anew")
+    conductor("untrust", what, cwd=rig.folder, env=environment())
+    chain.until(lambda: chain.stderr.count("started anew") > before, "the end of it")
+    assert not has_date(chain, session)
+    assert len(questions(chain)) == 1
+    assert stranger.is_dir()
+
+
+def configure(rig: Rig, monkeypatch: pytest.MonkeyPatch, *components: str) -> None:
+    """Makes the user's chain `work` of these components."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(rig.folder / "config"))
+    file = rig.folder / "config" / "conductor" / "conductor.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"[chains.work]\ncomponents = {json.dumps(components)}\n")
+
+
+def test_a_reload_while_rights_take_effect_lets_no_prompt_through(
+    rig: Rig, stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = rig.demo(log=False)
+    configure(rig, monkeypatch, f"{stranger}/", agent)
+    chain = rig.agent("work", options=("--log", "info"))
+    chain.serves[PERMISSION] = None
+    session = begin(chain, 1)
+    prompt = chain.start_prompt(session, "hi")
+    chain.until(lambda: questions(chain), "the question")
+    configure(rig, monkeypatch, f"{stranger}/", "passthrough", agent)
+    (request,) = chain.seen(PERMISSION)
+    chain.send({"jsonrpc": "2.0", "id": request["id"], "result": answer("allow-session")(None)})
+    chain.process.send_signal(signal.SIGHUP)
+    assert chain.answer(prompt)["result"]["stopReason"] == "end_turn"
+    assert DATE in "".join(chain.texts(session))
+
+
+def test_what_is_gone_at_a_reload_does_not_come_back(
+    rig: Rig, stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = rig.demo(log=False)
+    configure(rig, monkeypatch, f"{stranger}/", agent)
+    chain = rig.agent("work", options=("--log", "info"))
+    session = begin(chain, 1)
+    configure(rig, monkeypatch, agent)
+    chain.process.send_signal(signal.SIGHUP)
+    chain.until(lambda: "removed from the chain" in chain.stderr, "its end")
+    assert not has_date(chain, session)  # nothing is held or asked any more
+    assert questions(chain) == []
+    assert conductor("trust", str(stranger), cwd=rig.folder, env=environment()).code == 0
+    changed = chain.stderr.count("the chain is now")
+    configure(rig, monkeypatch, "passthrough", agent)
+    chain.process.send_signal(signal.SIGHUP)  # after it, what was trusted has been looked at
+    chain.until(lambda: chain.stderr.count("the chain is now") > changed, "the other one")
+    assert "added to the chain" in chain.stderr
+    assert "`date`" not in chain.stderr.partition("removed from the chain")[2]
+    assert not has_date(chain, session)
+
+
+def test_untrust_and_a_reload_at_once(
+    rig: Rig, stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reload must not make of it a change that waits for the end of a turn."""
+    agent = rig.demo(log=False)
+    configure(rig, monkeypatch, f"{stranger}/", agent)
+    assert conductor("trust", str(stranger), cwd=rig.folder, env=environment()).code == 0
+    chain = rig.agent("work", options=("--log", "info"))
+    session = begin(chain, 1)
+    assert has_date(chain, session)
+    chain.serves[PERMISSION] = None
+    turn = chain.start_prompt(session, "/permission")
+    chain.until(lambda: questions(chain), "the agent's question")
+    assert conductor("untrust", str(stranger), cwd=rig.folder, env=environment()).code == 0
+    for _ in range(3):
+        chain.process.send_signal(signal.SIGHUP)
+    chain.until(lambda: "started anew" in chain.stderr, "the end of its rights")
+    assert chain.answers(turn) == []
 
 
 def test_two_conductors_ask_at_once_and_nothing_is_lost(rig: Rig, stranger: Path) -> None:
