@@ -107,19 +107,29 @@ class Trust(msgspec.Struct, forbid_unknown_fields=True):
     """The last few."""
 
     def folder_of(self, place: str) -> str | None:
-        """The trusted folder that a path is, or lies in; None if there is none."""
+        """The trusted folder that a path is, or lies in; None if there is none, or if everybody
+        may write on the way to it: what is there may be anybody's."""
         path = os.path.realpath(place)
-        while path not in self.folders:
+        while not _everybody_writes(path):
+            if path in self.folders:
+                return path
             above = os.path.dirname(path)
             if above == path:
-                return None
+                break
             path = above
-        return path
+        return None
 
     def has_file(self, path: str, content: bytes) -> bool:
         """Whether a project file is trusted with this content."""
         known = self.files.get(os.path.realpath(path))
         return known is not None and known.sha256 == sha256(content)
+
+
+def _everybody_writes(path: str) -> bool:
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IWOTH)
+    except OSError:
+        return False  # it is not there, so nothing of it runs
 
 
 class _Head(msgspec.Struct):

@@ -58,6 +58,19 @@ def test_a_folder_is_trusted_with_everything_in_it(tmp_path: Path) -> None:
     assert held.folder_of(str(folder / "out" / "p.wasm")) is None
 
 
+def test_where_everybody_may_write_nothing_is_trusted(tmp_path: Path) -> None:
+    inner = tmp_path / "mine" / "open" / "p"
+    inner.mkdir(parents=True)
+    trust.own(str(tmp_path / "mine"))
+    assert trust.load().folder_of(str(inner)) == str(tmp_path / "mine")
+    for place in (inner, inner.parent, tmp_path / "mine"):
+        before = place.stat().st_mode
+        place.chmod(0o777)
+        assert trust.load().folder_of(str(inner)) is None
+        place.chmod(before)
+    assert trust.load().folder_of(str(inner)) is not None
+
+
 def test_a_project_file_is_trusted_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "conductor.toml"
     file.write_text("[chains]")
