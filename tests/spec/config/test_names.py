@@ -94,7 +94,17 @@ def test_a_chain_that_names_itself_is_refused(chains: dict[str, list[Any]], circ
 
 def test_chains_in_chains_cannot_multiply_for_ever() -> None:
     chains: dict[str, list[Any]] = {f"c{n}": [f"c{n + 1}"] * 2 for n in range(30)}
-    assert "more than 1,000 components" in refused(["c0"], config({**chains, "c30": ["demo"]})).text
+    for last in (["demo"], []):
+        error = refused(["c0"], config({**chains, "c30": last}))
+        assert "more than 1,000 components" in error.text
+
+
+def test_chains_in_chains_are_not_deep() -> None:
+    chains: dict[str, list[Any]] = {f"c{n}": [f"c{n + 1}"] for n in range(3000)}
+    known = config({**chains, "c3000": ["demo"]})
+    assert "more than 50 deep" in refused(["c0"], known).text
+    with pytest.raises(UsageError, match="more than 50 deep"):
+        names.named(["c0"], known)
 
 
 @pytest.mark.parametrize("word", ["@work,profile=full", "work,name=x", "work,colour=red"])
