@@ -13,7 +13,7 @@ from conductor.errors import UsageError, one_line, visible_path
 from conductor.services import scopes
 from conductor.spec import untrusted_files
 from conductor.spec.config import dependencies
-from conductor.spec.config.model import Config, When, Written, WrittenChoice
+from conductor.spec.config.model import Config, Written, WrittenChoice
 from conductor.spec.untrusted_files import MOST_ENTRIES
 
 Warn: TypeAlias = Callable[[str], None]
@@ -86,7 +86,7 @@ def _fits(written: WrittenChoice, folder: str, warn: Warn) -> str:
         return ""
     if when.dependency is None:
         return f"there is {visible_path(file or '')}"
-    manifest = _manifest_with(when.dependency, _manifests(when, file, folder), warn)
+    manifest = _manifest_with(when.dependency, _manifests(file, folder), warn)
     return f"{visible_path(manifest)} lists `{when.dependency}`" if manifest else ""
 
 
@@ -114,7 +114,7 @@ def _below(folder: str) -> Iterator[str]:
     return untrusted_files.below(folder, lambda name: name[0] != "." and name not in _SKIPPED)
 
 
-def _manifests(when: When, file: str | None, folder: str) -> list[str]:
+def _manifests(file: str | None, folder: str) -> list[str]:
     """The manifests that may list the dependency: the file that the choice names, if that is one,
     else all that are known."""
     if file is not None and dependencies.kind_of(file) is not None:
