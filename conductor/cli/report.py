@@ -245,16 +245,9 @@ def logger(level: str) -> Callable[[str, str, str], None]:
 def lines(level: str, specs: Iterable[Spec]) -> LogLines:
     """The log lines of components, of `level` and above, each component within its limit."""
     from conductor.services.log_lines import LogLines
+    from conductor.spec import limits
 
-    return LogLines(line_limits(specs), logger(level), level)
-
-
-def line_limits(specs: Iterable[Spec]) -> dict[str, int]:
-    """How many lines a second each component may put into the log."""
-    from conductor.spec.limits import DEFAULT_LIMITS
-
-    default = DEFAULT_LIMITS["log_lines"]
-    return {spec.name: spec.limits.get("log_lines", default) for spec in specs}
+    return LogLines(limits.log_lines(specs), logger(level), level)
 
 
 def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:

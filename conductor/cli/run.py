@@ -20,7 +20,7 @@ from conductor.errors import ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run import spawn
 from conductor.run.launch import obliged
-from conductor.spec import managed, paths
+from conductor.spec import limits, managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
@@ -179,7 +179,7 @@ class Started:
         parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode)
         specs = self._held_to_lock(self._resolved(parsed))
         self._files = _files(parsed)
-        self.lines.limit(report.line_limits(specs))
+        self.lines.limit(limits.log_lines(specs))
         self._look_after()
         return specs
 
@@ -309,6 +309,5 @@ def tell_client(error: ConductorError) -> None:
         return
     if not isinstance(message, jsonrpc.Message) or not isinstance(message.id, msgspec.Raw):
         return
-    text = f"{error.text}\nhint: {error.hint}" if error.hint else error.text
-    body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, text, error.data or None)
+    body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, error.with_hint, error.data or None)
     os.write(1, jsonrpc.answer(bytes(message.id), b"error", body))

@@ -27,9 +27,8 @@ from conductor.run.launch import obliged
 from conductor.run.plan import Options
 from conductor.run.runtime import Runtime
 from conductor.services.log_lines import LogLines
-from conductor.spec import managed
+from conductor.spec import limits, managed
 from conductor.spec.catalog import resolve_all
-from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
 from conductor.transports.memory import Channel, MemoryTransport
 
@@ -154,8 +153,7 @@ class Chain(Session):
 
     def __init__(self, specs: list[Spec], options: Options, setup: Setup) -> None:
         super().__init__(self, "", setup.cwd)
-        limits = {s.name: s.limits.get("log_lines", DEFAULT_LIMITS["log_lines"]) for s in specs}
-        self._lines = LogLines(limits, setup.log)
+        self._lines = LogLines(limits.log_lines(specs), setup.log)
         opened = wanted.opened(
             specs, options, setup.log, mode="agent", on_stderr=_stderr(self._lines)
         )
