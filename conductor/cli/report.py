@@ -171,9 +171,9 @@ def page(text: str) -> None:
 
 
 def ask(question: str) -> None:
-    """Shows a question in front of what the user types, on a terminal."""
-    sys.stdout.write(question)
-    sys.stdout.flush()
+    """Shows a question of ours in front of what the user types, on a terminal."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
 
 
 def say_json(value: Any) -> None:
@@ -214,6 +214,11 @@ def unwritable(why: str) -> ConductorError:
     """The error for a standard output that takes nothing."""
     hint = "the result goes there: send it to a file or a pipe that takes all of it"
     return ConductorError(f"cannot write standard output: {why}", hint)
+
+
+def divert_prints() -> None:
+    """Sends what code in this process prints to standard error: protocol is on standard output."""
+    sys.stdout = sys.stderr
 
 
 def forget_output() -> None:

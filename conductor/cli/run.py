@@ -121,8 +121,7 @@ class Started:
             )
         specs = managed.required(specs, agent_last=agent_last)
         if any(spec.attribute for spec in specs):
-            # What code in this process prints must not come between the messages.
-            sys.stdout = sys.stderr
+            report.divert_prints()
         return self._agreed(specs)
 
     def _agreed(self, specs: list[Spec]) -> list[Spec]:
