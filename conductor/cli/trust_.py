@@ -14,7 +14,8 @@ import typer
 from conductor.cli import report
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import UsageError, did_you_mean, visible_path
-from conductor.spec import catalog, managed, paths, trust, untrusted_files
+from conductor.spec import catalog, managed, paths, trust
+from conductor.spec.config import reading
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.digests import short
 from conductor.spec.trust import Agreement, Trust, TrustedFile, TrustedFolder
@@ -39,7 +40,6 @@ TRUSTED_HELP: Final = (
 )
 
 _LEAST_DIGITS: Final = 8
-_PROJECT_BYTES: Final = 1024 * 1024
 
 
 def trust_(
@@ -76,10 +76,7 @@ def _trust_folder(real: str) -> Iterator[str]:
 
 
 def _trust_file(real: str) -> str:
-    try:
-        content = untrusted_files.read(real, _PROJECT_BYTES)
-    except OSError as error:
-        raise UsageError(f"`{visible_path(real)}`: {error.strerror}", "check the file") from None
+    content = reading.content(real, links=False)
     new = TrustedFile(trust.now(), trust.sha256(content))
 
     def edit(held: Trust) -> bool:
@@ -153,20 +150,16 @@ def _take(held: Trust, what: str, real: str) -> list[str]:
     digits = what.lower() if len(what) >= _LEAST_DIGITS else "-"
     taken = []
     for table in (held.folders, held.files):
-        for path in [path for path in table if path == real or _below(path, real)]:
+        for path in [path for path in table if paths.within(path, real)]:
             del table[path]
             taken.append(visible_path(path))
     for key, agreed in list(held.agreed.items()):
         by_digest = key.startswith(digits) or agreed.sha256.startswith(digits)
         place = agreed.place
-        if by_digest or agreed.name == what or _below(place, visible_path(real)):
+        if by_digest or agreed.name == what or paths.within(place, visible_path(real)):
             del held.agreed[key]
             taken.append(f"{agreed.name} ({place}, sha256 {short(agreed.sha256)})")
     return taken
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip(os.sep)}{os.sep}")
 
 
 class Shown(msgspec.Struct, frozen=True):

@@ -91,8 +91,7 @@ class Rearrangement:
             try:
                 planned = self._planned(specs, running)
             except ConductorError as error:
-                hint = f"\nhint: {error.hint}" if error.hint else ""
-                self._not_used(f"{error.text}{hint}", running if now else [])
+                self._not_used(error.with_hint, running if now else [])
                 return False
             before = {id(each.transport) for each in running}
             planned = [
