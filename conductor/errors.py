@@ -58,6 +58,11 @@ class ConductorError(Exception):
         super().__init__(self.text)
         self.data = data or {}
 
+    @property
+    def with_hint(self) -> str:
+        """The text, and the hint on a line of its own."""
+        return f"{self.text}\nhint: {self.hint}" if self.hint else self.text
+
 
 def did_you_mean(
     word: str, known: Iterable[str], otherwise: str = "", *, prefix: str = "", likeness: float = 0.6

@@ -24,24 +24,15 @@ settings.load_profile("wild" if os.environ.get("FUZZ_EXAMPLES") else "steady")
 
 @pytest.fixture(scope="session", autouse=True)
 def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What the user trusts, and was told, is of these tests alone."""
+    """What the user trusts, and which reports the user has seen, is of these tests alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 
-@pytest.fixture(name="trusted")
-def _trusted(tmp_path: Path) -> Path:
-    """The folder of the test, which its user trusts with the programs in it."""
-    from conductor.spec import trust
-
-    trust.own(str(tmp_path))
-    return tmp_path
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _no_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Whoever runs the tests may have configured conductor: no test reads that."""
+    """No test reads the configuration of the user who runs it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
         yield

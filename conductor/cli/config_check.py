@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from conductor.cli import configured, report
-from conductor.errors import ConductorError, UsageError, did_you_mean
+from conductor.errors import ConductorError, UsageError
 from conductor.spec import catalog
-from conductor.spec.config import layers, reading
+from conductor.spec.config import layers, names, reading
 from conductor.spec.config.layers import State
 from conductor.spec.config.model import Config, Written, WrittenOption
 
@@ -43,7 +43,7 @@ class _Findings:
 def check(file: str | None, values: Mapping[str, Any]) -> int:
     """Checks a file, or else all that count here; 1 if there is a mistake. Raises `UsageError`."""
     found = _Findings()
-    folder = layers.start(values.get("project") or os.environ.get(configured.PROJECT) or None)
+    folder = configured.project(values)
     configs = [_file(file, found)] if file is not None else list(_files(folder, values, found))
     whole = layers.merged(configs, folder)
     if file is None and not configured.is_isolated(values):
@@ -120,12 +120,9 @@ def _check(config: Config, whole: Config, found: _Findings) -> None:
         _resolve([f"@{name}"], own, found, chain.origin)
         for component in chain.components:
             _resolve([component], whole, found, component.origin)
-    for one in config.choose:
-        if one.choice.use not in whole.chains:
-            hint = did_you_mean(
-                one.choice.use, whole.chains, f"chains are: {', '.join(whole.chains) or 'none'}"
-            )
-            found.wrong(UsageError(f"there is no chain `{one.choice.use}`", hint), one.origin)
+    for written in config.choose:
+        if written.choice.use not in whole.chains:
+            found.wrong(names.no_chain(written.choice.use, whole), written.origin)
 
 
 def _options(options: Mapping[str, WrittenOption], found: _Findings) -> None:

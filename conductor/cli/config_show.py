@@ -209,23 +209,4 @@ def _read(text: str) -> Any:
 
 def _clean(value: Any) -> Any:
     """A value without what looks like a secret. A reference to a secret is none."""
-    return _kept(value, msgspec.json.decode(redacted(msgspec.json.encode(value))))
-
-
-def _is_reference(value: Any) -> bool:
-    """Whether it says where a secret is: not if it has that form, and holds the secret itself."""
-    try:
-        secrets.check(value)
-    except ValueError:
-        return False
-    return secrets.is_reference(value)
-
-
-def _kept(value: Any, cleaned: Any) -> Any:
-    if _is_reference(value):
-        return value
-    if isinstance(value, dict) and isinstance(cleaned, dict):
-        return {key: _kept(it, cleaned.get(key)) for key, it in value.items()}
-    if isinstance(value, list) and isinstance(cleaned, list) and len(value) == len(cleaned):
-        return [_kept(*pair) for pair in zip(value, cleaned, strict=True)]
-    return cleaned
+    return secrets.kept(msgspec.json.decode(redacted(msgspec.json.encode(value))), value)

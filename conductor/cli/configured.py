@@ -121,9 +121,16 @@ def load(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
     """
     from conductor.spec.config import layers
 
-    folder = layers.start(values.get("project") or os.environ.get(PROJECT) or None)
-    found = layers.find(folder)
-    return found, layers.load(found, folder)
+    folder = project(values)
+    files = layers.find(folder)
+    return files, layers.load(files, folder)
+
+
+def project(values: Mapping[str, Any]) -> str:
+    """The folder from which the project's file is searched upward. Raises `UsageError`."""
+    from conductor.spec.config import layers
+
+    return layers.start(values.get("project") or os.environ.get(PROJECT) or None)
 
 
 def again(parsed: Parsed, files: Iterable[str]) -> Parsed:

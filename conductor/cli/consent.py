@@ -90,8 +90,7 @@ def _ask(question: Question, agreements: Agreements) -> bool:
     report.write(question.title)
     for line in question.lines():
         report.write(f"  {line}")
-    sys.stderr.write(_PROMPT)
-    sys.stderr.flush()
+    report.ask(_PROMPT)
     typed = sys.stdin.readline()
     if not typed.endswith("\n"):
         report.write("")

@@ -19,14 +19,12 @@ from conductor.cli import report
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import Started, run_loop
-from conductor.client.connection import PERMISSION, ChainEnded, Handler
+from conductor.client.connection import PERMISSION, ChainEnded
 from conductor.client.handlers import Files, Permissions, ask_terminal
+from conductor.client.setup import folder
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.run.runtime import Runtime
 from conductor.transports.memory import MemoryTransport
-
-if TYPE_CHECKING:
-    pass
 
 if TYPE_CHECKING:
     from conductor.cli.options import Parsed
@@ -85,7 +83,7 @@ def execute(
     output = Output()
     view: View = JsonView(output) if json or format == "json" else TextView(output)
     lend_terminal()
-    turn = _turn(_prompt(prompt), _folder(cwd), _permissions(permissions, prompt), fs, view)
+    turn = _turn(_prompt(prompt), folder(cwd, "--cwd"), _permissions(permissions, prompt), fs, view)
     try:
         started = Started(parsed, terminal=_on_terminal(prompt))
     except ConductorError as error:
@@ -120,14 +118,6 @@ def _prompt(text: str) -> str:
     return text
 
 
-def _folder(text: str) -> str:
-    """The absolute path of a folder that exists. Raises `UsageError`."""
-    path = Path(text).absolute()
-    if not path.is_dir():
-        raise UsageError(f"no such folder: `{text}`", "--cwd names the session's directory")
-    return os.path.normpath(path)
-
-
 def _permissions(mode: str | None, prompt: str) -> str:
     """`deny`, `ask` or `allow-once`; by default `ask` on a terminal. Raises `UsageError`."""
     terminal = _on_terminal(prompt) and hasattr(os, "ttyname")
@@ -147,21 +137,9 @@ def _on_terminal(prompt: str) -> bool:
 
 
 def _turn(prompt: str, cwd: str, permissions: str, fs: str, view: View) -> ExecTurn:
-    files = Files(Path(cwd), fs)
-    handlers: dict[str, Handler] = {
-        PERMISSION: Permissions(permissions, view.note, ask_terminal).request
-    }
-    if files.reads:
-        handlers["fs/read_text_file"] = files.read
-    if files.writes:
-        handlers["fs/write_text_file"] = files.write
-    return ExecTurn(
-        prompt=prompt,
-        cwd=cwd,
-        capabilities={"fs": files.capability(), "terminal": False},
-        view=view,
-        handlers=handlers,
-    )
+    permission = Permissions(permissions, view.note, ask_terminal).request
+    handlers = {PERMISSION: permission, **Files(Path(cwd), fs).handlers()}
+    return ExecTurn(prompt=prompt, cwd=cwd, view=view, handlers=handlers)
 
 
 class _Control:

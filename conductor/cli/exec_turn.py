@@ -7,6 +7,7 @@ from typing import Any
 
 from conductor.cli.exec_output import OutputClosed, View
 from conductor.client.connection import ChainEnded, Connection, Handler
+from conductor.client.handlers import capabilities
 from conductor.errors import RequestError
 from conductor.transports.memory import Channel
 
@@ -19,13 +20,12 @@ class ExecTurn:
         *,
         prompt: str,
         cwd: str,
-        capabilities: dict[str, Any],
         view: View,
         handlers: Mapping[str, Handler],
     ) -> None:
         self._prompt = prompt
         self._cwd = cwd
-        self._capabilities = capabilities
+        self._capabilities = capabilities(handlers)
         self._view = view
         self._connection = Connection(
             "exec", handlers, on_update=self._updated, on_frame=view.frame

@@ -171,9 +171,9 @@ def page(text: str) -> None:
 
 
 def ask(question: str) -> None:
-    """Shows a question in front of what the user types, on a terminal."""
-    sys.stdout.write(question)
-    sys.stdout.flush()
+    """Shows a question of ours in front of what the user types, on a terminal."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
 
 
 def say_json(value: Any) -> None:
@@ -216,6 +216,11 @@ def unwritable(why: str) -> ConductorError:
     return ConductorError(f"cannot write standard output: {why}", hint)
 
 
+def divert_prints() -> None:
+    """Sends what code in this process prints to standard error: protocol is on standard output."""
+    sys.stdout = sys.stderr
+
+
 def forget_output() -> None:
     """Sends what is still to be written nowhere: Python would fail again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -245,16 +250,9 @@ def logger(level: str) -> Callable[[str, str, str], None]:
 def lines(level: str, specs: Iterable[Spec]) -> LogLines:
     """The log lines of components, of `level` and above, each component within its limit."""
     from conductor.services.log_lines import LogLines
+    from conductor.spec import limits
 
-    return LogLines(line_limits(specs), logger(level), level)
-
-
-def line_limits(specs: Iterable[Spec]) -> dict[str, int]:
-    """How many lines a second each component may put into the log."""
-    from conductor.spec.limits import DEFAULT_LIMITS
-
-    default = DEFAULT_LIMITS["log_lines"]
-    return {spec.name: spec.limits.get("log_lines", default) for spec in specs}
+    return LogLines(limits.log_lines(specs), logger(level), level)
 
 
 def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:

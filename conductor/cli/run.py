@@ -17,10 +17,10 @@ import msgspec
 from conductor.cli import configured, report
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError, UsageError
+from conductor.record import wanted
 from conductor.run import spawn
-from conductor.run.launch import Launcher, obliged
-from conductor.run.plan import Planned
-from conductor.spec import managed, paths
+from conductor.run.launch import obliged
+from conductor.spec import limits, managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
@@ -28,16 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from conductor.cli.options import Parsed
-    from conductor.record.audit.auditor import Auditor
-    from conductor.record.trace.tracer import Tracer
     from conductor.run.consent import Consent
-    from conductor.run.plan import Options
     from conductor.run.runtime import Runtime
     from conductor.services.log_lines import LogLines
     from conductor.spec.consent.agreements import Agreements
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
-    from conductor.transports.process_groups import Guardian
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds that a client has to send the request which reports a failed start to it."""
@@ -60,18 +56,12 @@ def chain(parsed: Parsed) -> int:
 
 
 class Started:
-    """A chain whose components run, and all that belongs to it. Raises `ConductorError`.
-
-    Its parts open in this order so that a refusal is on the audit, and nothing of the chain runs
-    before the lock file allows it.
-    """
+    """A chain whose components run, and all that belongs to it. Raises `ConductorError`."""
 
     def __init__(self, parsed: Parsed, *, terminal: bool = False, editor: bool = False) -> None:
         """`terminal`: the user is asked there, before anything runs. `editor`: the user is asked
         by the client, at the first prompt."""
         parsed = _obliged(parsed)
-        options, log = parsed.options, parsed.log
-        agent_last = parsed.mode != "proxy"
         self.parsed = parsed
         self._files = _files(parsed)
         self._terminal, self._editor = terminal, editor
@@ -79,20 +69,15 @@ class Started:
         self._consent: Consent | None = None
         self._runtime: Runtime | None = None
         specs = self._resolved(parsed)
-        self.tracer = _trace(options, log)
-        self.auditor = _audit(options, log, parsed.mode, specs)
-        try:
-            specs = _locked(specs, options, log, agent_last=agent_last)
-            self.lines: LogLines = report.lines(log, specs)
-            self._launcher = Launcher(
-                options, agent_last=agent_last, on_stderr=report.relay(log, self.lines)
-            )
-            self.planned: list[Planned] = self._launcher.plan(specs)
-            self.guardian: Guardian = self._launcher.guardian
-        except ConductorError as error:
-            if self.auditor is not None:
-                self.auditor.end(error.text)
-            raise
+        self.lines: LogLines = report.lines(parsed.log, specs)
+        self._opened = wanted.opened(
+            specs,
+            parsed.options,
+            report.logger(parsed.log),
+            mode=parsed.mode,
+            on_stderr=report.relay(parsed.log, self.lines),
+        )
+        self.guardian = self._opened.launcher.guardian
 
     def runtime(self, upstream: Transport, **others: Any) -> Runtime:
         """The runtime of the chain, with `upstream` at the client's end of it."""
@@ -103,14 +88,14 @@ class Started:
 
             upstream = JudgedFolder(upstream, *self.parsed.chosen, self.lines.say)
         self._runtime = Runtime(
-            self.planned,
+            self._opened.planned,
             self.parsed.mode,
             upstream,
             self.parsed.options,
             log=self.lines.say,
-            tracer=self.tracer,
-            auditor=self.auditor,
-            launcher=self._launcher,
+            tracer=self._opened.tracer,
+            auditor=self._opened.auditor,
+            launcher=self._opened.launcher,
             respec=self.respec,
             sources=self.sources,
             **others,
@@ -136,8 +121,7 @@ class Started:
             )
         specs = managed.required(specs, agent_last=agent_last)
         if any(spec.attribute for spec in specs):
-            # What code in this process prints must not come between the messages.
-            sys.stdout = sys.stderr
+            report.divert_prints()
         return self._agreed(specs)
 
     def _agreed(self, specs: list[Spec]) -> list[Spec]:
@@ -196,13 +180,14 @@ class Started:
         parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode)
         specs = self._held_to_lock(self._resolved(parsed))
         self._files = _files(parsed)
-        self.lines.limit(report.line_limits(specs))
+        self.lines.limit(limits.log_lines(specs))
         self._look_after()
         return specs
 
     def _held_to_lock(self, specs: list[Spec]) -> list[Spec]:
         parsed = self.parsed
-        return _locked(specs, parsed.options, parsed.log, agent_last=parsed.mode != "proxy")
+        log, agent_last = report.logger(parsed.log), parsed.mode != "proxy"
+        return wanted.locked(specs, parsed.options, log, agent_last=agent_last)
 
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload
@@ -239,36 +224,6 @@ def _obliged(parsed: Parsed) -> Parsed:
     # is judged as the agent.
     mode = "agent" if parsed.mode == "auto" else parsed.mode
     return msgspec.structs.replace(parsed, mode=mode, options=obliged(parsed.options))
-
-
-def _trace(options: Options, log: str) -> Tracer | None:
-    """The trace, its file open; None without --trace. Raises `UsageError`."""
-    if options.trace is None:
-        return None
-    from conductor.record import wanted
-
-    return wanted.tracer(options, report.logger(log))
-
-
-def _audit(options: Options, log: str, mode: str, specs: Sequence[Spec]) -> Auditor | None:
-    """The audit, with a record of what is about to run; None without --audit.
-
-    Raises `UsageError`.
-    """
-    if options.audit is None:
-        return None
-    from conductor.record import wanted
-
-    return wanted.auditor(options, report.logger(log), mode, specs)
-
-
-def _locked(specs: list[Spec], options: Options, log: str, *, agent_last: bool) -> list[Spec]:
-    """The components, held to the lock file with --locked. Raises `UsageError`."""
-    if options.lock is None:
-        return specs
-    from conductor.record import wanted
-
-    return wanted.locked(specs, options, report.logger(log), agent_last=agent_last)
 
 
 def _run(started: Started) -> int:
@@ -355,6 +310,5 @@ def tell_client(error: ConductorError) -> None:
         return
     if not isinstance(message, jsonrpc.Message) or not isinstance(message.id, msgspec.Raw):
         return
-    text = f"{error.text}\nhint: {error.hint}" if error.hint else error.text
-    body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, text, error.data or None)
+    body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, error.with_hint, error.data or None)
     os.write(1, jsonrpc.answer(bytes(message.id), b"error", body))

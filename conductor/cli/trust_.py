@@ -14,7 +14,8 @@ import typer
 from conductor.cli import report
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import UsageError, did_you_mean, visible_path
-from conductor.spec import catalog, managed, paths, trust, untrusted_files
+from conductor.spec import catalog, managed, paths, trust
+from conductor.spec.config import reading
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.digests import short
 from conductor.spec.trust import Agreement, Trust, TrustedFile, TrustedFolder
@@ -37,8 +38,6 @@ UNTRUST_EPILOG: Final = paragraphs(
 TRUSTED_HELP: Final = (
     "List what you trust: folders, project files, and components with their rights."
 )
-
-_PROJECT_BYTES: Final = 1024 * 1024
 
 
 def trust_(
@@ -75,10 +74,7 @@ def _trust_folder(real: str) -> Iterator[str]:
 
 
 def _trust_file(real: str) -> str:
-    try:
-        content = untrusted_files.read(real, _PROJECT_BYTES)
-    except OSError as error:
-        raise UsageError(f"`{visible_path(real)}`: {error.strerror}", "check the file") from None
+    content = reading.content(real, links=False)
     new = TrustedFile(trust.now(), trust.sha256(content))
 
     def edit(held: Trust) -> bool:
@@ -156,7 +152,7 @@ def _take(held: Trust, what: str, real: str) -> list[str]:
     named = trust.untrust(held, visible_path(what), visible_path(real))
     taken = []
     for table in (held.folders, held.files):
-        for path in [path for path in table if trust.below(path, real)]:
+        for path in [path for path in table if paths.within(path, real)]:
             del table[path]
             taken.append(visible_path(path))
     for key, agreed in list(held.agreed.items()):

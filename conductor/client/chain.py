@@ -23,13 +23,12 @@ from conductor.client.values import (
 from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run.host_log import ENTRY, FURTHER
-from conductor.run.launch import obliged, plan
+from conductor.run.launch import obliged
 from conductor.run.plan import Options
 from conductor.run.runtime import Runtime
 from conductor.services.log_lines import LogLines
-from conductor.spec import managed
+from conductor.spec import limits, managed
 from conductor.spec.catalog import resolve_all
-from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
 from conductor.transports.memory import Channel, MemoryTransport
 
@@ -154,25 +153,22 @@ class Chain(Session):
 
     def __init__(self, specs: list[Spec], options: Options, setup: Setup) -> None:
         super().__init__(self, "", setup.cwd)
-        log = setup.log
-        specs = wanted.locked(specs, options, log, agent_last=True)
-        limits = {s.name: s.limits.get("log_lines", DEFAULT_LIMITS["log_lines"]) for s in specs}
-        self._lines = LogLines(limits, log)
-        tracer = wanted.tracer(options, log)
-        auditor = wanted.auditor(options, log, "agent", specs)
-        try:
-            planned, self._guardian = plan(
-                specs, options, agent_last=True, on_stderr=_stderr(self._lines)
-            )
-        except ConductorError as error:
-            if auditor is not None:
-                auditor.end(error.text)
-            raise
+        self._lines = LogLines(limits.log_lines(specs), setup.log)
+        opened = wanted.opened(
+            specs, options, setup.log, mode="agent", on_stderr=_stderr(self._lines)
+        )
+        self._guardian = opened.launcher.guardian
         self._setup = setup
         self._connection = Connection("library", setup.handlers, on_update=self._updated)
         upstream = MemoryTransport(self._serve)
         self._runtime = Runtime(
-            planned, "agent", upstream, options, log=self._lines.say, tracer=tracer, auditor=auditor
+            opened.planned,
+            "agent",
+            upstream,
+            options,
+            log=self._lines.say,
+            tracer=opened.tracer,
+            auditor=opened.auditor,
         )
         self._sessions: dict[str, Session] = {}
         self._connected = asyncio.Event()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,9 @@ from conductor.client.connection import CANCELLED, Handler
 from conductor.client.values import OnPermission, Permission, PermissionOption
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from conductor.errors import RequestError, UsageError, one_line
+
+READ: Final = "fs/read_text_file"
+WRITE: Final = "fs/write_text_file"
 
 ALLOW: Final = "allow_once"
 REJECT: Final = "reject_once"
@@ -26,6 +29,14 @@ LARGEST_FILE: Final = 64 * 1024 * 1024
 
 Ask = Callable[[str], Awaitable[str]]
 """Shows a question to the user and returns the line typed; empty at the end of the input."""
+
+
+def capabilities(handlers: Mapping[str, Handler]) -> dict[str, Any]:
+    """The `clientCapabilities` of a client that serves these methods."""
+    return {
+        "fs": {"readTextFile": READ in handlers, "writeTextFile": WRITE in handlers},
+        "terminal": "terminal/create" in handlers,
+    }
 
 
 class Permissions:
@@ -151,12 +162,13 @@ class Files:
 
     def __init__(self, root: Path, mode: str) -> None:
         self._root = root.resolve()
-        self.reads = mode in ("read", "write")
-        self.writes = mode == "write"
+        self._reads = mode in ("read", "write")
+        self._writes = mode == "write"
 
-    def capability(self) -> dict[str, bool]:
-        """The value of `clientCapabilities.fs`."""
-        return {"readTextFile": self.reads, "writeTextFile": self.writes}
+    def handlers(self) -> dict[str, Handler]:
+        """What it serves, by method."""
+        served: dict[str, Handler] = {READ: self.read} if self._reads else {}
+        return {**served, WRITE: self.write} if self._writes else served
 
     async def read(self, params: dict[str, Any]) -> dict[str, Any]:
         """Serves `fs/read_text_file`. Raises `RequestError`."""

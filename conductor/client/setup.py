@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.client.connection import PERMISSION, Handler
-from conductor.client.handlers import Files, asking
+from conductor.client.handlers import Files, asking, capabilities
 from conductor.client.handlers import Permissions as AnsweredByMode
 from conductor.client.values import ChainOptions, Log, OnUpdate, Permissions
 from conductor.errors import UsageError, did_you_mean
@@ -37,19 +37,9 @@ class Setup:
         self.on_update = on_update
         self.log: Log = log or _to_logging
         access = Files(Path(self.cwd), _one_of("files", files, ("none", "read", "write")))
-        self.handlers: dict[str, Handler] = {PERMISSION: self._permissions(permissions)}
-        if access.reads:
-            self.handlers["fs/read_text_file"] = access.read
-        if access.writes:
-            self.handlers["fs/write_text_file"] = access.write
-        self.handlers.update(handlers)
-        self.capabilities = {
-            "fs": {
-                "readTextFile": "fs/read_text_file" in self.handlers,
-                "writeTextFile": "fs/write_text_file" in self.handlers,
-            },
-            "terminal": "terminal/create" in self.handlers,
-        }
+        own = {PERMISSION: self._permissions(permissions)}
+        self.handlers: dict[str, Handler] = {**own, **access.handlers(), **handlers}
+        self.capabilities = capabilities(self.handlers)
 
     def _permissions(self, permissions: Permissions) -> Handler:
         if callable(permissions):
@@ -94,12 +84,12 @@ def _one_of(name: str, value: object, known: tuple[str, ...]) -> str:
     return value
 
 
-def folder(path: str | os.PathLike[str]) -> str:
-    """The absolute path of a folder that exists. Raises `UsageError`."""
-    found = Path(path).absolute()
-    if not found.is_dir():
-        raise UsageError(f"no such folder: `{found}`", "`cwd` names the session's directory")
-    return os.path.normpath(found)
+def folder(path: str | os.PathLike[str], option: str = "cwd") -> str:
+    """The absolute path of a folder that exists. Raises `UsageError`, which names the option."""
+    absolute = Path(path).absolute()
+    if not absolute.is_dir():
+        raise UsageError(f"no such folder: `{path}`", f"`{option}` names the session's directory")
+    return os.path.normpath(absolute)
 
 
 def _to_logging(level: str, name: str, text: str) -> None:

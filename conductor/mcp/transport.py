@@ -287,8 +287,7 @@ class BridgedTransport(Wrapper):
         try:
             declaration = await self._doors.listen(listener, kind)
         except ComponentError as error:
-            reason = f"{error.text}\nhint: {error.hint}" if error.hint else error.text
-            self._perform(self._bridge.listen_failed(listener, reason))
+            self._perform(self._bridge.listen_failed(listener, error.with_hint))
         else:
             self._perform(self._bridge.listening(listener, declaration))
         self._flush()

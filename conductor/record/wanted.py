@@ -1,4 +1,4 @@
-"""What a chain is to leave on disk, opened before it starts; and its lock file, enforced.
+"""Opens a chain: what it is to leave on disk, its lock file, its processes.
 
 The start path loads this module; what a chain does not want is not loaded.
 """
@@ -6,9 +6,11 @@ The start path loads this module; what a chain does not want is not loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from conductor.run.plan import Options
+from conductor.errors import ConductorError
+from conductor.run.launch import Launcher
+from conductor.run.plan import Options, Planned, Stderr
 from conductor.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -20,7 +22,34 @@ Log = Callable[[str, str, str], None]
 """Writes a line: level, component name, text."""
 
 
-def tracer(options: Options, log: Log) -> Tracer | None:
+class Opened(NamedTuple):
+    """A chain that is ready for its event loop."""
+
+    tracer: Tracer | None
+    auditor: Auditor | None
+    launcher: Launcher
+    planned: list[Planned]
+
+
+def opened(
+    specs: list[Spec], options: Options, log: Log, *, mode: str, on_stderr: Stderr
+) -> Opened:
+    """Opens a chain, in the order that puts a refusal on the audit, and that runs nothing before
+    the lock file allows it. Raises `ConductorError`."""
+    agent_last = mode != "proxy"
+    tracing = _tracer(options, log)
+    auditing = _auditor(options, log, mode, specs)
+    try:
+        specs = locked(specs, options, log, agent_last=agent_last)
+        launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr)
+        return Opened(tracing, auditing, launcher, launcher.plan(specs))
+    except ConductorError as error:
+        if auditing is not None:
+            auditing.end(error.text)
+        raise
+
+
+def _tracer(options: Options, log: Log) -> Tracer | None:
     """The trace, its file open; None if none is wanted. Raises `UsageError`."""
     if options.trace is None:
         return None
@@ -30,7 +59,7 @@ def tracer(options: Options, log: Log) -> Tracer | None:
     return Tracer(TraceFile.create(options.trace, log), options.trace_content)
 
 
-def auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Auditor | None:
+def _auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Auditor | None:
     """The audit, with a record of what is about to run; None if none is wanted.
 
     Raises `UsageError`.

@@ -15,6 +15,7 @@ import msgspec
 
 from conductor.core import jsonrpc
 from conductor.errors import visible_path
+from conductor.spec import paths
 from conductor.transports.base import Transport, Wrapper
 
 _MOST: Final = 100
@@ -63,14 +64,10 @@ class JudgedFolder(Wrapper):
         if cwd in self._seen or len(self._seen) == _MOST or not os.path.isabs(cwd):
             return
         self._seen.add(cwd)
-        if "\0" not in cwd and not _is_within(os.path.realpath(cwd), self._folder):
+        if "\0" not in cwd and not paths.within(os.path.realpath(cwd), self._folder):
             self._log(
                 "warning",
                 "conductor",
                 f"a session is in {visible_path(cwd)}, and the chain was chosen for "
                 f"{visible_path(self._folder)}: {self._chosen}",
             )
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

@@ -113,8 +113,7 @@ class Rearrangement:
         try:
             planned = self._planned(specs, running)
         except ConductorError as error:
-            hint = f"\nhint: {error.hint}" if error.hint else ""
-            self._not_used(f"{error.text}{hint}", running if self._urgent else [])
+            self._not_used(error.with_hint, running if self._urgent else [])
             return False
         before = {id(each.transport) for each in running}
         planned = [

@@ -154,7 +154,7 @@ class Runtime:
         self._teardown = Teardown(self.router)
         if options.audit_rule:
             self._audit.must_last(self._unrecorded)
-        self._tasks = Tasks(self._fail)
+        self._tasks = Tasks(self.fail)
         self.supervisor = Supervisor(self, self.planned, self._tasks.start)
         self._takers: dict[int, Taker] = {}
         """Of open requests of `ask`, by token."""
@@ -240,17 +240,16 @@ class Runtime:
     async def _reload(self, respec: Callable[[], Sequence[Spec]]) -> None:
         reloaded = False
 
-        def reload(stay: Sequence[Planned] | None, changed: bool) -> None:
+        def reload(stay: Sequence[Planned], changed: bool) -> None:
             nonlocal reloaded
             reloaded = True
-            names = None if stay is None else [p.component.name for p in stay]
-            self.supervisor.reload(names, only_new=changed)
+            self.supervisor.reload([p.component.name for p in stay], only_new=changed)
 
         try:
             await self.rearrange(respec(), kept=reload)
         except ConductorError as error:
-            hint = f"\nhint: {error.hint}" if error.hint else ""
-            self._log("error", "conductor", f"the chain stays as it was: {error.text}{hint}")
+            text = f"the chain stays as it was: {error.with_hint}"
+            self._log("error", "conductor", text)
         if not reloaded:
             self.supervisor.reload()
 
@@ -365,10 +364,6 @@ class Runtime:
         """Runs `work` as a task that ends with the chain; an error in it fails the chain."""
         self._tasks.start(work)
 
-    def fail(self, reason: Closure) -> None:
-        """Ends the chain, since it may not go on."""
-        self._fail(reason)
-
     # -- one chunk ---------------------------------------------------------------------------
 
     def feed(self, name: str, frames: list[bytes]) -> None:
@@ -418,7 +413,7 @@ class Runtime:
                 self._options = msgspec.structs.replace(self._options, drain=0.0)
             elif "function" in how.data:  # the client is a function, and has failed
                 text = f"the client, `{how.data['function']}`, {how.text}"
-                self._fail(Closure(text, "correct it", how.data))
+                self.fail(Closure(text, "correct it", how.data))
             self._teardown.client_gone()
             self.apply(self.router.upstream_ended(Closure("the client has closed its end")))
             return
@@ -472,7 +467,7 @@ class Runtime:
         text = f"took nothing for {self._options.stall:g} s while others waited for it"
         how = Ended(f"is stalled: it {text}", hint="raise the stall limit if that is normal")
         if name == UPSTREAM:
-            self._fail(Closure(f"the client {how.text}", how.hint))
+            self.fail(Closure(f"the client {how.text}", how.hint))
         else:
             self.ended(name, how)
 
@@ -542,7 +537,7 @@ class Runtime:
                 if self._rearrangement is not None and self._rearrangement.refuse(effect):
                     return
                 if self._teardown.phase is not Phase.CLOSING:
-                    self._fail(reason)
+                    self.fail(reason)
             case Violated():
                 if effect.peer in self.planned:
                     self.connections.hear(effect.peer)
@@ -633,12 +628,13 @@ class Runtime:
         if name in self.router.peers:
             self.apply(self.router.not_launching(name))
 
-    def _fail(self, reason: Closure) -> None:
+    def fail(self, reason: Closure) -> None:
+        """Ends the chain, since it may not go on."""
         if self._teardown.fail(reason) and self._on_failure is not None:
             self._on_failure(reason)
 
     def _unrecorded(self, why: str) -> None:
-        self._fail(Closure(f"the chain is not recorded any more: {why}", self._options.audit_rule))
+        self.fail(Closure(f"the chain is not recorded any more: {why}", self._options.audit_rule))
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -653,7 +649,7 @@ class Runtime:
         hint = f"it was given {self._options.drain:g} s without a message; raise `--drain`"
         reason, effects = self.router.overdue(why, hint)
         if reason is not None:
-            self._fail(reason)
+            self.fail(reason)
         self.apply(effects)
 
     async def _shut_down(self) -> None:

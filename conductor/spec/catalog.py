@@ -113,12 +113,18 @@ def _names(config: Config | None, note: Note | None = None) -> _Names:
 
 def _named(spec: Spec, taken: Collection[str], *, maybe_agent: bool) -> Spec:
     """The component under a name that no other component has, and that is not reserved."""
-    name, number = spec.name, 1
-    own = name == AGENT and maybe_agent and not spec.sandboxed
-    while name in taken or (is_reserved(name) and not own):
+    own = spec.name == AGENT and maybe_agent and not spec.sandboxed
+    name = free_name(spec.name, lambda name: name in taken or (is_reserved(name) and not own))
+    return spec if name == spec.name else msgspec.structs.replace(spec, name=name)
+
+
+def free_name(name: str, is_taken: Callable[[str], bool]) -> str:
+    """The name, or the first of `NAME-2`, `NAME-3` … that is not taken."""
+    free, number = name, 1
+    while is_taken(free):
         number += 1
-        name = f"{spec.name}-{number}"
-    return spec if number == 1 else msgspec.structs.replace(spec, name=name)
+        free = f"{name}-{number}"
+    return free
 
 
 def _resolved(component: str | Written, names: _Names) -> Spec:

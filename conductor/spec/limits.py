@@ -8,11 +8,14 @@ The start path loads this module, so patterns are compiled when there is somethi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from conductor.core.accounts import Allowance
 from conductor.errors import UnknownWordError
+
+if TYPE_CHECKING:
+    from conductor.spec.model import Spec
 
 _KIB: Final = 1024
 _MIB: Final = 1024**2
@@ -110,6 +113,12 @@ GUEST: Final = ("module", "compiler", "guest")
 def of(places: tuple[str, ...], limits: dict[str, int]) -> dict[str, int]:
     """Those of `limits` whose account is kept in one of `places`."""
     return {name: value for name, value in limits.items() if any(name in PLACES[p] for p in places)}
+
+
+def log_lines(specs: Iterable[Spec]) -> dict[str, int]:
+    """How many lines a second each component may put into the log."""
+    default = DEFAULT_LIMITS["log_lines"]
+    return {spec.name: spec.limits.get("log_lines", default) for spec in specs}
 
 
 def allowance(limits: dict[str, int]) -> Allowance:

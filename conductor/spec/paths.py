@@ -69,6 +69,11 @@ def _same(path: str, other: str) -> bool:
         return False
 
 
+def within(path: str, folder: str) -> bool:
+    """Whether a path is this folder, or lies in it, as both are written."""
+    return f"{path.rstrip(os.sep)}{os.sep}".startswith(f"{folder.rstrip(os.sep)}{os.sep}")
+
+
 def components() -> str:
     """The folder of the bundled components: in the package, or beside it in a checkout."""
     here = os.path.dirname(conductor.__file__)

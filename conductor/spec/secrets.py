@@ -71,14 +71,23 @@ def anchored(value: Any, here: str) -> Any:
 
 
 def kept(clean: Any, value: Any) -> Any:
-    """A redacted value with the references of `value`: those may be shown."""
+    """A redacted value with the references of `value`: those may be shown. What has the form of a
+    reference and is none that can be right may hold the secret itself."""
     if is_reference(value):
-        return value
+        return value if _is_right(value) else clean
     if isinstance(value, dict) and isinstance(clean, dict):
-        return {key: kept(clean[key], inner) for key, inner in value.items()}
-    if isinstance(value, list) and isinstance(clean, list):
+        return {key: kept(clean.get(key), inner) for key, inner in value.items()}
+    if isinstance(value, list) and isinstance(clean, list) and len(value) == len(clean):
         return [kept(*both) for both in zip(clean, value, strict=True)]
     return clean
+
+
+def _is_right(reference: Any) -> bool:
+    try:
+        check(reference)
+    except ValueError:
+        return False
+    return True
 
 
 def filled(value: Any, who: str) -> Any:

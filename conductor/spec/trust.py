@@ -87,13 +87,8 @@ class Untrusted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def means(self, key: str, agreed: Agreement) -> bool:
         """Whether an agreement, kept under `key`, is meant."""
         digits = self.what.lower() if len(self.what) >= _LEAST_DIGITS else "-"
-        is_there = below(agreed.place, self.path) or agreed.name == self.what
+        is_there = paths.within(agreed.place, self.path) or agreed.name == self.what
         return is_there or key.startswith(digits) or agreed.sha256.startswith(digits)
-
-
-def below(path: str, folder: str) -> bool:
-    """Whether a path is that of a folder, or of something in it."""
-    return path == folder or path.startswith(f"{folder.rstrip(os.sep)}{os.sep}")
 
 
 class Trust(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""The tutorial, done from its first line to its last, in an empty folder."""
+"""The README and the tutorial, done from their first line to their last, in an empty folder."""
 
 from __future__ import annotations
 
@@ -30,3 +30,14 @@ def test_what_the_tutorial_shows_is_what_comes(tmp_path: Path) -> None:
     assert {path.name for path in walk.home.iterdir()} == {
         "briefing", "briefing.zip", "conductor.lock", "downloads"
     }  # fmt: skip
+
+
+@pytest.mark.usefixtures("python_guest")
+def test_what_the_readme_shows_is_what_comes(tmp_path: Path) -> None:
+    page = ROOT / "README.md"
+    walk = Walk(tmp_path)
+    shown = walk.page(pages.read(page))
+    wrong = differences(page, shown)
+    assert not wrong, wrong
+    assert len(shown) == 4
+    assert not walk.left_out

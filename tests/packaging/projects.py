@@ -30,7 +30,7 @@ def required(*extras: str) -> list[Requirement]:
     requirements = []
     for requirement in map(Requirement, lines):
         if canonicalize_name(requirement.name) == PROJECT["name"]:
-            lines_of_extras = required(*requirement.extras)
+            lines_of_extras = required(*sorted(requirement.extras))  # a set has no order
             requirements += lines_of_extras
         else:
             requirements.append(requirement)

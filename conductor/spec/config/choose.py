@@ -12,8 +12,8 @@ import msgspec
 from conductor.errors import UsageError, one_line, visible_path
 from conductor.services import scopes
 from conductor.spec import untrusted_files
-from conductor.spec.config import dependencies
-from conductor.spec.config.model import Config, When, Written, WrittenChoice
+from conductor.spec.config import dependencies, names
+from conductor.spec.config.model import Config, Written, WrittenChoice
 from conductor.spec.untrusted_files import MOST_ENTRIES
 
 Warn: TypeAlias = Callable[[str], None]
@@ -54,10 +54,8 @@ def chosen(
     for written in config.choose:
         use, at = written.choice.use, f" ({written.origin})" if written.origin else ""
         if use not in config.chains:
-            raise UsageError(
-                f"{written.origin}: `[[choose]]` uses the chain `{use}`, which there is not",
-                f"chains are: {', '.join(config.chains) or 'none'}",
-            )
+            error = names.no_chain(use, config)
+            raise UsageError(f"{written.origin}: {error.text}", error.hint)
         why = _fits(written, folder, warn)
         if why:
             first = Written(f"@{use}", origin=written.origin)
@@ -86,7 +84,7 @@ def _fits(written: WrittenChoice, folder: str, warn: Warn) -> str:
         return ""
     if when.dependency is None:
         return f"there is {visible_path(file or '')}"
-    manifest = _manifest_with(when.dependency, _manifests(when, file, folder), warn)
+    manifest = _manifest_with(when.dependency, _manifests(file, folder), warn)
     return f"{visible_path(manifest)} lists `{when.dependency}`" if manifest else ""
 
 
@@ -96,25 +94,25 @@ def _first_file(pattern: str, folder: str) -> str | None:
     if not any(character in pattern for character in "*?"):
         path = os.path.join(folder, pattern)
         return path if os.path.exists(path) else None
-    names = _below(folder) if "/" in pattern else _within(folder)
-    found = next((name for name in names if glob.fullmatch(name)), None)
-    return None if found is None else os.path.join(folder, found)
+    inside = _below(folder) if "/" in pattern else _within(folder)
+    first = next((name for name in inside if glob.fullmatch(name)), None)
+    return None if first is None else os.path.join(folder, first)
 
 
 def _within(folder: str) -> Iterator[str]:
     """The names in a folder. Raises `OSError` if there are too many to look at."""
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in itertools.islice(entries, MOST_ENTRIES + 1)]
-    if len(names) > MOST_ENTRIES:
+        listed = [entry.name for entry in itertools.islice(entries, MOST_ENTRIES + 1)]
+    if len(listed) > MOST_ENTRIES:
         raise untrusted_files.TooLargeError(folder, "it holds too many files")
-    return iter(sorted(names))
+    return iter(sorted(listed))
 
 
 def _below(folder: str) -> Iterator[str]:
     return untrusted_files.below(folder, lambda name: name[0] != "." and name not in _SKIPPED)
 
 
-def _manifests(when: When, file: str | None, folder: str) -> list[str]:
+def _manifests(file: str | None, folder: str) -> list[str]:
     """The manifests that may list the dependency: the file that the choice names, if that is one,
     else all that are known."""
     if file is not None and dependencies.kind_of(file) is not None:

@@ -96,9 +96,7 @@ def _chain(text: str, config: Config) -> str | None:
     bare, comma, _ = word.partition(",")
     name = bare.removeprefix("@")
     if bare.startswith("@") and name not in config.chains:
-        known = ", ".join(config.chains) or "none"
-        hint = did_you_mean(name, config.chains, f"chains are: {known}", prefix="@")
-        raise UsageError(f"there is no chain `{name}`", hint)
+        raise no_chain(name, config, prefix="@")
     if name not in config.chains:
         return None
     if bare == name and name in config.components:
@@ -112,6 +110,13 @@ def _chain(text: str, config: Config) -> str | None:
             f"write them behind a component in `[chains.{name}]`",
         )
     return name
+
+
+def no_chain(name: str, config: Config, prefix: str = "") -> UsageError:
+    """The error for a name that no chain has; `prefix` stands before it where it is written."""
+    known = ", ".join(config.chains) or "none"
+    hint = did_you_mean(name, config.chains, f"chains are: {known}", prefix=prefix)
+    return UsageError(f"there is no chain `{name}`", hint)
 
 
 def refuse_circle(name: str, inside: tuple[str, ...], origin: str, kind: str = "component") -> None:

@@ -80,7 +80,7 @@ def _required(managed: Managed) -> list[tuple[Required, Spec]]:
             text = f"the managed policy requires `{entry.source}`, and a sandbox that it has not"
             raise _contradiction(managed, text, at)
         taken = [other.name for _, other in pairs]
-        name = _free(spec.name, taken)
+        name = catalog.free_name(spec.name, taken.__contains__)
         pairs.append((entry, _replace(spec, name=name, required=True)))
     return pairs
 
@@ -119,18 +119,12 @@ def _renamed(specs: Sequence[Spec], wanted: Sequence[Spec]) -> list[Spec]:
     chain: list[Spec] = []
     for spec in specs:
         if spec.name in reserved and _identity(spec) not in own:
-            spec = _replace(spec, name=_free(spec.name, taken))  # noqa: PLW2901
-            taken.append(spec.name)
-        chain.append(spec)
+            name = catalog.free_name(spec.name, taken.__contains__)
+            taken.append(name)
+            chain.append(_replace(spec, name=name))
+        else:
+            chain.append(spec)
     return chain
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    free, number = name, 1
-    while free in taken:
-        number += 1
-        free = f"{name}-{number}"
-    return free
 
 
 def _known(managed: Managed, entry: Entry, spec: Spec) -> Spec:

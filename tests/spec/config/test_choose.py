@@ -183,7 +183,7 @@ def test_a_folder_of_too_many_files_fits_nothing(tmp_path: Path) -> None:
 
 
 def test_a_choice_of_no_chain_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"line 0: `\[\[choose\]\]` uses the chain `other`"):
+    with pytest.raises(UsageError, match="line 0: there is no chain `other`"):
         choose.chosen([], config(When(), use="other"), str(tmp_path), list[str]().append)
 
 

@@ -147,7 +147,7 @@ def test_a_component_has_the_name_of_its_table_or_its_own() -> None:
     known = config(
         components={
             "clock": {"component": "datetime"},
-            "other": {"name": "own", "command": "sh"},
+            "other": {"name": "own", "command": "cat"},
             "datetime": {"config": {"template": "{date}"}},
             "short": {"name": "datetime"},
         }
@@ -180,7 +180,7 @@ def test_options_on_the_command_line_stand_above_those_of_the_file() -> None:
 
 
 def test_what_makes_a_program_ambiguous_is_judged_with_all_its_options() -> None:
-    known = config(components={"p": {"command": "sh", "profile": "full"}})
+    known = config(components={"p": {"command": "cat", "profile": "full"}})
     assert "only by their ids" in refused(["p", "demo"], known).text
     assert one("p,ids=kept", known).policy.ids == "kept"
 
@@ -219,7 +219,7 @@ def test_a_name_is_not_its_own_near_one() -> None:
 
 
 def test_configuration_hides_bundled_and_bundled_hides_programs(on_path: Path) -> None:
-    own: dict[str, dict[str, Any]] = {"datetime": {"command": "sh"}, "mine": {"command": "sh"}}
+    own: dict[str, dict[str, Any]] = {"datetime": {"command": "cat"}, "mine": {"command": "cat"}}
     known, said = config({"tool": ["datetime"]}, own), list[str]()
     words = ["datetime", "mine", "tool", "demo"]
     specs = catalog.resolve_all(words, config=known, note=said.append)
