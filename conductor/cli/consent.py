@@ -1,5 +1,5 @@
-"""What components ask for, before a chain starts: agreed to already, asked for on the terminal, or
-reported.
+"""What components ask for, before a chain starts: the user has agreed to it, is asked on the
+terminal, or gets a report.
 
 The report goes to standard error where nobody can be asked. A file in the user's state folder
 remembers each report by the component's place; a component that asks for something else is reported

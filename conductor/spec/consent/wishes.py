@@ -168,7 +168,7 @@ def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
     if wish.profile == TRUSTED and not own:
         wish = msgspec.structs.replace(wish, profile="")
         if not wish:
-            return Settled(spec, why=f"`{TRUSTED}` is never asked for: only an option gives it")
+            return Settled(spec, why=f"only an option gives `{TRUSTED}`")
     if len((*wish.rights, *wish.grants, *wish.services)) > MOST and not own:
         return Settled(spec, why=f"it asks for more than {MOST} things at once")
     after = granted(spec, wish)
