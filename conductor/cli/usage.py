@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import typer
 
+from conductor.cli import options
 from conductor.cli.surroundings import TAKE_COMPONENTS
 from conductor.errors import UsageError, did_you_mean
 
@@ -75,6 +76,10 @@ def _commands_like(name: str, context: Foreign, path: str) -> str:
 def _options_like(option: str, context: Foreign) -> str:
     known = [] if context is None else [o for p in context.command.params for o in p.opts]
     known = [name for name in known if name.startswith("-")]
+    others = [row.commands for row in options.TABLE if option in row.flags.split()]
+    if others:
+        commands = " and ".join(f"`conductor {name}`" for name in others[0])
+        return f"`{option}` is an option of {commands}"
     # Stricter than the default of 0.6: an option of a command without quotes is no typing error.
     quote = _QUOTE if context is None or context.command.name in TAKE_COMPONENTS else ""
     return did_you_mean(option, known, quote, likeness=0.7)

@@ -66,6 +66,11 @@ class Exchange:
         self._own_ids = count(1)
         self._failed = False
 
+    def reserve(self, names: Collection[str]) -> None:
+        """Names of MCP servers that only their owners may use, besides those that are known."""
+        self._reserved |= frozenset(names)
+        self.reserve_names(self.topology.components)
+
     def reserve_names(self, components: Sequence[Component]) -> None:
         """Keeps each component's MCP servers from taking the names of others."""
         own = [{component.name} | component.known_as for component in components]

@@ -444,6 +444,10 @@ class Router:
         peer = self.peers[name]
         return self._services.tell(peer, method, params) if peer.ready else []
 
+    def reserve(self, names: Collection[str]) -> None:
+        """More names of MCP servers, as `reserved` at the start, that only their owners may use."""
+        self._exchange.reserve(names)
+
     def reconfigure(self, name: str, params: bytes) -> Effects:
         """A proxy's configuration has changed: it gets it now, and whenever it is started again."""
         peer = self.peers[name]

@@ -133,6 +133,7 @@ class _Host:
     def __init__(self, specs: Sequence[Spec], options: Options, belongings: Belongings) -> None:
         self.configurations = [Configuration(spec) for spec in specs]
         self.belongings = belongings
+        belongings.reserved = frozenset(options.reserved)
         self._specs = specs
         self._runs = itertools.count(1)
         self._union = _union(specs)
@@ -152,7 +153,6 @@ class _Host:
             require_hardening=options.require_hardening,
             recording=recording,
             auditing=options.audit is not None and len(specs) > 1,
-            reserved=options.reserved,
         )
 
     def first_line(self) -> bytes:
@@ -173,6 +173,7 @@ class _Host:
                 )
                 for spec, configuration in zip(self._specs, self.configurations, strict=True)
             ],
+            reserved=tuple(sorted(belongings.reserved)),
             numbers=self._numbers.start + run * _NUMBERS_OF_RUN if self._numbers else 0,
             owned=belongings.by_owner() if max(starts.values()) > 1 else {},
         )

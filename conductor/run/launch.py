@@ -177,8 +177,8 @@ def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> Non
     if last and last.sandboxed:
         raise ComponentError(
             f"the last component, `{last.name}`, is a sandboxed proxy; a chain ends with an agent",
-            f"add an agent, e.g. `conductor agent … {last.name} demo`, "
-            "or use `conductor proxy` for a chain without an agent",
+            "put an agent behind it, such as `demo`; a chain without an agent is for "
+            "`conductor proxy`",
         )
     if options.require_hardening and options.isolation == "inline":
         raise UsageError(

@@ -111,6 +111,8 @@ class Belongings:
         """The addresses each guest has declared as its own."""
         self.known: AbstractSet[str] = frozenset()
         """All addresses that the chain knows."""
+        self.reserved: AbstractSet[str] = frozenset()
+        """Names of MCP servers that only their owners may use: those of all other components."""
         self.kept: defaultdict[str, KeptMembers] = defaultdict(KeptMembers)
         """By guest."""
         self.starts: Counter[str] = Counter()

@@ -50,7 +50,7 @@ from conductor.run.report_lines import (
     report,
 )
 from conductor.run.segment_guests import SegmentGuests
-from conductor.run.segment_spec import RECONFIGURE, Relayed, SegmentSpec
+from conductor.run.segment_spec import RECONFIGURE, RESERVE, Relayed, SegmentSpec
 from conductor.services.local import LocalServices
 from conductor.services.log_lines import LogLines
 from conductor.spec.limits import DEFAULT_LIMITS
@@ -256,6 +256,8 @@ class Segment:
                 relayed = message.params
                 effects = self._router.reconfigure(relayed.component, bytes(relayed.params))
                 self._outboxes.apply(effects)
+            elif message.method == RESERVE:
+                self._router.reserve(msgspec.json.decode(message.params.params, type=list[str]))
             else:
                 self._guests.tell(message.params)
         elif message.id is not None:

@@ -22,6 +22,9 @@ TELL: Final = "tell"
 FIRED: Final = "timer/fired"
 """Tells a guest that one of its timers has fired."""
 
+RESERVE: Final = "reserve"
+"""Brings a host more names that only their owners may give to MCP servers: a list."""
+
 RECONFIGURE: Final = "reconfigure"
 """Brings a host the changed configuration of one of its guests."""
 

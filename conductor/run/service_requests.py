@@ -16,7 +16,7 @@ from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.service_table import CALLS, LOCAL
 from conductor.core.services import KEEP, RELAYED, too_large
 from conductor.run.plan import Options, Planned
-from conductor.run.segment_spec import RECONFIGURE, TELL, Relayed
+from conductor.run.segment_spec import RECONFIGURE, RESERVE, TELL, Relayed
 from conductor.services.calls import Grantee
 from conductor.services.local import LocalServices
 from conductor.services.roots import Roots
@@ -67,9 +67,14 @@ class ServiceRequests:
         """The peer that hosts a guest, by guest."""
         # What a guest keeps for its next instance: its host must be given that then.
         self._belongings = {g: p.belongings for p in planned for g in p.guests}
+        names = {spec.name for component in planned for spec in component.specs}
         for component in planned:
             if component.belongings is not None:
                 component.belongings.known = self._router.addresses
+                if new := sorted(names - component.belongings.reserved):
+                    component.belongings.reserved |= names
+                    relayed = Relayed("", RESERVE, msgspec.Raw(msgspec.json.encode(new)))
+                    self._relay(component.component.name, RESERVE, relayed)
         # Parsing what the client sends has a price, which only chains that read files pay.
         granted = (g.grants for g in self._grantees.values())
         self._learns_roots = any(

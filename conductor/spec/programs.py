@@ -46,12 +46,22 @@ RESERVED: Final = frozenset(
 _RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*)$")
 
 
+_READ_PROGRAMS: Final = re.compile(r"(python[\d.]*|node|ruby|perl|php|lua|sh|bash|dash|zsh)$")
+"""Interpreters that, without arguments, run what they read on standard input."""
+
+
 def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
     """The command with the path of its program; `conductor` itself needs no PATH.
 
     `known` returns the names that components have, for the hint. Raises `UsageError`.
     """
     program = words[0]
+    if len(words) == 1 and _READ_PROGRAMS.match(os.path.basename(program)):
+        raise UsageError(
+            f"`{program}` without arguments would run the messages of the chain as a program",
+            "a command with its arguments is one component: put it in quotes, as in "
+            f'"{program} FILE"',
+        )
     path = which(program)
     if path is None and program in _ALIASES:
         path = which(_ALIASES[program])
@@ -64,10 +74,15 @@ def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
     names = [name for name in dict.fromkeys(known()) if name != program]
     if "/" in program:
         hint = "check the path, and that the file is executable"
+    elif os.path.exists(program):
+        hint = f"for what is in this folder, write its path: `./{program}`"
     elif program in _INSTALL:
         hint = f"install it with `{_INSTALL[program]}`"
     else:
-        other = f"install it, or give its path; components are: {', '.join(names)}"
+        other = (
+            "install it, give its path, or make it a name in conductor.toml (`conductor config "
+            f"show` says where that is); components are: {', '.join(names)}"
+        )
         hint = did_you_mean(program, names, other)
     raise UsageError(f"`{program}` is neither a component nor a program on PATH", hint)
 

@@ -13,7 +13,7 @@ import shlex
 import stat
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,12 +34,14 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 Result = TypeVar("Result")
 
+Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**33)]
+"""A moment, in seconds since 1970; some centuries, so that every one of them is a date."""
+
 
 class TrustedFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A folder that is trusted with everything in it."""
 
-    since: int
-    """Seconds since 1970."""
+    since: Seconds
     own: bool = False
     """`conductor new` made it."""
 
@@ -47,14 +49,14 @@ class TrustedFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TrustedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A project file, as it was when the user trusted it."""
 
-    since: int
+    since: Seconds
     sha256: str
 
 
 class Agreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What the user has agreed that one version of a component may do beyond the default."""
 
-    since: int
+    since: Seconds
     name: str
     place: str
     """The path of its file, or of its folder."""
@@ -125,7 +127,7 @@ def load() -> Trust:
         if version != VERSION:
             raise _unusable(path, f"it is of version {version}; this conductor reads {VERSION}")
         return msgspec.json.decode(content, type=Trust)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unusable(path, f"it is damaged: {error}") from None
 
 

@@ -60,6 +60,16 @@ WRONG = {
     "size": (["agent", "--line-limit", "0", "demo"], "`0` for `--line-limit`", "64M"),
     "time": (["agent", "--stall", "-1", "demo"], "`-1` for `--stall`", "number of seconds"),
     "no such name": (["agent", "no-such-agent"], "`no-such-agent`", "components are: "),
+    "a command in two words": (
+        ["exec", "python", "proxy.py", "demo", "-p", "x"],
+        "`python` without arguments would run the messages of the chain as a program",
+        'put it in quotes, as in "python FILE"',
+    ),
+    "an option of exec": (
+        ["agent", "demo", "-p", "hi"],
+        "unknown option `-p` for `conductor agent`",
+        "`-p` is an option of `conductor exec`",
+    ),
     "no such module": (["agent", "./no.wasm", "demo"], "no such module", "check the path"),
     "text": (
         ["agent", "./no.wat", "demo"],
@@ -170,7 +180,7 @@ def test_wrong_usage(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["agent", "datetime"], ["exec", "datetime", "-p", "x"]])
 def test_a_chain_that_ends_with_a_proxy(arguments: list[str], tmp_path: Path) -> None:
     ran = conductor(*arguments, cwd=tmp_path)
-    ran.assert_error(1, "`datetime`, is a sandboxed proxy", "conductor agent … datetime demo")
+    ran.assert_error(1, "`datetime`, is a sandboxed proxy", "put an agent behind it, such as `demo`")
     assert ran.out == ""
 
 
@@ -196,3 +206,9 @@ def test_help_into_a_closed_pipe_is_no_traceback() -> None:
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_name_of_something_in_this_folder_gets_its_path(tmp_path: Path) -> None:
+    (tmp_path / "emoji").mkdir()
+    ran = conductor("inspect", "emoji", cwd=tmp_path)
+    ran.assert_error(2, "`emoji` is neither", "hint: for what is in this folder", "`./emoji`")

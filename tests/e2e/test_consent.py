@@ -243,6 +243,20 @@ def test_what_was_agreed_to_is_what_runs(rig: Rig, stranger: Path) -> None:
     assert DATE not in "".join(chain.texts(session))
 
 
+def test_other_defaults_of_its_settings_are_another_version(rig: Rig, stranger: Path) -> None:
+    """They may hold what the file does; an interpreter's program, say."""
+    chain = rig.agent("./date/", rig.demo(log=False))
+    chain.serves[PERMISSION] = answer("allow-version")
+    assert has_date(chain, begin(chain, 1))
+    manifest = stranger / "component.toml"
+    text = 'template = { default = "<current-date {date} {time} of a stranger>" }'
+    manifest.write_text("\n".join([*manifest.read_text().splitlines()[:-1], text]))
+    again = rig.agent("./date/", rig.demo(log=False))
+    again.serves[PERMISSION] = answer("keep-narrow")
+    assert not has_date(again, begin(again, 1))
+    assert len(questions(again)) == 1
+
+
 def test_a_store_of_another_version_is_left_alone(rig: Rig, stranger: Path) -> None:
     store = rig.folder / "state" / "conductor" / "trust.json"
     store.parent.mkdir(parents=True, mode=0o700)

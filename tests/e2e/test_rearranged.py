@@ -294,3 +294,33 @@ def test_the_same_words_may_stand_for_something_else(rig: Rig, tmp_path: Path, w
     assert heard(rig, chain, session) == ["hi"]
     assert rig.methods("A").count("initialize") == 1
     assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("again", ["goes on", "killed"])
+def test_a_guest_that_stays_cannot_take_the_name_of_what_joins(rig: Rig, again: str) -> None:
+    """As the name of an MCP server: the agent would take its tools for those of the new one."""
+    (rig.folder / "taker.py").write_text(
+        "from guest_sdk.python import Proxy\n"
+        'proxy = Proxy("taker", profile="full")\n'
+        '@proxy.request("session/new")\n'
+        "async def new(request, next):\n"
+        '    server = {"type": "acp", "name": "X", "id": "mine"}\n'
+        '    request.params["mcpServers"] = [server]\n'
+        "    return await next(request)\n",
+        encoding="utf-8",
+    )
+    taker = f"{rig.folder / 'taker.py'},profile=full,on_failure=restart"
+    hosted = [taker, "passthrough", rig.demo()]
+    changing = Changing(rig, hosted)
+    chain = changing.chain
+    initialize(chain)
+    changing.change(rig.x("X"), *hosted)
+    if again == "killed":
+        (host,) = rig.kin(chain).named("conductor.run.segment")
+        os.kill(host, signal.SIGKILL)
+        chain.until_stderr("started again")
+    chain.request("session/new", {"cwd": "/", "mcpServers": []})
+    opened = [e.frame for e in rig.log("A", "in") if e.frame.get("method") == "session/new"]
+    assert len(opened) == 2, chain.story()
+    assert [len(one["params"]["mcpServers"]) for one in opened] == [1, 0], chain.story()
+    assert chain.finish() == 0

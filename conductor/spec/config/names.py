@@ -18,14 +18,17 @@ from conductor.spec.config.model import Config, NamedChain, Written
 from conductor.spec.programs import which
 
 MOST: Final = 1_000
-"""Components of a chain: chains in chains may multiply."""
+"""Components of a chain, and names of chains in it: chains in chains may multiply."""
+
+DEEPEST: Final = 50
+"""Names within each other."""
 
 
 def flat(
     components: Sequence[str | Written], config: Config, note: Note | None = None
 ) -> list[str | Written]:
     """The components, with those of a chain in place of its name. Raises `UsageError`."""
-    return list(_flat(components, config, note, ()))
+    return list(_flat(components, config, note, (), []))
 
 
 def named(components: Sequence[str | Written], config: Config) -> list[NamedChain]:
@@ -52,25 +55,24 @@ def _flat(
     config: Config,
     note: Note | None,
     inside: tuple[str, ...],
+    met: list[str | None],
 ) -> Iterator[str | Written]:
-    count = 0
     for component in components:
         name = chain_of(component, config)
+        is_first = name not in met
+        met.append(name)
+        if len(met) > MOST:  # chains count as well as what is in them: empty ones multiply too
+            raise UsageError(
+                f"a chain of more than {MOST:,} components", "chains in chains multiply"
+            )
         if name is None:
-            inner: Iterator[str | Written] = iter([component])
+            yield component
         else:
             chain = config.chains[name]
             refuse_circle(name, inside, chain.origin, "chain")
-            if note is not None:
+            if note is not None and is_first:
                 note_hidden("chain", name, chain.origin, note)
-            inner = _flat(chain.components, config, note, (*inside, name))
-        for each in inner:
-            count += 1
-            if count > MOST:
-                raise UsageError(
-                    f"a chain of more than {MOST:,} components", "chains in chains multiply"
-                )
-            yield each
+            yield from _flat(chain.components, config, note, (*inside, name), met)
 
 
 def chain_of(component: str | Written, config: Config) -> str | None:
@@ -118,13 +120,18 @@ def no_chain(name: str, config: Config, prefix: str = "") -> UsageError:
 
 
 def refuse_circle(name: str, inside: tuple[str, ...], origin: str, kind: str = "component") -> None:
-    """Raises `UsageError` for a name that is among those it stands within."""
+    """Raises `UsageError` for a name that is among those it stands within, or too deep in them."""
     if name in inside:
         circle = " → ".join([*inside[inside.index(name) :], name])
         where = f"{origin}: " if origin and kind == "chain" else ""
         raise UsageError(
             f"{where}the {kind} `{name}` names itself: {circle}",
             f"take one of these names out of the {kind} before it",
+        )
+    if len(inside) >= DEEPEST:
+        raise UsageError(
+            f"{kind}s nest more than {DEEPEST} deep: {', '.join(inside[:3])}, …",
+            "name what is within directly",
         )
 
 

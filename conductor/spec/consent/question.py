@@ -92,8 +92,16 @@ def quoted(text: str, most: int = _LONGEST) -> str:
 
 def named(text: str) -> str:
     """A name that the author of a component may have chosen."""
-    plain = _PLAIN.sub(lambda odd: f"\\u{{{ord(odd[0]):x}}}", text)
-    return quoted(plain)
+    return quoted(_plain(text))
+
+
+def is_shown(text: str) -> bool:
+    """Whether a card shows all of such a name."""
+    return len(_plain(text)) <= _LONGEST
+
+
+def _plain(text: str) -> str:
+    return _PLAIN.sub(lambda odd: f"\\u{{{ord(odd[0]):x}}}", text)
 
 
 def sentences(spec: Spec, services: Sequence[str]) -> tuple[str, ...]:

@@ -14,17 +14,27 @@ from typing import Final
 import msgspec
 
 from conductor.core.policy.rule_syntax import PolicyWords, parse_grant, parse_rule
-from conductor.core.policy.rules import PROFILES, TRUSTED, Policy, lacking, merged, permits, within
+from conductor.core.policy.rules import (
+    PROFILES,
+    TRUSTED,
+    Grants,
+    Policy,
+    lacking,
+    merged,
+    permits,
+    within,
+)
 from conductor.core.service_table import ALWAYS_GRANTED
 from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import component_options, digests
-from conductor.spec.consent.question import Question, sentences
-from conductor.spec.manifest.reading import Wants
+from conductor.spec.consent.question import Question, is_shown, named, sentences
+from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
 from conductor.spec.trust import Agreement, Trust, sha256
 
 MOST: Final = 32
-"""Rights, grants and services that a component may ask for at once: a card must stay readable."""
+"""Rights, names within grants, and services that a component may ask for at once: a card must stay
+readable."""
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -134,10 +144,10 @@ def digest(spec: Spec) -> str:
     return scripts.read(spec.script).sha256
 
 
-def key(digest: str, wants: Wants) -> str:
-    """What an agreement is kept under: a changed file or a changed wish has another key."""
-    named = [digest, wants.profile, *map(sorted, (wants.rights, wants.grants, wants.services))]
-    return sha256(msgspec.json.encode(named))
+def key(digest: str, manifest: Manifest) -> str:
+    """What an agreement is kept under: a changed file has another key, and a changed manifest, of
+    which defaults of settings may say what the file does."""
+    return sha256(msgspec.json.encode([digest, manifest], order="sorted"))
 
 
 # -- what of it the user has agreed to -------------------------------------------------------------
@@ -155,6 +165,21 @@ class Settled(msgspec.Struct, frozen=True):
     """It has more than the default, since the user agreed to that or trusts its folder."""
 
 
+def _unreadable(wish: Wish) -> str:
+    """Why a card cannot show all of a wish; empty if it can. What is cut off might be what counts:
+    of a host it is the end."""
+    grants = Grants()
+    for grant in wish.grants:
+        grants = merged(grants, parse_grant(grant))
+    values = msgspec.structs.astuple(grants)
+    names = [name for value in values if isinstance(value, tuple) for name in value]
+    names += [service.partition(":")[2] for service in wish.services]
+    if len((*wish.rights, *wish.grants, *names)) > MOST:
+        return f"it asks for more than {MOST} things at once"
+    long = next((name for name in names if not is_shown(name)), None)
+    return "" if long is None else f"it asks for {named(long)}, which is too long to be shown"
+
+
 Permit = Callable[[Spec], object]
 """Raises `UsageError` for a component that may do more than the policy of this machine allows."""
 
@@ -169,8 +194,8 @@ def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
         wish = msgspec.structs.replace(wish, profile="")
         if not wish:
             return Settled(spec, why=f"only an option gives `{TRUSTED}`")
-    if len((*wish.rights, *wish.grants, *wish.services)) > MOST and not own:
-        return Settled(spec, why=f"it asks for more than {MOST} things at once")
+    if (why := _unreadable(wish)) and not own:
+        return Settled(spec, why=why)
     after = granted(spec, wish)
     try:
         permit(after)
@@ -181,7 +206,7 @@ def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
         return Settled(spec, why=error.text)
     except (OSError, ConductorError):
         return Settled(spec, why="its file cannot be read")
-    at = key(now, spec.manifest.wants)
+    at = key(now, spec.manifest)
     if wish.within(kept.agreement(at)):
         return Settled(pinned(after, now), agreed=True)
     return Settled(spec, _question(spec, after, wish, at, now))

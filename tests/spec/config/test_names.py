@@ -94,7 +94,17 @@ def test_a_chain_that_names_itself_is_refused(chains: dict[str, list[Any]], circ
 
 def test_chains_in_chains_cannot_multiply_for_ever() -> None:
     chains: dict[str, list[Any]] = {f"c{n}": [f"c{n + 1}"] * 2 for n in range(30)}
-    assert "more than 1,000 components" in refused(["c0"], config({**chains, "c30": ["demo"]})).text
+    for last in (["demo"], []):
+        error = refused(["c0"], config({**chains, "c30": last}))
+        assert "more than 1,000 components" in error.text
+
+
+def test_chains_in_chains_are_not_deep() -> None:
+    chains: dict[str, list[Any]] = {f"c{n}": [f"c{n + 1}"] for n in range(3000)}
+    known = config({**chains, "c3000": ["demo"]})
+    assert "more than 50 deep" in refused(["c0"], known).text
+    with pytest.raises(UsageError, match="more than 50 deep"):
+        names.named(["c0"], known)
 
 
 @pytest.mark.parametrize("word", ["@work,profile=full", "work,name=x", "work,colour=red"])
@@ -137,7 +147,7 @@ def test_a_component_has_the_name_of_its_table_or_its_own() -> None:
     known = config(
         components={
             "clock": {"component": "datetime"},
-            "other": {"name": "own", "command": "sh"},
+            "other": {"name": "own", "command": "cat"},
             "datetime": {"config": {"template": "{date}"}},
             "short": {"name": "datetime"},
         }
@@ -170,7 +180,7 @@ def test_options_on_the_command_line_stand_above_those_of_the_file() -> None:
 
 
 def test_what_makes_a_program_ambiguous_is_judged_with_all_its_options() -> None:
-    known = config(components={"p": {"command": "sh", "profile": "full"}})
+    known = config(components={"p": {"command": "cat", "profile": "full"}})
     assert "only by their ids" in refused(["p", "demo"], known).text
     assert one("p,ids=kept", known).policy.ids == "kept"
 
@@ -209,7 +219,7 @@ def test_a_name_is_not_its_own_near_one() -> None:
 
 
 def test_configuration_hides_bundled_and_bundled_hides_programs(on_path: Path) -> None:
-    own: dict[str, dict[str, Any]] = {"datetime": {"command": "sh"}, "mine": {"command": "sh"}}
+    own: dict[str, dict[str, Any]] = {"datetime": {"command": "cat"}, "mine": {"command": "cat"}}
     known, said = config({"tool": ["datetime"]}, own), list[str]()
     words = ["datetime", "mine", "tool", "demo"]
     specs = catalog.resolve_all(words, config=known, note=said.append)

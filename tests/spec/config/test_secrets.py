@@ -71,7 +71,7 @@ def test_it_is_read_anew_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_variables_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", VALUE)
     env = {"A": "plain", "B": {"secret": "env:TOKEN"}}
-    spec = catalog.resolve(json.dumps({"command": "sh", "env": env}))
+    spec = catalog.resolve(json.dumps({"command": "cat", "env": env}))
     assert "B" not in (spec.env or {})
     assert spec.variables == {"A": "plain", "B": "[secret env:TOKEN]"}
     started = environment(spec)
@@ -91,7 +91,7 @@ def test_files_start_from_the_folder_of_the_configuration(
     (tmp_path / "token").write_text(VALUE)
     monkeypatch.chdir("/")
     table = {
-        "command": "sh",
+        "command": "cat",
         "env": {"T": {"secret": "file:token"}},
         "config": {"t": [{"secret": "file:./token"}]},
     }
@@ -107,8 +107,8 @@ def test_a_reference_of_no_kind_is_refused_before_anything_runs(reference: str) 
     with pytest.raises(UsageError, match="a secret is `env:NAME`, `file:PATH`"):
         settings(token={"secret": reference})
     env = {"A": {"secret": reference}}
-    with pytest.raises(UsageError, match="the variable `A` of `sh`: a secret is `env:NAME`"):
-        catalog.resolve(json.dumps({"command": "sh", "env": env}))
+    with pytest.raises(UsageError, match="the variable `A` of `cat`: a secret is `env:NAME`"):
+        catalog.resolve(json.dumps({"command": "cat", "env": env}))
 
 
 def test_what_is_not_there_is_named_and_what_is_there_is_not(

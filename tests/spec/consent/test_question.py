@@ -141,10 +141,21 @@ def test_what_a_policy_of_the_machine_forbids_is_not_offered() -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_card_that_nobody_would_read_is_not_shown() -> None:
-    wanted = "".join(f"'fetch:h{number}.example.com' = 'x'\n" for number in range(33))
-    embed(HEAD + f"[wants.services]\n{wanted}")
+@pytest.mark.parametrize(
+    ("table", "wishes", "why"),
+    [
+        ("services", [f"fetch:h{n}.example.com" for n in range(33)], "more than 32 things"),
+        ("grants", ["commands=" + "+".join(f"c{n}" for n in range(33))], "more than 32 things"),
+        ("services", [f"fetch:api.example.com.{'a' * 50}.evil.com"], "too long to be shown"),
+        ("services", [f"files:{'a/' * 40}**"], "too long to be shown"),
+        ("grants", [f"methods=_ok+_{'b' * 70}"], "too long to be shown"),
+    ],
+)
+def test_a_card_that_cannot_show_it_all_is_not_shown(
+    table: str, wishes: list[str], why: str
+) -> None:
+    embed(HEAD + f"[wants.{table}]\n" + "".join(f"'{wish}' = 'x'\n" for wish in wishes))
     held = agreements()
     held.settled([resolve("./p.wasm")])
     assert held.questions == []
-    assert "more than 32 things" in held.refused[0][1]
+    assert why in held.refused[0][1]
