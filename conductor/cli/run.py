@@ -77,7 +77,7 @@ class Started:
             mode=parsed.mode,
             on_stderr=report.relay(parsed.log, self.lines),
         )
-        self.guardian = self._opened.launcher.guardian
+        self.launcher = self._opened.launcher
 
     def runtime(self, upstream: Transport, **others: Any) -> Runtime:
         """The runtime of the chain, with `upstream` at the client's end of it."""
@@ -95,12 +95,9 @@ class Started:
             log=self.lines.say,
             tracer=self._opened.tracer,
             auditor=self._opened.auditor,
-            launcher=self._opened.launcher,
-            respec=self.respec,
-            sources=self.sources,
+            preparation=self,
             **others,
         )
-        self._runtime.on_begin = self._look_after
         return self._runtime
 
     def _resolved(self, parsed: Parsed) -> list[Spec]:
@@ -148,8 +145,9 @@ class Started:
         options, mode = self.parsed.options, self.parsed.mode
         return options.ask != "never" and options.lock is None and mode != "proxy"
 
-    def _look_after(self) -> None:
-        """Has questions asked while the chain runs, and what the user trusts looked after."""
+    def connected(self) -> None:
+        """See `conductor.run.runtime.Preparation`. Has questions asked while the chain runs, and
+        what the user trusts looked after."""
         agreements, runtime = self._agreements, self._runtime
         if agreements is None or runtime is None or not agreements.concerned:
             return
@@ -158,8 +156,12 @@ class Started:
 
             asks = self._asks and self._editor
             self._consent = Consent(agreements, runtime, asks=asks, renewed=self._renewed)
-            runtime.on_held = self._consent.prompted
         self._consent.put()
+
+    def held(self, session: str | None) -> None:
+        """See `conductor.run.runtime.Preparation`."""
+        if self._consent is not None:
+            self._consent.prompted(session)
 
     def _renewed(self) -> tuple[Sequence[Spec], bool]:
         """The same components with what the user agrees to now; whether any may do less."""
@@ -179,7 +181,7 @@ class Started:
         specs = self._held_to_lock(self._resolved(parsed))
         self._files = _files(parsed)
         self.lines.limit(limits.log_lines(specs))
-        self._look_after()
+        self.connected()
         return specs
 
     def _held_to_lock(self, specs: list[Spec]) -> list[Spec]:
@@ -242,7 +244,7 @@ def _run(started: Started) -> int:
     stopped: list[int] = []
     code = run_loop(_until_done(runtime, stopped))
     started.lines.close()
-    started.guardian.release()
+    started.launcher.guardian.release()
     end_strays()
     return 128 + stopped[0] if stopped else code
 
