@@ -90,7 +90,7 @@ def execute(
     try:
         run_loop(control.run())
     finally:
-        started.launcher.guardian.release()
+        started.guardian.release()
         started.lines.close()
     if turn.defect is not None:
         raise turn.defect

@@ -78,6 +78,7 @@ class Started:
             on_stderr=report.relay(parsed.log, self.lines),
         )
         self.launcher = self._opened.launcher
+        self.guardian = self.launcher.guardian
 
     def runtime(self, upstream: Transport, **others: Any) -> Runtime:
         """The runtime of the chain, with `upstream` at the client's end of it."""
@@ -244,7 +245,7 @@ def _run(started: Started) -> int:
     stopped: list[int] = []
     code = run_loop(_until_done(runtime, stopped))
     started.lines.close()
-    started.launcher.guardian.release()
+    started.guardian.release()
     end_strays()
     return 128 + stopped[0] if stopped else code
 
