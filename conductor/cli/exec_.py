@@ -24,6 +24,7 @@ from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.client.setup import folder
 from conductor.errors import RequestError, UsageError
 from conductor.run.runtime import Runtime
+from conductor.spec.consent import Where
 from conductor.transports.memory import MemoryTransport
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def execute(
     view: View = JsonView(output) if json or format == "json" else TextView(output)
     lend_terminal()
     turn = _turn(_prompt(prompt), folder(cwd, "--cwd"), _permissions(permissions, prompt), fs, view)
-    started = Started(parsed, terminal=_on_terminal(prompt))
+    started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
     runtime = started.runtime(MemoryTransport(turn.run))
     control = _Control(turn, runtime, view, timeout)
     try:
