@@ -23,25 +23,19 @@ settings.load_profile("wild" if os.environ.get("FUZZ_EXAMPLES") else "steady")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What the user trusts, and which reports the user has seen, is of these tests alone."""
+def _user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Who runs the tests may use conductor too: no test reads or changes what that user has
+    configured, trusts, and has seen reported."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _no_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test reads the configuration of the user who runs it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+            patch.setenv(variable, str(tmp_path_factory.mktemp("user")))
         yield
 
 
 @pytest.fixture(scope="session")
 def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What runs Python proxies, built and compiled into the user's cache, so that nobody has to
-    wait for that, or is told of it."""
+    """What runs Python proxies, built and compiled into the user's cache, so that no test has to
+    wait for that, or sees a report of it."""
     import wasm_host
     from conductor.spec.paths import compiled_modules
     from conductor.spec.python_guest import scripts

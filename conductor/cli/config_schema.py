@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.cli import configured
+from conductor.cli import configured, pages
 from conductor.cli.options import SECONDS, SIZE, Option
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy.rules import PROFILE_NAMES
@@ -35,7 +35,6 @@ _NAMED: Final[dict[str, tuple[str, ...]]] = {
 """The values of options of a component, where the table has one word for all of them."""
 
 _WORDS: Final = re.compile(r"[a-z]+(\|[a-z]+)*")
-_LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _ANY: Final = ["string", "number", "boolean", "array"]
 _NAME: Final = {"pattern": r"^[A-Za-z0-9._@+-]{1,64}$", "description": f"A name is {NAME_RULE}."}
 
@@ -125,7 +124,7 @@ def _component() -> dict[str, Any]:
         kind = {word: it for word, it in kinds[0].items() if word != "default"}
         properties[key] = {**kind, **({"description": meanings[key]} if key in meanings else {})}
     for option in component_options.OPTIONS:
-        described = {"description": _LINK.sub(r"\1", option.help)} if option.help else {}
+        described = {"description": pages.plain(option.help)} if option.help else {}
         value = {**_value(option), **described}
         if option.name.endswith(".KEY"):
             patterns[rf"^{option.name.removesuffix('.KEY')}\.\w+$"] = value

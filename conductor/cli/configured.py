@@ -29,7 +29,7 @@ ISOLATED: Final = "CONDUCTOR_ISOLATED"
 PROJECT: Final = "CONDUCTOR_PROJECT"
 
 _OTHERS: Final = (
-    # What conductor tells programs that it starts, and what its tests are told.
+    # Set by conductor for programs that it starts, and by its tests.
     *("CONDUCTOR_JOIN_TOKEN", "CONDUCTOR_MCP_TOKEN", "CONDUCTOR_TERMINAL"),
     *("CONDUCTOR_PEERS_", "CONDUCTOR_UNDER_TEST", "CONDUCTOR_E2E_RUN"),
 )
@@ -137,8 +137,8 @@ def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
     """What files and variables say now, for a chain that runs. A choice stays as it was made.
 
     `files` are those that its configuration was read from. Raises `UsageError` also where one of
-    them is not in force any more: whoever may write it, or the files of the project, as an agent
-    may, must not rid the chain of what it says.
+    them is not in force any more: who may write in the project, as an agent may, must not rid the
+    chain of what it sets.
     """
     typed = msgspec.structs.replace(parsed.typed or parsed, components=parsed.components)
     fresh = applied(typed)

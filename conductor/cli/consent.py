@@ -1,5 +1,5 @@
-"""What components ask for, before a chain starts: agreed to already, asked for on the terminal, or
-reported.
+"""What components ask for, before a chain starts: the user has agreed to it, is asked on the
+terminal, or gets a report.
 
 The report goes to standard error where nobody can be asked. A file in the user's state folder
 remembers each report by the component's place; a component that asks for something else is reported
@@ -20,7 +20,7 @@ from conductor.cli import report
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import SAYS
 from conductor.spec import managed, paths
-from conductor.spec.consent import wishes
+from conductor.spec.consent import Where, wishes
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Answer, Question
 from conductor.spec.manifest.reading import Manifest
@@ -44,30 +44,27 @@ _PROMPT: Final = "allow it? [v] this version, also later  [r] this run only  [N]
 def agreed(
     specs: Sequence[Spec],
     ask: str,
-    agreements: Agreements | None = None,
-    *,
-    terminal: bool,
-    editor: bool,
+    agreements: Agreements | None,
+    where: Where,
 ) -> tuple[Agreements, list[Spec]]:
     """The components with what the user has agreed to, now or before.
 
     Args:
         ask: One of `conductor.run.plan.ASKS`.
-        agreements: Those of the same chain before it was prepared again.
-        terminal: The user is asked on the terminal.
-        editor: The user may be asked in the editor, later.
+        agreements: Those of the same chain before it was prepared again; None: it is new.
+        where: Where the user is asked; in an editor that is later.
     """
     agreements = agreements or Agreements(again=ask == "always", permit=managed.tried)
     now = agreements.settled(specs)
     if agreements.problem:
         report.write(agreements.problem, word="warning")
     reported = [spec for spec in now if spec in specs]
-    if terminal and agreements.questions:
+    if where is Where.TERMINAL and agreements.questions:
         reported = _not_asked(reported, agreements)
         answers = [_ask(question, agreements) for question in agreements.questions]
         if any(answers):
             now, _ = agreements.renewed()
-    elif editor:
+    elif where is Where.EDITOR:
         reported = _not_asked(reported, agreements)
     announce(reported)
     for spec, why in agreements.refused:

@@ -22,8 +22,9 @@ from conductor.cli.run import Started, run_loop
 from conductor.client.connection import PERMISSION, ChainEnded
 from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.client.setup import folder
-from conductor.errors import ConductorError, RequestError, UsageError
+from conductor.errors import RequestError, UsageError
 from conductor.run.runtime import Runtime
+from conductor.spec.consent import Where
 from conductor.transports.memory import MemoryTransport
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def execute(
     json: bool = False,
     **_: Any,
 ) -> int:
-    """Runs one turn; the exit code: see `conductor exec --help`. Raises `UsageError`.
+    """Runs one turn; the exit code: see `conductor exec --help`. Raises `ConductorError`.
 
     The parameters behind `parsed` are the options of `conductor exec`; `parsed` holds those that
     `agent` has too.
@@ -84,11 +85,7 @@ def execute(
     view: View = JsonView(output) if json or format == "json" else TextView(output)
     lend_terminal()
     turn = _turn(_prompt(prompt), folder(cwd, "--cwd"), _permissions(permissions, prompt), fs, view)
-    try:
-        started = Started(parsed, terminal=_on_terminal(prompt))
-    except ConductorError as error:
-        report.error(error.text, error.hint)
-        return error.exit_code
+    started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
     runtime = started.runtime(MemoryTransport(turn.run))
     control = _Control(turn, runtime, view, timeout)
     try:

@@ -22,6 +22,7 @@ from conductor.run import spawn
 from conductor.run.launch import obliged
 from conductor.spec import limits, managed, paths
 from conductor.spec.catalog import resolve_all
+from conductor.spec.consent import Where
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def chain(parsed: Parsed) -> int:
         parsed = configured.applied(parsed)
         # A person at a terminal is no editor, and is asked there.
         terminal = os.isatty(0) and os.isatty(2)
-        started = Started(parsed, terminal=terminal, editor=not terminal)
+        started = Started(parsed, Where.TERMINAL if terminal else Where.EDITOR)
         spawn.discard()  # nobody took the host: files made something else of the command line
     except ConductorError as error:
         spawn.discard()
@@ -58,13 +59,12 @@ def chain(parsed: Parsed) -> int:
 class Started:
     """A chain whose components run, and all that belongs to it. Raises `ConductorError`."""
 
-    def __init__(self, parsed: Parsed, *, terminal: bool = False, editor: bool = False) -> None:
-        """`terminal`: the user is asked there, before anything runs. `editor`: the user is asked
-        by the client, at the first prompt."""
+    def __init__(self, parsed: Parsed, where: Where) -> None:
+        """`where`: the user is asked there, unless the options are against it."""
         parsed = _obliged(parsed)
         self.parsed = parsed
         self._files = _files(parsed)
-        self._terminal, self._editor = terminal, editor
+        self._where = where
         self._agreements: Agreements | None = None
         self._consent: Consent | None = None
         self._runtime: Runtime | None = None
@@ -77,7 +77,8 @@ class Started:
             mode=parsed.mode,
             on_stderr=report.relay(parsed.log, self.lines),
         )
-        self.guardian = self._opened.launcher.guardian
+        self.launcher = self._opened.launcher
+        self.guardian = self.launcher.guardian
 
     def runtime(self, upstream: Transport, **others: Any) -> Runtime:
         """The runtime of the chain, with `upstream` at the client's end of it."""
@@ -95,12 +96,9 @@ class Started:
             log=self.lines.say,
             tracer=self._opened.tracer,
             auditor=self._opened.auditor,
-            launcher=self._opened.launcher,
-            respec=self.respec,
-            sources=self.sources,
+            preparation=self,
             **others,
         )
-        self._runtime.on_begin = self._look_after
         return self._runtime
 
     def _resolved(self, parsed: Parsed) -> list[Spec]:
@@ -132,24 +130,27 @@ class Started:
             return specs
         from conductor.cli import consent
 
-        asks = self._asks
         self._agreements, specs = consent.agreed(
             specs,
             self.parsed.options.ask,
             self._agreements,
-            terminal=asks and self._terminal and self._runtime is None,
-            editor=asks and self._editor,
+            self._asked,
         )
         return specs
 
     @property
-    def _asks(self) -> bool:
-        """Whether a user may be asked at all. A lock file has the answers already."""
+    def _asked(self) -> Where:
+        """Where the user is asked now."""
         options, mode = self.parsed.options, self.parsed.mode
-        return options.ask != "never" and options.lock is None and mode != "proxy"
+        # A lock file has the answers already.
+        if options.ask == "never" or options.lock is not None or mode == "proxy":
+            return Where.NOWHERE
+        is_late = self._where is Where.TERMINAL and self._runtime is not None
+        return Where.NOWHERE if is_late else self._where
 
-    def _look_after(self) -> None:
-        """Has questions asked while the chain runs, and what the user trusts looked after."""
+    def connected(self) -> None:
+        """See `conductor.run.runtime.Preparation`. Has questions asked while the chain runs, and
+        what the user trusts looked after."""
         agreements, runtime = self._agreements, self._runtime
         if agreements is None or runtime is None:
             return
@@ -158,10 +159,14 @@ class Started:
                 return
             from conductor.run.consent import Consent
 
-            asks = self._asks and self._editor
+            asks = self._asked is Where.EDITOR
             self._consent = Consent(agreements, runtime, asks=asks, renewed=self._renewed)
-            runtime.on_held = self._consent.prompted
         self._consent.put()
+
+    def held(self, session: str | None) -> None:
+        """See `conductor.run.runtime.Preparation`."""
+        if self._consent is not None:
+            self._consent.prompted(session)
 
     def _renewed(self) -> tuple[Sequence[Spec], bool]:
         """The same components with what the user agrees to now; whether any may do less."""
@@ -181,7 +186,7 @@ class Started:
         specs = self._held_to_lock(self._resolved(parsed))
         self._files = _files(parsed)
         self.lines.limit(limits.log_lines(specs))
-        self._look_after()
+        self.connected()
         return specs
 
     def _held_to_lock(self, specs: list[Spec]) -> list[Spec]:

@@ -91,15 +91,15 @@ def asking(decide: OnPermission) -> Handler:
 
     async def request(params: dict[str, Any]) -> dict[str, Any]:
         permission = _permission(params)
-        said = await decide(permission)
-        if isinstance(said, str):
-            if said not in {option.id for option in permission.options}:
+        answer = await decide(permission)
+        if isinstance(answer, str):
+            if answer not in {option.id for option in permission.options}:
                 raise UsageError(
-                    f"`permissions` returned `{said}`, which is no option of the agent's",
+                    f"`permissions` returned `{answer}`, which is no option of the agent's",
                     "return the `id` of an option, or True or False",
                 )
-            return _selected(said)
-        option = option_of(params.get("options"), ALLOW if said else REJECT)
+            return _selected(answer)
+        option = option_of(params.get("options"), ALLOW if answer else REJECT)
         return CANCELLED if option is None else _selected(option)
 
     return request

@@ -79,7 +79,8 @@ class Router:
         self._detection = Detection(exchange, initializer)
         self._endings = Endings(exchange, enforcer, initializer)
         self._services = Services(exchange)
-        self._held, self._questions = held, _ = HeldPrompts(exchange), Questions(exchange)
+        self._questions = Questions(exchange)
+        self._held = held = HeldPrompts(exchange)
         self._rearranging = Rearranging(exchange, enforcer, initializer, self._endings, held)
         self._requests = requests = Requests(
             exchange, initializer, self._detection, self._services, enforcer, held

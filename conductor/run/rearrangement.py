@@ -87,7 +87,7 @@ class Rearrangement:
         now: bool = False,
         kept: Callable[[Sequence[Planned], bool], None] = lambda planned, changed: None,
     ) -> bool:
-        """See `Runtime.rearrange`. `kept` is told what stays of the chain, and whether anything
+        """See `Runtime.rearrange`. Calls `kept` with what stays of the chain, and whether anything
         else changes, before that waits for anything."""
         mark = self._latest = object()
         self._urgent = self._urgent or now

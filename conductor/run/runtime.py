@@ -13,7 +13,7 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -81,6 +81,27 @@ Taker = Callable[[bytes, bytes], None]
 """Takes the answer to a request of the conductor's own: `b"result"` or `b"error"`, and its JSON."""
 
 
+class Preparation(Protocol):
+    """What has prepared the components of a chain, and can prepare others while it runs."""
+
+    @property
+    def launcher(self) -> Launcher:
+        """Plans other components for the running chain."""
+
+    def respec(self) -> Sequence[Spec]:
+        """The components as they are to be from now on, at a reload. Raises `ConductorError`: then
+        they stay."""
+
+    def sources(self) -> Sequence[str]:
+        """The files that `respec` reads beside the components' own."""
+
+    def connected(self) -> None:
+        """The components are connected; the client's first message comes after this."""
+
+    def held(self, session: str | None) -> None:
+        """A prompt is held (`Runtime.hold`)."""
+
+
 class Runtime:
     """One chain, from its first message to the last process gone.
 
@@ -94,10 +115,8 @@ class Runtime:
         tracer: Writes down every message; None: no trace.
         auditor: Records violations and changes; None: no audit.
         on_failure: Called once, as soon as the chain fails.
-        launcher: Plans other components for the running chain; None: they stay.
-        respec: At `reload`, gives the components as they are to be from then on, or raises
-            `ConductorError`: then they stay. None: only new builds and changed settings are used.
-        sources: The files that `respec` reads: with `--watch` a change of one is a reload.
+        preparation: Has the components as they are to be at a reload; None: they stay, and only
+            new builds and changed settings are used.
     """
 
     def __init__(
@@ -112,26 +131,18 @@ class Runtime:
         tracer: Tracing | None = None,
         auditor: Auditing | None = None,
         on_failure: Callable[[Closure], None] | None = None,
-        launcher: Launcher | None = None,
-        respec: Callable[[], Sequence[Spec]] | None = None,
-        sources: Callable[[], Sequence[str]] = tuple,
+        preparation: Preparation | None = None,
     ) -> None:
         self._options = options
         self._log = log
         self._tracer = tracer
         self._audit = auditor or Auditing()
         self._on_failure = on_failure
-        self._respec = respec
-        self.sources = sources
-        self._launcher = launcher
+        self._preparation = preparation
         self._rearrangement: Rearrangement | None = None
         """Made once the components are to be others."""
         self.after_message: Callable[[], object] | None = None
         """Called when what a peer sent has been routed and written."""
-        self.on_begin: Callable[[], object] | None = None
-        """Called once the components are connected, before the client's first message."""
-        self.on_held: Callable[[str | None], object] | None = None
-        """Called when a prompt is held, with its session."""
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
         planned = traced(planned, tracer)
@@ -191,8 +202,8 @@ class Runtime:
         try:
             for name, planned in self.planned.items():
                 await self.connect(name, planned.transport)
-            if self.on_begin is not None:
-                self.on_begin()
+            if self._preparation is not None:
+                self._preparation.connected()
             # Last, so that the first request meets a chain that is complete.
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             private.clear()  # nothing is to be done before the components have started
@@ -232,12 +243,16 @@ class Runtime:
     def reload(self) -> None:
         """Gives the chain the components that it is to have by now, and replaces those that stay by
         their new builds, each between two messages."""
-        if self._respec is None or self._launcher is None:
+        if self._preparation is None:
             self.supervisor.reload()
         else:
-            self._tasks.start(self._reload(self._respec))
+            self._tasks.start(self._reload(self._preparation))
 
-    async def _reload(self, respec: Callable[[], Sequence[Spec]]) -> None:
+    def sources(self) -> Sequence[str]:
+        """The files of the configuration: with `--watch` a change of one is a reload."""
+        return () if self._preparation is None else self._preparation.sources()
+
+    async def _reload(self, preparation: Preparation) -> None:
         reloaded = False
 
         def reload(stay: Sequence[Planned], changed: bool) -> None:
@@ -246,7 +261,7 @@ class Runtime:
             self.supervisor.reload([p.component.name for p in stay], only_new=changed)
 
         try:
-            await self.rearrange(respec(), kept=reload)
+            await self.rearrange(preparation.respec(), kept=reload)
         except ConductorError as error:
             text = f"the chain stays as it was: {error.with_hint}"
             self._log("error", "conductor", text)
@@ -277,8 +292,8 @@ class Runtime:
         if self._rearrangement is None:
             from conductor.run.rearrangement import Rearrangement
 
-            assert self._launcher is not None
-            self._rearrangement = Rearrangement(self, self._launcher)
+            assert self._preparation is not None
+            self._rearrangement = Rearrangement(self, self._preparation.launcher)
         return await self._rearrangement.rearrange(specs, now=now, kept=kept)
 
     async def rearranging(self) -> None:
@@ -549,8 +564,8 @@ class Runtime:
             case Changed():
                 self._audit.changed(effect)
             case Held(session):
-                if self.on_held is not None:
-                    self.on_held(session)
+                if self._preparation is not None:
+                    self._preparation.held(session)
             case Answered(token, member, body):
                 self._takers.pop(token)(member, body)
             case Reopen(peer):

@@ -1,4 +1,4 @@
-"""Consent: what components ask for beyond the default is asked of the user, once a version.
+"""Consent: the user decides what a component gets beyond the default, once a version.
 
     wishes      what a component asks for and does not have; what the user has agreed to already
     question    a question and its options, in words of conductor's own; what an answer means
@@ -6,3 +6,17 @@
 
 `conductor.run.consent` asks in an editor, `conductor.cli.consent` on a terminal.
 """
+
+from __future__ import annotations
+
+import enum
+
+
+class Where(enum.Enum):
+    """Where conductor asks the user."""
+
+    TERMINAL = "terminal"
+    """On the terminal, before anything runs."""
+    EDITOR = "editor"
+    """In the client, at the first prompt."""
+    NOWHERE = "nowhere"

@@ -193,7 +193,7 @@ def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
     if wish.profile == TRUSTED and not own:
         wish = msgspec.structs.replace(wish, profile="")
         if not wish:
-            return Settled(spec, why=f"`{TRUSTED}` is never asked for: only an option gives it")
+            return Settled(spec, why=f"only an option gives `{TRUSTED}`")
     if (why := _unreadable(wish)) and not own:
         return Settled(spec, why=why)
     after = granted(spec, wish)

@@ -61,7 +61,7 @@ def _check_source(entry: Entry, source: str, spec: Spec) -> None:
     if spec.bundled is not None or not _covers(source, path):
         raise OtherError
     if entry.sha256 is not None or entry.signer is not None:
-        return  # whoever can change it cannot give it the same digest
+        return  # who can change it cannot give it the same digest
     try:
         for each in (path, *_parts(spec)):
             guarded.real(each)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from conductor.errors import UsageError
@@ -35,35 +37,42 @@ def signed(file: str, digest: str, key: str) -> str:
     """
     try:
         from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
     except ImportError:
         raise UsageError(
             f"the signature of `{file}` cannot be checked: `cryptography` is not installed",
             "pip install 'conductor-acp[signatures]'",
         ) from None
-    try:
-        public = serialization.load_pem_public_key(untrusted_files.read(guarded.real(key), _MOST))
-    except (OSError, ValueError, guarded.UnguardedError) as error:
-        raise UsageError(f"the public key `{key}` cannot be used: {error}", "") from None
+    verify = _verifier(key)
     try:
         signature = _read(untrusted_files.read(file + ENDING, _MOST))
     except OSError as error:
         return f"`{file}{ENDING}`: {error.strerror or error}"
-    sha256 = utils.Prehashed(hashes.SHA256())
     try:
-        if isinstance(public, ec.EllipticCurvePublicKey):
-            public.verify(signature, bytes.fromhex(digest), ec.ECDSA(sha256))
-        elif isinstance(public, rsa.RSAPublicKey) and public.key_size >= _LEAST_RSA:
-            public.verify(signature, bytes.fromhex(digest), padding.PKCS1v15(), sha256)
-        else:
-            raise UsageError(
-                f"the public key `{key}` is of a kind that cannot be used",
-                f"an elliptic curve, or RSA of at least {_LEAST_RSA} bits",
-            )
+        verify(signature, bytes.fromhex(digest))
     except InvalidSignature:
         return f"`{file}{ENDING}` is not its signature with `{key}`"
     return ""
+
+
+def _verifier(key: str) -> Callable[[bytes, bytes], None]:
+    """Compares a signature with a digest by a public key. Raises `UsageError` for a key that cannot
+    be used."""
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+
+    try:
+        public = serialization.load_pem_public_key(untrusted_files.read(guarded.real(key), _MOST))
+    except (OSError, ValueError, guarded.UnguardedError) as error:
+        raise UsageError(f"the public key `{key}` cannot be used: {error}", "") from None
+    sha256 = utils.Prehashed(hashes.SHA256())
+    if isinstance(public, ec.EllipticCurvePublicKey):
+        return partial(public.verify, signature_algorithm=ec.ECDSA(sha256))
+    if isinstance(public, rsa.RSAPublicKey) and public.key_size >= _LEAST_RSA:
+        return partial(public.verify, padding=padding.PKCS1v15(), algorithm=sha256)
+    raise UsageError(
+        f"the public key `{key}` is of a kind that cannot be used",
+        f"an elliptic curve, or RSA of at least {_LEAST_RSA} bits",
+    )
 
 
 def _read(content: bytes) -> bytes:
