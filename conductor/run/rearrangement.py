@@ -87,6 +87,9 @@ class Rearrangement:
         else changes, before that waits for anything."""
         mark = self._latest = object()
         async with self._lock:
+            if self._latest is not mark and not now:
+                kept((), True)
+                return False
             running = list(self._runtime.planned.values())
             try:
                 planned = self._planned(specs, running)
@@ -181,8 +184,9 @@ class Rearrangement:
             try:
                 await runtime.connections.open(key, joining.planned.transport)
             except ComponentError as error:
+                # The others are opened all the same: what is open is closed when it is not used.
                 label = joining.planned.component.label
-                raise _NotUsedError(f"{label}: {error.text}") from None
+                self._refused = self._refused or f"{label}: {error.text}"
         runtime.apply(effects)
 
     def _loaded(self) -> bool:
