@@ -42,6 +42,7 @@ _FIRST_REQUEST: Final = 2.0
 
 def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
+    early = _early()
     try:
         parsed = configured.applied(parsed)
         # A person at a terminal is no editor, and is asked there.
@@ -53,7 +54,16 @@ def chain(parsed: Parsed) -> int:
         report.error(error.text, error.hint)
         tell_client(error)
         return error.exit_code
-    return _run(started)
+    return _run(started, early)
+
+
+def _early() -> list[int]:
+    """The SIGHUPs that come before there is anything to reload: without a handler one ends us."""
+    seen: list[int] = []
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, lambda number, frame: seen.append(number))
+        signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    return seen
 
 
 class Started:
@@ -231,7 +241,7 @@ def _obliged(parsed: Parsed) -> Parsed:
     return msgspec.structs.replace(parsed, mode=mode, options=obliged(parsed.options))
 
 
-def _run(started: Started) -> int:
+def _run(started: Started, early: list[int]) -> int:
     import gc
 
     from conductor.transports.stdio import StdioTransport
@@ -247,14 +257,14 @@ def _run(started: Started) -> int:
     gc.set_threshold(20_000, 50, 50)
     gc.enable()
     stopped: list[int] = []
-    code = run_loop(_until_done(runtime, stopped))
+    code = run_loop(_until_done(runtime, stopped, early))
     started.lines.close()
     started.guardian.release()
     end_strays()
     return 128 + stopped[0] if stopped else code
 
 
-async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
+async def _until_done(runtime: Runtime, stopped: list[int], early: list[int]) -> int:
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -270,8 +280,14 @@ async def _until_done(runtime: Runtime, stopped: list[int]) -> int:
             loop.add_signal_handler(number, stop, number)
         loop.add_signal_handler(signal.SIGHUP, runtime.reload)
         loop.add_signal_handler(signal.SIGUSR1, _tell_health, runtime)
+        if early:
+            runtime.reload()
     adopt_orphans()
-    return await runtime.run()
+    try:
+        return await runtime.run()
+    finally:
+        if sys.platform != "win32":  # the loop drops its handlers, and either would end us
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP, signal.SIGUSR1))
 
 
 def _tell_health(runtime: Runtime) -> None:

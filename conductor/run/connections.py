@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -214,9 +214,9 @@ class Connections:
         if gone is not None:
             gone.set()
 
-    async def close(self, name: str) -> None:
-        """Closes a component's transport."""
-        await self.transports[name].close(self._grace)
+    def close(self, name: str) -> Coroutine[Any, Any, None]:
+        """What closes the transport that a component has now."""
+        return self.transports[name].close(self._grace)
 
     async def shut_down(self) -> None:
         """Closes all from head to tail, then the connection to the client."""

@@ -92,6 +92,9 @@ class Rearrangement:
         mark = self._latest = object()
         self._urgent = self._urgent or now
         async with self._lock:
+            if self._latest is not mark and not now:
+                kept((), True)
+                return False
             try:
                 return await self._attempt(specs, mark, kept)
             finally:
@@ -203,8 +206,9 @@ class Rearrangement:
             try:
                 await runtime.connections.open(key, joining.planned.transport)
             except ComponentError as error:
+                # The others are opened all the same: what is open is closed when it is not used.
                 label = joining.planned.component.label
-                raise _NotUsedError(f"{label}: {error.text}") from None
+                self._refused = self._refused or f"{label}: {error.text}"
         runtime.apply(effects)
 
     def _loaded(self) -> bool:

@@ -57,6 +57,7 @@ from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
 
 if TYPE_CHECKING:
+    from conductor.core.state import Peer
     from conductor.run.launch import Launcher
     from conductor.run.rearrangement import Rearrangement
     from conductor.spec.model import Spec
@@ -518,10 +519,10 @@ class Runtime:
         self._services.forget(name)
         events.to(target)
 
-    async def disconnect(self, name: str) -> None:
-        """Closes a component's transport, and ignores what still comes from it."""
+    def disconnect(self, name: str) -> Coroutine[Any, Any, None]:
+        """Ignores what still comes from a component; what is returned closes its transport."""
         self.connections.silence(name)
-        await self.connections.close(name)
+        return self.connections.close(name)
 
     def log(self, level: str, name: str, text: str) -> None:
         """Puts a line in the log."""
@@ -621,18 +622,25 @@ class Runtime:
         planned = self.planned.get(name) or self._joins(name)
         if planned is None:
             return  # it is not used
-        renew = planned.renew
+        peer, renew = self.router.peers[name], planned.renew
         assert renew is not None
         await self.connections.close(name)
-        if await self.connect(name, renew()):
-            self.apply(self.router.reopened(name))
+        # Meanwhile it may have joined the chain, under its own name, or is not used any more.
+        if not self._is_there(peer):
+            return
+        if await self.connect(peer.name, renew()) and self._is_there(peer):
+            self.apply(self.router.reopened(peer.name))
+
+    def _is_there(self, peer: Peer) -> bool:
+        return self.router.peers.get(peer.name) is peer
 
     async def _listen(self, name: str) -> None:
         """Listens for the successor connection that a proxy launches itself."""
         from conductor.core.roles.initialize import successor_name
         from conductor.transports.socket import ListeningTransport
 
-        if name not in self.router.peers:
+        peer = self.router.peers.get(name)
+        if peer is None:
             return  # it is not used
         transport = ListeningTransport(line_limit=self._options.line_limit)
         successor = successor_name(name)
@@ -640,8 +648,8 @@ class Runtime:
         await self.connect(successor, transport)
         self.apply(effects)
         await asyncio.sleep(_LAUNCH)
-        if name in self.router.peers:
-            self.apply(self.router.not_launching(name))
+        if self._is_there(peer):
+            self.apply(self.router.not_launching(peer.name))
 
     def fail(self, reason: Closure) -> None:
         """Ends the chain, since it may not go on."""

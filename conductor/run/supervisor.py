@@ -109,7 +109,7 @@ class Supervisor:
                 runtime.log("warning", name, text)
                 runtime.record("restart", name, text)
                 runtime.apply(runtime.router.leaving(name, reason))
-                self._start(self._restart(name, delay))
+                self._start(self._restart(name, delay, self._places[name]))
             case Bypass():
                 text = f"{reason.text}; the chain goes on without it"
                 runtime.log("warning", name, text)
@@ -136,10 +136,12 @@ class Supervisor:
         successor = self._runtime.router.peers.get(successor_name(name))
         return successor is not None and successor.closure is None
 
-    async def _restart(self, name: str, delay: float) -> None:
-        planned = self._planned[name]
-        assert planned.renew is not None
-        async with self._places[name]:  # as long as it is held, the component stays in the chain
+    async def _restart(self, name: str, delay: float, place: asyncio.Lock) -> None:
+        async with place:  # as long as it is held, the component stays in the chain
+            if place is not self._places.get(name):
+                return  # it left before that
+            planned = self._planned[name]
+            assert planned.renew is not None
             await self._runtime.disconnect(name)
             await asyncio.sleep(delay)
             self._builds[name] = _stamp(planned.files)
@@ -188,29 +190,28 @@ class Supervisor:
             self._swapping.pop(name, None)
 
     async def _try_swap(self, name: str) -> None:
-        runtime, planned = self._runtime, self._planned[name]
+        runtime, planned, place = self._runtime, self._planned[name], self._places[name]
         assert planned.renew is not None
-        events, build = Handover(), _stamp(planned.files)
+        events, build, taken = Handover(), _stamp(planned.files), False
         try:
             fresh = planned.renew()
             await fresh.open(events)
         except ComponentError as error:
             runtime.log("error", name, f"the new build is not used: {error.text}")
             return
-        if planned.guests:  # a host reports when its guests are loaded; other components do not
-            await events.heard.wait()
-            refused = events.refused()
+        try:
+            refused = None
+            if planned.guests:  # a host reports when its guests are loaded; others do not
+                await events.heard.wait()
+                refused = events.refused()
             if refused is not None:
                 runtime.log("error", name, f"the new build is not used: {refused}")
+            else:
+                taken = await self._take_over(name, place, fresh, events)
+        finally:
+            if not taken:
                 await fresh.close(0.5)
-                return
-        try:
-            taken = await self._take_over(name, fresh, events)
-        except asyncio.CancelledError:
-            await fresh.close(0.5)  # the chain is ending
-            raise
         if not taken:
-            await fresh.close(0.5)
             return
         same = build == self._builds[name]
         self._builds[name] = build
@@ -218,10 +219,12 @@ class Supervisor:
         runtime.log("warning", name, text)
         runtime.record("swap", name, text)
 
-    async def _take_over(self, name: str, fresh: Transport, events: Handover) -> bool:
+    async def _take_over(
+        self, name: str, place: asyncio.Lock, fresh: Transport, events: Handover
+    ) -> bool:
         """Puts a new build in place as soon as no request is open there; False if the component
         has left the chain, or has been replaced in it, before that."""
-        runtime, place = self._runtime, self._places[name]
+        runtime = self._runtime
         while place is self._places.get(name):
             async with place:
                 if runtime.router.idle(name):

@@ -20,15 +20,20 @@ class Tasks:
         self._running: set[asyncio.Task[None]] = set()
         self._former: Any = None
         self._watching = False
+        self._over = False
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs `work` as a task that ends with the chain."""
+        """Runs `work` as a task that ends with the chain; not at all once that ends."""
+        if self._over:
+            work.close()
+            return
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._done)
 
     async def cancel(self) -> None:
-        """Ends all of them."""
+        """Ends all of them; no other begins."""
+        self._over = True
         running = list(self._running)
         for task in running:
             task.cancel()
