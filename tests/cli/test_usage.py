@@ -180,7 +180,9 @@ def test_wrong_usage(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["agent", "datetime"], ["exec", "datetime", "-p", "x"]])
 def test_a_chain_that_ends_with_a_proxy(arguments: list[str], tmp_path: Path) -> None:
     ran = conductor(*arguments, cwd=tmp_path)
-    ran.assert_error(1, "`datetime`, is a sandboxed proxy", "put an agent behind it, such as `demo`")
+    ran.assert_error(
+        1, "`datetime`, is a sandboxed proxy", "put an agent behind it, such as `demo`"
+    )
     assert ran.out == ""
 
 
