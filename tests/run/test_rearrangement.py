@@ -10,8 +10,8 @@ from typing import Any, cast
 import msgspec
 
 from conductor.errors import ComponentError
-from conductor.run.launch import Launcher
 from conductor.run.plan import Belongings, Planned
+from conductor.run.runtime import Preparation
 from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport
@@ -35,6 +35,16 @@ class Plans:
         return [same.get(spec.name) or planned(self._make[spec.name](), spec) for spec in specs]
 
 
+class Prepared:
+    """What a chain is prepared by, as far as these tests change it themselves."""
+
+    def __init__(self, launcher: Plans) -> None:
+        self.launcher = launcher
+
+    def connected(self) -> None:
+        """Nothing is to be done then."""
+
+
 def planned(one: Planned, spec: Spec) -> Planned:
     """A component that is planned from a spec."""
     return msgspec.structs.replace(one, specs=(spec,))
@@ -42,9 +52,9 @@ def planned(one: Planned, spec: Spec) -> Planned:
 
 def changing(play: Any, first: Planned, **make: Callable[[], Planned]) -> int:
     """Runs a chain of `p` and an agent that may change."""
-    launcher = cast("Launcher", Plans(**make))
+    preparation = cast("Preparation", Prepared(Plans(**make)))
     chain = planned(first, Spec(name="p")), planned(agent(), Spec(name="agent"))
-    return run(play, *chain, launcher=launcher)
+    return run(play, *chain, preparation=preparation)
 
 
 class Holding:
