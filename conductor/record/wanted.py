@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from conductor.errors import UsageError
 from conductor.run.plan import Options
 from conductor.spec.model import Spec
 
@@ -42,7 +43,11 @@ def auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Aud
     from conductor.version import version
 
     content = options.audit_content or options.trace_content
-    auditor = Auditor(AuditFile.open(options.audit, log), content)
+    try:
+        file = AuditFile.open(options.audit, log)
+    except UsageError as error:
+        raise UsageError(error.text, options.audit_rule or error.hint) from None
+    auditor = Auditor(file, content)
     auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
     return auditor
 
