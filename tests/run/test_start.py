@@ -73,7 +73,7 @@ from pathlib import Path
 from conductor.spec.catalog import resolve_all
 import conductor.run.launch, conductor.run.guest_host
 folder = Path(sys.argv[1])
-(folder / "component.toml").write_text("name = 'x'\\ncommand = ['sh']\\n[wants]\\nprofile = 'none'")
+(folder / "component.toml").write_text("name = 'x'\\ncommand = ['cat']\\n[wants]\\nprofile = 'none'")
 resolve_all(["datetime,memory=1MiB", f"{folder}/", "demo"])
 print(*(name for name in ("pydantic", "tomlkit", "typer", "platformdirs") if name in sys.modules))
 """
