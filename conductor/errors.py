@@ -56,6 +56,8 @@ class ConductorError(Exception):
         self.text = marked(text)
         self.hint = marked(hint)
         super().__init__(self.text)
+        if self.hint:
+            self.add_note(f"hint: {self.hint}")  # a traceback shows notes, and no attributes
         self.data = data or {}
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, UsageError
 from conductor.run.launch import Launcher
 from conductor.run.plan import Options, Planned, Stderr
 from conductor.spec.model import Spec
@@ -71,7 +71,11 @@ def _auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Au
     from conductor.version import version
 
     content = options.audit_content or options.trace_content
-    auditor = Auditor(AuditFile.open(options.audit, log), content)
+    try:
+        file = AuditFile.open(options.audit, log)
+    except UsageError as error:
+        raise UsageError(error.text, options.audit_rule or error.hint) from None
+    auditor = Auditor(file, content)
     auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
     return auditor
 

@@ -141,7 +141,8 @@ def together(guests: Sequence[dict[str, int]]) -> Allowance:
 def read(key: str, value: Any) -> int:
     """A limit as the host takes it: bytes, milliseconds or a number. Raises `ValueError`."""
     if key not in LIMITS:
-        raise UnknownWordError(f"limits are: {', '.join(LIMITS)}", key, [*LIMITS, *SHORT])
+        known = [*LIMITS, *SHORT] if key not in SHORT else [SHORT[key]]
+        raise UnknownWordError(f"limits are: {', '.join(LIMITS)}", SHORT.get(key, key), known)
     number = _MEASURES[LIMITS[key]](str(value))
     if number <= 0:
         raise ValueError("a limit is above 0")

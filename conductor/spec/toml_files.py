@@ -172,6 +172,9 @@ def _mistake(tables: dict[str, Any], struct: type[msgspec.Struct], noun: str) ->
         return Mistake(f"{table} has no key `{at[-1]}`", *at, hint=hint)
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         text = "Input should be a table"
+    if kind == "string_pattern_mismatch":
+        # The one pattern that there is: of digests.
+        text = "Input should be a SHA-256 digest: 64 digits from 0 to 9 and a to f"
     key = ".".join(str(key) for key in at if isinstance(key, str))
     about = " " if text.startswith("Input ") else ": "
     text = text.removeprefix("Input ")

@@ -331,6 +331,10 @@ def test_a_file_may_be_required(machine: Machine) -> None:
             'source = "bundled:redact"\noptions = {config = "HOME/x.toml"}',
             "may be written by others",
         ),
+        (
+            'source = "bundled:redact"\noptions = {config = {wrds = []}}',
+            "`redact` has no setting `wrds`",
+        ),
         ('source = "OPT/agent"', "and a sandbox that it has not"),
     ],
 )
@@ -366,7 +370,7 @@ def test_the_audit_goes_where_the_policy_says(machine: Machine) -> None:
 def test_an_audit_that_cannot_be_written_closes(machine: Machine) -> None:
     machine.allow(f'audit = "{machine.home}/missing/audit.jsonl"')
     ran = machine.prompt("demo")
-    ran.assert_error(2, "cannot write the audit")
+    ran.assert_error(2, "cannot write the audit", "`audit` of the managed policy", CONTACT)
     assert ran.out == ""
 
 

@@ -12,6 +12,7 @@ from conductor.spec import catalog
 from conductor.spec.managed import bounds, guarded, identity
 from conductor.spec.managed.file import BUNDLED, Entry, Managed, Required
 from conductor.spec.model import Spec
+from conductor.spec.settings import configuration
 
 _replace = msgspec.structs.replace
 
@@ -72,6 +73,7 @@ def _required(managed: Managed) -> list[tuple[Required, Spec]]:
             spec = identity.allowed(entry, spec, managed.path)
             if spec.config_file is not None:
                 guarded.real(spec.config_file)
+            configuration(spec)
         except (ConductorError, OSError, identity.OtherError, guarded.UnguardedError) as error:
             why = str(error) or "it is not what the policy says"
             text = f"the managed policy requires `{entry.source}`, which cannot run: {why}"

@@ -14,7 +14,7 @@ import msgspec
 
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule, surplus
 from conductor.core.policy.rules import PROFILE_NAMES
-from conductor.errors import UsageError, hint_of, visible_path
+from conductor.errors import UsageError, did_you_mean, hint_of, visible_path
 from conductor.services import scopes
 from conductor.spec import limits, toml_files, untrusted_files
 from conductor.spec.managed import guarded
@@ -197,9 +197,12 @@ def parse(text: str, path: str) -> Managed:
     except Mistake as mistake:
         contact = tables.get("contact")
         ask = contact if isinstance(contact, str) and contact else ""
-        hint = f"{mistake.hint}; {_closed(ask)}" if mistake.hint else _closed(ask)
+        end = _closed(ask)
+        if mistake.hint:
+            asks = mistake.hint.endswith("?")
+            end = f"{mistake.hint} {end[:1].upper()}{end[1:]}" if asks else f"{mistake.hint}; {end}"
         mistake.hint = ""
-        raise mistake.placed(text, where, hint) from None
+        raise mistake.placed(text, where, end) from None
     return Managed(file, text, path)
 
 
@@ -272,7 +275,10 @@ def _check_source(source: str, table: str, at: int) -> None:
 
 def _check_most(most: Most, *at: Key) -> None:
     if most.profile is not None and most.profile not in PROFILE_NAMES:
-        raise Mistake(f"profiles are: {', '.join(PROFILE_NAMES)}", *at, "profile")
+        hint = did_you_mean(
+            most.profile, PROFILE_NAMES, f"profiles are: {', '.join(PROFILE_NAMES)}"
+        )
+        raise Mistake(f"`profile` cannot be `{most.profile}`", *at, "profile", hint=hint)
     if most.profile is None and (most.rights or most.grants):
         key = "rights" if most.rights else "grants"
         raise Mistake(f"`{key}` adds to a `profile`, and there is none", *at, key)

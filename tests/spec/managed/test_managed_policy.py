@@ -38,7 +38,10 @@ WRONG = {
     CONTACT + '[[components]]\nsource = "/opt/x**"': (3, "`**` is a whole part"),
     CONTACT + '[[components]]\nsha256 = "abc"': (3, "`components.sha256`"),
     CONTACT + '[[components]]\nsigner = "team.pub"': (3, "the absolute path of a public key"),
-    CONTACT + '[[components]]\nsource = "bundled"\nmost = {profile = "all"}': (4, "profiles are:"),
+    CONTACT + '[[components]]\nsource = "bundled"\nmost = {profile = "all"}': (
+        4,
+        "`profile` cannot be `all`",
+    ),
     CONTACT + '[most]\nrights = ["down:session/prompt:answer"]': (3, "there is none"),
     CONTACT + '[most]\nprofile = "none"\nrights = ["down:x"]': (4, "write DIRECTION:METHOD:RIGHT"),
     CONTACT + '[most]\nprofile = "none"\ngrants = ["everything"]': (4, "no grant `everything`"),
