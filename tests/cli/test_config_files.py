@@ -194,6 +194,11 @@ def test_what_is_no_configuration_is_an_error_once_it_is_trusted(kind: str, here
         ("[chains.x]", "line 1: `components` is missing", ""),
         ("\n[components.'a b']", "line 2: `a b` cannot be a name", ""),
         ("[[choose]]\nuse = 'a'\nwhen.fil = 'b'", "line 3: [choose.when] has no key", "`file`"),
+        *(
+            (f"[[choose]]\nuse = 'a'\nwhen.file = '{file}'", "line 3: `file` of a choice", "*.tf")
+            for file in ("", "/etc/passwd", "../x", "a/../../x")
+        ),
+        ("[[choose]]\nuse = 'a'\nwhen.dependency = ''", "line 3: `dependency` of a choice", ""),
         ("required_version = '1'", "has no key `required_version`", "`required-version`"),
         ("required-version = 'new'", "line 1: `required-version` cannot be `new`", ">=0.3"),
         ("required-version = 1", "line 1: `required-version` should be", ""),

@@ -49,7 +49,7 @@ def chosen(
         warn: Called for what cannot be judged; that fits no choice.
 
     Raises:
-        UsageError: A choice names no chain, or its `file` is no name in the folder.
+        UsageError: A choice names no chain.
     """
     for written in config.choose:
         use, at = written.choice.use, f" ({written.origin})" if written.origin else ""
@@ -72,11 +72,6 @@ def _fits(written: WrittenChoice, folder: str, warn: Warn) -> str:
         return ""
     try:
         file = None if when.file is None else _first_file(when.file, folder)
-    except ValueError as error:
-        raise UsageError(
-            f"{written.origin}: `file` of a choice: {error}",
-            "it is a name in the project's folder, or a pattern such as `*.tf`",
-        ) from None
     except OSError as error:
         warn(f"cannot look for `{when.file}` in {visible_path(folder)}: {error.strerror}")
         return ""
@@ -89,7 +84,7 @@ def _fits(written: WrittenChoice, folder: str, warn: Warn) -> str:
 
 
 def _first_file(pattern: str, folder: str) -> str | None:
-    """The first path in the folder that a pattern stands for. Raises `ValueError`, `OSError`."""
+    """The first path in the folder that a pattern stands for. Raises `OSError`."""
     glob = scopes.compile_glob(pattern)
     if not any(character in pattern for character in "*?"):
         path = os.path.join(folder, pattern)

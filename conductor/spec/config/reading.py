@@ -101,6 +101,8 @@ def _config(tables: dict[str, Any], source: str, path: str) -> Config:
     file = toml_files.convert(tables, ConfigFile, "a configuration")
     _check_names(file)
     _check_components(file)
+    if file.choose:
+        _check_choices(file)
     return _Places(path, source).config(file)
 
 
@@ -165,6 +167,22 @@ def _check_components(file: ConfigFile) -> None:
                 known = (*kinds, "limits", *NAMES)
                 hint = did_you_mean(key, known, f"keys are: {', '.join(known)}")
                 raise Mistake(f"a component has no key `{key}`", *place, key, hint=hint)
+
+
+def _check_choices(file: ConfigFile) -> None:
+    """Raises `Mistake` for a choice by what no project can have."""
+    from conductor.services import scopes
+
+    for number, choice in enumerate(file.choose):
+        at = ("choose", number, "when")
+        if choice.when.dependency == "":
+            raise Mistake("`dependency` of a choice is the name of a package", *at, "dependency")
+        try:
+            if choice.when.file is not None:
+                scopes.compile_glob(choice.when.file)
+        except ValueError as error:
+            hint = "it is a name in the project's folder, or a pattern such as `*.tf`"
+            raise Mistake(f"`file` of a choice: {error}", *at, "file", hint=hint) from None
 
 
 class _Places:
