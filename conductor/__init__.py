@@ -22,7 +22,8 @@ may be called from another thread. Errors are `ConductorError`s with a `hint`.
 `Runtime` is a chain without that client: its two ends are transports.
 """
 
-from typing import TYPE_CHECKING
+# Type checkers know it by its name; to import `typing` would cost programs that must start quickly.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from conductor.client.chain import Chain, Session, Turn, open  # noqa: A004

@@ -79,7 +79,7 @@ class Dev:
         while True:
             if line is None:
                 if self._terminal:
-                    report.ask(_QUESTION)
+                    report.send(_QUESTION.encode())
                 line = self._lines.next()
             await asyncio.wait((line, changing, ending), return_when=asyncio.FIRST_COMPLETED)
             if ending.done() or (line.done() and line.result() is None):
@@ -90,7 +90,7 @@ class Dev:
                 seen = await self._round(changing.result())
                 changing = asyncio.ensure_future(self._change(seen))
                 if self._terminal:
-                    report.ask(_QUESTION)
+                    report.send(_QUESTION.encode())
             if line.done():
                 await self._turn(line.result() or "")
                 line = None
@@ -217,7 +217,7 @@ class Dev:
         if not self._terminal:
             self._view.note("permission denied: there is no terminal to ask on")
             return False
-        report.ask("allow it this once? [y/N] ")
+        report.send(b"allow it this once? [y/N] ")
         return ((await self._lines.next()) or "").strip().lower() in ("y", "yes")
 
     def _log(self, level: str, name: str, text: str) -> None:

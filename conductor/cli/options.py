@@ -189,7 +189,7 @@ TABLE: Final = (
     Option(
         "--cwd",
         FOLDER,
-        "Working directory of the session.",
+        "Folder of the session.",
         commands=("exec",),
         typed=ALL,
         default="the current one",
@@ -275,9 +275,8 @@ TABLE: Final = (
     Option(
         "--ask",
         choice(*ASKS),
-        "Whether to ask you before a sandboxed component of somebody else gets more than the "
-        "default: `auto`, once for each version of it; `never`; or `always`, also where you have "
-        "agreed.",
+        "Whether to ask you before a stranger's component gets more than the default: `auto`, "
+        "once for each version of it; `never`; or `always`, also where you have agreed.",
         panel=_SANDBOX,
         page="See [Consent](#consent).",
     ),

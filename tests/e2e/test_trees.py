@@ -155,7 +155,7 @@ def test_row_25_a_conductor_of_proxies_only_initializes(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-@pytest.mark.parametrize("options", [(), ("--dialect", "acp"), ("--",)])
+@pytest.mark.parametrize("options", [(), ("--dialect", "acp")])
 def test_row_25_a_conductor_of_nothing_is_the_identity(rig: Rig, options: tuple[str, ...]) -> None:
     chain = rig.run("proxy", *options)
     result = {"protocolVersion": 1, "agentCapabilities": {"odd": [1]}}

@@ -69,7 +69,9 @@ def run(program: Path, *arguments: str, cwd: Path, given: str = "") -> str:
 def test_the_wheel_holds_three_packages_and_no_leftovers(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/", 1)[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {
+    (data,) = (name for name in names if ".data/" in name)
+    assert data.endswith(".data/data/share/man/man1/conductor.1")
+    assert {top for top in tops if not top.endswith((".dist-info", ".data"))} == {
         "conductor",
         "guest_sdk",
         "wasm_host",
