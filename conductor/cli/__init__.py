@@ -22,8 +22,6 @@ from __future__ import annotations
 
 import sys
 
-from conductor.cli import surroundings
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
@@ -35,19 +33,22 @@ def main(arguments: list[str] | None = None) -> int:
             "\nhint: install it inside WSL 2 (Windows Subsystem for Linux), and run it there\n"
         )
         return 1
-    if arguments is None:
-        surroundings.prepare()
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        return _run(sys.argv[1:] if arguments is None else arguments)
+        if len(given) == 2 and given[0] == "mcp" and not given[1].startswith("-"):
+            from conductor.mcp.doors import shim  # an agent waits for it: it loads nothing else
+
+            return shim.main(given[1:])
+        if arguments is None:
+            from conductor.cli import surroundings
+
+            surroundings.prepare()
+        return _run(given)
     except KeyboardInterrupt:
         return 130
 
 
 def _run(given: list[str]) -> int:
-    if len(given) == 2 and given[0] == "mcp" and not given[1].startswith("-"):
-        from conductor.mcp.doors import shim
-
-        return shim.main(given[1:])
     if given and given[0] in ("agent", "proxy"):
         code = _chain(given)
         if code is not None:
