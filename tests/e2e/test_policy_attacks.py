@@ -258,8 +258,8 @@ def _raw(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-_EITHER: Final = {"identity": "rights"}
-"""Whether an answer of a program's comes too early, or after that of the agent."""
+_LATE: Final = {"identity": ("identity", "rights", "agent-state"), "rights": ("rights", "identity")}
+"""What else an answer of a program's breaks: it may come too early, or after that of the agent."""
 
 
 def _surely_violations(play: Play, tried: list[Attack]) -> int:
@@ -293,9 +293,11 @@ def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
         assert {*play.violations()} == {"rights"}
         assert len(play.violations()) >= _surely_violations(play, tried)
     else:
-        either = {} if carrier.dialect == "guest" else _EITHER
-        broken = [either.get(one, one) for one in play.violations()]
-        assert broken == [either.get(one, one) for one in rules]
+        late = {} if carrier.dialect == "guest" else _LATE
+        broken = play.violations()
+        pairs = zip(broken, rules, strict=False)
+        assert [one for one in pairs if one[0] not in late.get(one[1], one[1:])] == []
+        assert len(broken) == len(rules)
     if carrier.dialect != "guest" or carrier.profile == "full":  # others cannot say what they heard
         told, most = len(play.told()), sum(count for _, count in wanted)
         assert told <= most if carrier.profile == "observer" else told == most

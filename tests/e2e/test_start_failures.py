@@ -36,7 +36,7 @@ USAGE: Final = {
     "missing program with arguments": ("no-such-program --x", "`no-such-program` is neither"),
     "missing path": ("./no/such --x", "`./no/such` is neither"),
     "bad quotes": ("python 'x", "cannot read component `python 'x`"),
-    "unknown key": ('{"command":"python","colour":1}', "colour"),
+    "unknown key": ('{"command":"cat","colour":1}', "colour"),
     "unknown name": ('{"name":"no-such"}', "`no-such` is neither"),
     "no kind": ('{"args":["x"]}', "exactly once what it is"),
     "two kinds": ('{"command":"python","wasm":"x.wasm"}', "exactly once what it is"),

@@ -67,7 +67,7 @@ def test_the_line_of_a_key_or_of_the_table_around_it(at: tuple[Key, ...], line: 
     [
         ("", "`name` is missing", ()),
         ("name = 1", "`name` should be a valid string", ("name",)),
-        ("name = 'A'", "`name`: string should match pattern", ("name",)),
+        ("name = 'A'", "`name` should be a SHA-256 digest", ("name",)),
         ("name = 'a'\nnmae = 1", "a file has no key `nmae`", ("nmae",)),
         ("name = 'a'\n[[parts]]\n[[parts]]\nsiz = 1", "[parts] has no key", ("parts", 1, "siz")),
         ("name = 'a'\nparts = 1", "`parts` should be a valid list", ("parts",)),

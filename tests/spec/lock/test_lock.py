@@ -237,7 +237,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     ),
     "digest": (
         f'version = 1\n{_AGENT}sha256 = "abc"\n',
-        "line 7: `component.sha256`: string should match",
+        "line 7: `component.sha256` should be a SHA-256 digest",
         "",
     ),
 }
