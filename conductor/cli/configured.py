@@ -51,8 +51,8 @@ def applied(parsed: Parsed) -> Parsed:
     chosen = _chosen(parsed, config, complaints.append)
     components = parsed.components if chosen is None else chosen.components
     variables, unknown = from_environment()
-    merged = _merged(parsed.command, [config.options, _of_chains(components, config)])
-    merged = _over(merged, _values(parsed.command, variables))
+    written = [config.options, _of_chains(components, config), variables]
+    merged = _merged(parsed.command, written)
     merged = _over(merged, _levelled(parsed.values))
     log = report.logger(merged.get("log", "warning"))
     for text in [*unknown, *ignored(layers), *complaints]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from typing import Any, Final
 
 from conductor.errors import SHORTEST_SECRET, UsageError, hide
@@ -57,17 +58,14 @@ def references(variables: dict[str, Any], who: str) -> dict[str, str]:
 
 def anchored(value: Any, here: str) -> Any:
     """The value with the paths of its references starting from the folder `here`, if given."""
-    if not here:
-        return value
-    if is_reference(value):
-        kind, _, place = value[KEY].partition(":")
+
+    def placed(reference: str) -> dict[str, str]:
+        kind, _, place = reference.partition(":")
         if kind == "file":
-            return {KEY: f"file:{os.path.join(here, os.path.expanduser(place))}"}
-    elif isinstance(value, dict):
-        return {key: anchored(inner, here) for key, inner in value.items()}
-    elif isinstance(value, list):
-        return [anchored(inner, here) for inner in value]
-    return value
+            reference = f"file:{os.path.join(here, os.path.expanduser(place))}"
+        return {KEY: reference}
+
+    return _replaced(value, placed) if here else value
 
 
 def kept(clean: Any, value: Any) -> Any:
@@ -92,12 +90,17 @@ def _is_right(reference: Any) -> bool:
 
 def filled(value: Any, who: str) -> Any:
     """The value with the secrets that it refers to. Raises `UsageError` that names `who`."""
+    return _replaced(value, lambda reference: read(reference, who))
+
+
+def _replaced(value: Any, replacement: Callable[[str], Any]) -> Any:
+    """The value with something else in the place of each reference, wherever it is."""
     if is_reference(value):
-        return read(value[KEY], who)
+        return replacement(value[KEY])
     if isinstance(value, dict):
-        return {key: filled(inner, who) for key, inner in value.items()}
+        return {key: _replaced(inner, replacement) for key, inner in value.items()}
     if isinstance(value, list):
-        return [filled(inner, who) for inner in value]
+        return [_replaced(inner, replacement) for inner in value]
     return value
 
 
