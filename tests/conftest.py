@@ -27,7 +27,7 @@ def _user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Who runs the tests may use conductor too: no test reads or changes what that user has
     configured, trusts, and has seen reported."""
     with pytest.MonkeyPatch.context() as patch:
-        for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
             patch.setenv(variable, str(tmp_path_factory.mktemp("user")))
         yield
 

@@ -102,6 +102,22 @@ RULES: Final = (
         ),
         ("msgspec", "uvloop"),
     ),
+    Rule(
+        "conductor.packages",
+        (
+            *("conductor.packages", "conductor.run", "conductor.spec", "conductor.services"),
+            *("conductor.core", "conductor.errors", "conductor.version", "wasm_host"),
+        ),
+        ("cryptography", "jsonschema", "msgspec", "oras", "requests", "sigstore", "tomlkit"),
+    ),
+    Rule(
+        "conductor.editors",
+        (
+            *("conductor.editors", "conductor.client", "conductor.spec", "conductor.core"),
+            *("conductor.errors", "conductor.version"),
+        ),
+        ("msgspec", "tomlkit"),
+    ),
     Rule("wasm_host", ("wasm_host",)),
     Rule("guest_sdk", ("guest_sdk",)),
     Rule("guest_sdk.python.build", (), ()),
@@ -114,7 +130,7 @@ SEEN_BY: Final = {
     "conductor.cli": ("conductor.cli", "conductor.__main__", "tests", "benchmarks"),
     "wasm_host": (
         *("wasm_host", "conductor.transports", "conductor.run", "conductor.author"),
-        *("conductor.cli", "tests", "benchmarks"),
+        *("conductor.packages", "conductor.cli", "tests", "benchmarks"),
     ),
     "tests": ("tests",),
     "tests.hostile.costs": ("tests", "benchmarks.chaos"),

@@ -119,6 +119,27 @@ def trust() -> str:
     )
 
 
+def installed() -> str:
+    """The user's installed components: a receipt each, and what they consist of by digest
+    (`conductor.spec.installed`)."""
+    return _user_folder(
+        "XDG_DATA_HOME", "~/.local/share", "~/Library/Application Support", "installed"
+    )
+
+
+def logs() -> str:
+    """The user's logs of conductors that editors start (private; created when first used)."""
+    return _user_folder("XDG_STATE_HOME", "~/.local/state", "~/Library/Logs", "logs")
+
+
+def editors() -> str:
+    """The user's record of what `conductor setup` changed in the settings of editors, so that
+    `--remove` can give it back (private; created when first used)."""
+    return _user_folder(
+        "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "editors"
+    )
+
+
 def values() -> str:
     """The user's file of values that components keep (`kv`; private; created when first used)."""
     import platformdirs  # not on the start path: only a request for `kv` or `fetch` comes here
