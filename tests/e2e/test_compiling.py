@@ -14,15 +14,28 @@ from typing import Final
 
 import pytest
 
+from conductor.spec.python_guest import scripts
 from tests.e2e.test_guest_failures import FUSED
 from tests.harness.process.rig import Chain, Rig
 from wasm_host import Limits
 from wasm_host.cache.digest import sha256
 from wasm_host.cache.store import Cache
-from wasm_host.engine import engine_identity
+from wasm_host.engine import engine_identity, has_baseline
 
 HEARS: Final = "allow=up:session/update[agent_message_chunk]:carry+drop+originate"
 """A guest with this right gets what the agent says: its host keeps the order of all messages."""
+
+GREETER: Final = """
+from guest_sdk.python import Next, Proxy, Request
+
+proxy = Proxy("greeter", profile="context")
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, next: Next) -> object:
+    request.preface("hello")
+    return await next(request)
+"""
 
 KINDS: Final = ("", HEARS, "observer")
 ISOLATIONS: Final = ("process", "separate")
@@ -244,3 +257,20 @@ def test_conductors_that_start_at_once_compile_it_once(rig: Rig) -> None:
     assert not list(rig.cache.glob(".new-*"))
     for chain in chains:
         assert chain.finish() == 0
+
+
+@pytest.mark.skipif(not has_baseline(Limits()), reason="there is no baseline compiler")
+def test_a_python_proxy_starts_with_the_baseline_compilers_code(
+    rig: Rig, python_guest: Path
+) -> None:
+    """Its first start waits for a fifth of the time; better code is made beside later starts."""
+    del python_guest  # built, and compiled elsewhere
+    path = rig.folder / "greeter.py"
+    path.write_text(GREETER, encoding="utf-8")
+    for number in (1, 2):
+        chain = rig.agent(str(path), rig.demo(name=f"A{number}"))
+        assert chain.prompt(chain.begin(), "hi") == "hello\nhi"
+        assert ("compiling the Python guest" in chain.stderr) == (number == 1)
+        end(rig, chain)
+    identity = engine_identity(Limits(**scripts.LIMITS), baseline=True)
+    assert Cache(rig.cache, identity).holds(scripts.guest()[1])
