@@ -1,5 +1,5 @@
-"""Writes an edit into an editor's settings: as a whole, with a copy of what was, and never over what
-somebody else has written meanwhile."""
+"""Writes an edit into an editor's settings: as a whole, with a copy of what was, and never over
+what somebody else has written meanwhile."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -15,7 +15,15 @@ from conductor.editors.record import Container, Kept, Settings
 from conductor.editors.target import Edit, Launch
 from conductor.errors import ConductorError, UsageError, did_you_mean, one_line
 
-_NAMES = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+_Keys: TypeAlias = tuple[str, str | int]
+"""What leads to an entry."""
+
+_NAMES: Final[dict[type, str]] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+}
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -144,16 +152,16 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"`{name}` is an entry that the conductor wraps; nothing was changed",
                 f"`conductor setup {self.name} COMPONENT… --wrap {name}` wraps it in others, "
-                f"`conductor setup {self.name} --remove {name}` gives it back; `--name` adds "
-                "another entry",
+                f"`conductor setup {self.name} --remove --name {name}` gives it back; `--name` "
+                "adds another entry",
             )
         was = before[slot.value.start : slot.value.end]
         # What the user has set beside ours stays, as do variables.
         wanted = Launch(launch.command, launch.args, {**present.env, **launch.env})
         return self._changed(text, settings, name, slot, wanted, Kept("", was=was))
 
-    def wrap(self, text: str | None, settings: Settings, name: str, front: list[str]) -> Edit:
-        """The words in front of the command of an entry that is there. Raises `UsageError`."""
+    def wrap(self, text: str | None, settings: Settings, name: str, front: Launch) -> Edit:
+        """A conductor in front of the command of an entry that is there. Raises `UsageError`."""
         before = text or ""
         holder = self._checked_holder(before, self._root(before))
         slot = self._found(holder, name)
@@ -180,7 +188,8 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
                 f"`conductor setup {self.name} COMPONENT… AGENT --name {name}` changes its chain",
             )
         was = before[slot.value.start : slot.value.end]
-        wanted = Launch(front[0], [*front[1:], "--", *present.words], present.env)
+        env = {**present.env, **front.env}
+        wanted = Launch(front.command, [*front.args, "--", *present.words], env)
         return self._changed(text, settings, name, slot, wanted, Kept("", was=was, wraps=True))
 
     def _behind(self, kept: Kept, present: Launch, name: str) -> Launch:
@@ -191,7 +200,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"somebody has changed the command of `{name}` since the conductor was put in "
                 "front of it",
-                f"`conductor setup {self.name} --remove {name}` takes out what is left of ours",
+                f"`conductor setup {self.name} --remove --name {name}` takes out what is left",
             )
         rest = present.words[len(front) :]
         return Launch(rest[0], rest[1:], present.env)
@@ -231,11 +240,13 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
             fresh.entries[self.shape.key(name)] = kept
         return Edit(after, fresh, wanted, self._remarks(after))
 
-    def _keys(self, text: str, name: str) -> tuple[str | int, ...]:
+    def _keys(self, text: str, name: str) -> _Keys:
         """What leads to an entry that is there."""
         holder = self._holder(self._root(text))
         slot = self._found(holder, name)
-        assert holder is not None and holder.slots is not None and slot is not None
+        assert holder is not None
+        assert holder.slots is not None
+        assert slot is not None
         at = next(index for index, each in enumerate(holder.slots) if each is slot)
         return (self.where, at if self.shape.listed else slot.key)
 
@@ -245,8 +256,8 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         if jsonc.parse(after) is None:
             after, seam = jsonc.insert(after, None, None, {})
             _remember(fresh, Container((), seam))
-            for key, data in reversed(self.fresh.items()):
-                after = _inserted(after, (), key, data)[0]
+            for member, each in reversed(self.fresh.items()):
+                after = _inserted(after, (), member, each)[0]
         root = jsonc.parse(after)
         assert root is not None
         slot = root.get(self.where)
@@ -254,14 +265,15 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         if slot is None:
             after, seam = _inserted(after, (), self.where, empty)
             _remember(fresh, Container((self.where,), seam))
-        elif slot.value.data is None:
+        elif not slot.value.data:
             was = after[slot.value.start : slot.value.end]
-            after = jsonc.replace(after, slot.value, empty)
+            if slot.value.data is None:
+                after = jsonc.replace(after, slot.value, empty)
             _remember(fresh, Container((self.where,), Seam("", ""), was))
         data = self.shape.write({}, name, launch)
         key = None if self.shape.listed else self.shape.key(name)
         after, seam = _inserted(after, (self.where,), key, data)
-        keys = (self.where, 0 if key is None else key)
+        keys: _Keys = (self.where, 0 if key is None else key)
         root = jsonc.parse(after)
         value = root.at(*keys) if root is not None else None
         assert value is not None
@@ -277,28 +289,29 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         if at < 0:
             return ()
         line, column = jsonc.place(text, at)
-        return (
+        remark = (
             f"{self.title} reads plain JSON, and its file has more ({line}:{column}: a comment, or "
-            "a comma before a bracket): if it does not list the agent, take that out",
+            "a comma before a bracket): if it does not list the agent, take that out"
         )
+        return (remark,)
 
     def _check(
         self,
         before: str,
         after: str,
-        keys: tuple[str | int, ...],
+        keys: _Keys,
         data: Any,
         *,
         added: bool = False,
     ) -> None:
         """Reads an edited text back: only what was to change may have changed."""
         old, new = jsonc.parse(before), jsonc.parse(after)
-        expected = copy.deepcopy(old.data) if old is not None else copy.deepcopy(self.fresh)
+        expected: Any = copy.deepcopy(old.data if old is not None else self.fresh)
         where, key = keys
         holder = expected.get(where)
         if holder is None:
             holder = expected[where] = [] if self.shape.listed else {}
-        if added and isinstance(holder, list):
+        if added and self.shape.listed:
             holder.insert(0, data)
         else:
             holder[key] = data
@@ -386,13 +399,17 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         for container in sorted(settings.containers, key=lambda each: -len(each.keys)):
             root = jsonc.parse(text)
             value = root.at(*container.keys) if root is not None else None
-            inside = text[value.start + 1 : value.end - 1] if value is not None else "x"
-            if value is None or settings.entries or not _is_empty(value, inside, self.fresh):
+            if value is None or settings.entries:
+                continue
+            whole = text[value.start : value.end]
+            is_fresh = self.fresh and value.data == self.fresh and jsonc.beyond_json(whole) < 0
+            if not is_fresh and not _is_empty(text, value, container):
                 continue
             if container.was:
                 text = text[: value.start] + container.was + text[value.end :]
             else:
                 text = _without(text, root, container)
+        self._root(text)  # what is written must be read again
         return Edit(text, settings, None, remarks)
 
     # -- showing -----------------------------------------------------------------------------------
@@ -424,11 +441,11 @@ def _compact(value: Value) -> str:
     return one_line(json.dumps(value.data, ensure_ascii=False), 500)
 
 
-def _is_empty(value: Value, inside: str, fresh: dict[str, Any]) -> bool:
-    """Whether there is nothing in a container of ours but what we have put there."""
-    if not value.slots:
-        return not inside.strip()
-    return bool(fresh) and value.data == fresh
+def _is_empty(text: str, value: Value, container: Container) -> bool:
+    """Whether a container of ours has nothing in it, or of the user's nothing but what it had."""
+    inside, before = text[value.start + 1 : value.end - 1], container.was
+    before = before[1:-1] if before[:1] in ("{", "[") else ""
+    return not value.slots and inside.split() == before.split()
 
 
 def _without(text: str, root: Value | None, container: Container) -> str:

@@ -293,7 +293,7 @@ def cut(text: str, where: Value, slot: Slot) -> str:
     rest = _BLANKS.match(text, end)
     assert rest is not None
     line = _line_before(text, start)
-    if line is not None and text[rest.end() : rest.end() + 1] in "\r\n}]":
+    if line is not None and text[rest.end() : rest.end() + 1] in ("\r", "\n"):
         start = line
     elif slot.comma:
         end = rest.end()

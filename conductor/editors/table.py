@@ -7,7 +7,6 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from typing import Any, Final
 
 from conductor.editors.json_editor import JsonEditor, Shape
@@ -54,7 +53,8 @@ def _write(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:
 
 
 def _write_typed(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:
-    return {"type": "custom", **_write(entry, name, launch), **{"type": "custom"}}
+    others = {key: each for key, each in entry.items() if key != "type"}
+    return {"type": "custom", **_write(others, name, launch)}
 
 
 def _vscode() -> str:
@@ -229,8 +229,6 @@ _OTHER_NAMES: Final[dict[str, str]] = {
     "pycharm": "jetbrains",
     "windsurf": "devin",
 }
-
-Place = Callable[[], str]
 
 
 def find(name: str) -> Target:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from conductor.editors.record import Settings
-from conductor.errors import UsageError
 
-ENTRY: str = "Conductor"
+ENTRY: Final = "Conductor"
 """The name of our entry, unless the user gives another."""
 
 
@@ -69,8 +68,8 @@ class Target(Protocol):
     def put(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
         """An entry added, or brought up to date. Raises `UsageError`."""
 
-    def wrap(self, text: str | None, settings: Settings, name: str, front: list[str]) -> Edit:
-        """The words in front of the command of an entry that is there. Raises `UsageError`."""
+    def wrap(self, text: str | None, settings: Settings, name: str, front: Launch) -> Edit:
+        """A conductor in front of the command of an entry that is there. Raises `UsageError`."""
 
     def remove(self, text: str | None, settings: Settings, name: str) -> Edit:
         """An entry taken out, or given back as it was. Raises `UsageError`."""
@@ -86,8 +85,3 @@ class Target(Protocol):
 def of_json(value: Any) -> bool:
     """Whether a value is a list of texts."""
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
-def unsupported(target: Target, what: str) -> UsageError:
-    """The error for something that an editor cannot have."""
-    return UsageError(f"{target.title} has no entry to {what}", "`--print` shows what to write")
