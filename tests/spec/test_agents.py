@@ -13,17 +13,18 @@ from conductor.errors import UsageError
 from conductor.spec import agents, catalog
 from conductor.spec.programs import is_name, is_reserved
 
-# acpx 0.19.1, and the ACP registry in August 2026 without what is no coding agent or comes as an
-# archive only.
-OTHERS = """
-    pi openclaw codex claude gemini cursor copilot antigravity devin droid factory-droid factorydroid
-    fast-agent fx grok-build iflow junie kilocode kimi kiro mcode mux opencode pool qoder qwen trae
-    zeroclaw
-    amp-acp auggie autohand claude-acp cline codebuddy-code codex-acp cortex-code crow-cli cursor
-    deepagents devin dimcode dirac factory-droid fast-agent gemini github-copilot
-    github-copilot-cli glm-acp-agent goose grok-build harn junie kilo kimi minion-code mistral-vibe
-    nova opencode pi-acp poolside qoder qwen-code sigit stakpak vtcode
-""".split()
+# acpx 0.19.1, and the ACP registry in August 2026 but for a marketplace and an archive for one system.
+ACPX = (
+    "pi openclaw codex claude gemini cursor copilot antigravity devin droid factory-droid "
+    "factorydroid fast-agent fx grok-build iflow junie kilocode kimi kiro mcode mux opencode "
+    "pool qoder qwen trae zeroclaw"
+)
+REGISTRY = (
+    "amp-acp auggie autohand claude-acp cline codebuddy-code codex-acp cortex-code crow-cli "
+    "cursor deepagents devin dimcode dirac factory-droid fast-agent gemini github-copilot "
+    "github-copilot-cli glm-acp-agent goose grok-build harn junie kilo kimi minion-code "
+    "mistral-vibe nova opencode pi-acp poolside qoder qwen-code sigit stakpak vtcode"
+)
 
 
 @pytest.fixture(name="programs")
@@ -73,7 +74,8 @@ def test_a_row_is_complete_and_in_its_form(agent: agents.KnownAgent) -> None:
 
 
 def test_what_acpx_and_the_registry_list_is_known() -> None:
-    assert [word for word in OTHERS if agents.named(word) is None] == []
+    listed = f"{ACPX} {REGISTRY}".split()
+    assert [word for word in listed if agents.named(word) is None] == []
 
 
 @pytest.mark.parametrize(
@@ -159,10 +161,8 @@ def test_what_comes_before_hides_an_agent(programs: Path, tmp_path: Path) -> Non
     said: list[str] = []
     (spec,) = catalog.resolve_all(["cursor"], note=said.append)
     assert spec.command == [f"{programs}/cursor-agent", "acp"]
-    assert said == [
-        f"the known agent `cursor` hides the program {programs}/cursor; `path:cursor` means the "
-        "program"
-    ]
+    hidden = f"program {programs}/cursor; `path:cursor` means the program"
+    assert said == [f"the known agent `cursor` hides the {hidden}"]
     _add(tmp_path / "opencode", "opencode")
     path = os.fspath(tmp_path / "opencode" / "opencode")
     assert catalog.resolve(path).command == [path]
