@@ -13,7 +13,7 @@ from conductor.errors import UsageError
 from conductor.spec import agents, catalog
 from conductor.spec.programs import is_name, is_reserved
 
-# acpx 0.19.1, and the ACP registry in August 2026 but for a marketplace and an archive for one system.
+# acpx 0.19.1; the ACP registry in August 2026, but for a marketplace and a lone archive.
 ACPX = (
     "pi openclaw codex claude gemini cursor copilot antigravity devin droid factory-droid "
     "factorydroid fast-agent fx grok-build iflow junie kilocode kimi kiro mcode mux opencode "
