@@ -40,7 +40,7 @@ class Locked(msgspec.Struct, frozen=True, kw_only=True):
             case "changed":
                 return f"CHANGED since locked: {', '.join(self.differences)}"
             case _:
-                return f"{LOCK_FILE} cannot be compared: {self.differences[0]}"
+                return f"{LOCK_FILE} is unreadable: {self.differences[0]}"
 
 
 def locked(spec: Spec) -> Locked:

@@ -142,7 +142,7 @@ def test_it_is_compared_with_the_lock(tmp_path: Path) -> None:
     found = json.loads(conductor("inspect", "--json", "./mine.wasm", cwd=tmp_path).out)
     assert found["lock"]["state"] == "changed"
     (tmp_path / "conductor.lock").write_text("no lock")
-    assert "conductor.lock cannot be compared" in line("digest", card("./mine.wasm", tmp_path))
+    assert "conductor.lock is unreadable" in line("digest", card("./mine.wasm", tmp_path))
 
 
 def test_what_add_and_update_know_besides() -> None:
