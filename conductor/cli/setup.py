@@ -237,7 +237,7 @@ def _tested(request: Request, launch: Launch) -> tuple[str, str]:
         found = again
     raise ComponentError(
         f"{request.target.title} could not start this: {found.error}; nothing was changed",
-        f"see it here: `{shlex.join(['conductor', 'exec', *_chain(launch), '-p', 'hello'])}`",
+        f"see it here: `{shlex.join(['conductor', 'exec', '-p', 'hello', *_chain(launch)])}`",
     )
 
 
@@ -248,9 +248,9 @@ def _chain(launch: Launch) -> list[str]:
 def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bool) -> None:
     target, launch = request.target, outcome.edit.launch
     assert launch is not None
-    where = f"{target.title}'s {visible_path(outcome.path)}"
+    where = f"{visible_path(outcome.path)} ({target.title})"
     if not outcome.changed:
-        report.say(f"nothing to be done: {where} has the entry `{request.name}`")
+        report.say(f"nothing to be done: the entry `{request.name}` is in {where}")
     else:
         did = "the conductor stands in front of" if request.wrap else "wrote the entry"
         report.say(f"{did} `{request.name}` in {where}")
@@ -261,7 +261,7 @@ def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bo
     if outcome.backup and outcome.changed:
         report.say(f"  before     kept in {visible_path(outcome.backup)}")
     report.say(
-        f"  use it     {target.pick.format(name=request.name)}",
+        f"  use it     {target.pick.format(name=request.name, key=target.key(request.name))}",
         f"  logs       {target.logs}",
         f"  undo       {_undo(request)}",
     )
@@ -281,7 +281,7 @@ def _remove(target: Target, name: str) -> int:
     outcome = apply.change(
         target, lambda text, settings: target.remove(text, settings, name), lambda _: None
     )
-    where = f"{target.title}'s {visible_path(outcome.path)}"
+    where = f"{visible_path(outcome.path)} ({target.title})"
     if outcome.removed:
         report.say(f"removed {where}: `setup` had made it, and nothing else was in it")
     elif outcome.changed:

@@ -121,7 +121,7 @@ def _perform(snapshot: Snapshot, settings: Settings, edit: Edit) -> Outcome:
         return Outcome(edit, snapshot.path, changed=False)
     if changed:
         _refuse_what_cannot_be_written(snapshot)
-        if not created and not wanted.backup:
+        if not wanted.created and not wanted.backup:
             wanted.backup = _backup(snapshot)
     whole = record.load()
     before = copy.deepcopy(whole)

@@ -64,6 +64,10 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         """Its file of settings."""
         return self.place()
 
+    def key(self, name: str) -> str:
+        """What stands in the file for the name of an entry, and in the record."""
+        return self.shape.key(name)
+
     # -- what is there -----------------------------------------------------------------------------
 
     def entries(self, text: str | None) -> dict[str, Launch | None]:
@@ -117,7 +121,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
 
     def _found(self, holder: Value | None, name: str) -> Slot | None:
         """The entry with a name; of several the last one, which counts."""
-        key = self.shape.key(name)
+        key = self.key(name)
         found = None
         for slot in (holder.slots if holder is not None else None) or ():
             if self.shape.listed:
@@ -140,7 +144,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         if slot is None:
             return self._added(text, settings, name, launch)
         present = self._read(slot.value.data)
-        kept = settings.entries.get(self.shape.key(name))
+        kept = settings.entries.get(self.key(name))
         if present is None or not launcher.starts_conductor(present.words):
             raise UsageError(
                 f"{self._at(before, slot)}: there is an entry `{name}`, and it is not the "
@@ -179,7 +183,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
                 "in front of",
                 self.shape.no_command,
             )
-        kept = settings.entries.get(self.shape.key(name))
+        kept = settings.entries.get(self.key(name))
         if kept is not None and kept.wraps:
             present = self._behind(kept, present, name)
         elif launcher.starts_conductor(present.words):
@@ -229,7 +233,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         value = root.at(*keys) if root is not None else None
         assert value is not None
         self._check(before, after, keys, data)
-        known = settings.entries.get(self.shape.key(name))
+        known = settings.entries.get(self.key(name))
         written = after[value.start : value.end]
         fresh = copy.deepcopy(settings)
         if known is not None:  # what was there before the first change is what counts
@@ -237,7 +241,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         else:
             kept = msgspec.structs.replace(kept, written=written)
         if known is not None or after != before:
-            fresh.entries[self.shape.key(name)] = kept
+            fresh.entries[self.key(name)] = kept
         return Edit(after, fresh, wanted, self._remarks(after))
 
     def _keys(self, text: str, name: str) -> _Keys:
@@ -271,7 +275,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
                 after = jsonc.replace(after, slot.value, empty)
             _remember(fresh, Container((self.where,), Seam("", ""), was))
         data = self.shape.write({}, name, launch)
-        key = None if self.shape.listed else self.shape.key(name)
+        key = None if self.shape.listed else self.key(name)
         after, seam = _inserted(after, (self.where,), key, data)
         keys: _Keys = (self.where, 0 if key is None else key)
         root = jsonc.parse(after)
@@ -279,7 +283,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         assert value is not None
         self._check(text or "", after, keys, data, added=True)
         written = after[value.start : value.end]
-        fresh.entries[self.shape.key(name)] = Kept(written, seam)
+        fresh.entries[self.key(name)] = Kept(written, seam)
         return Edit(after, fresh, launch, self._remarks(after))
 
     def _remarks(self, text: str) -> tuple[str, ...]:
@@ -327,7 +331,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
 
     def remove(self, text: str | None, settings: Settings, name: str) -> Edit:
         """An entry taken out, or given back as it was. Raises `UsageError`."""
-        key = self.shape.key(name)
+        key = self.key(name)
         kept = settings.entries.get(key)
         before = text or ""
         root = self._root(before)
@@ -417,7 +421,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
     def shown(self, name: str, launch: Launch) -> str:
         """What a user would write into the settings by hand."""
         data = self.shape.write({}, name, launch)
-        holder: Any = [data] if self.shape.listed else {self.shape.key(name): data}
+        holder: Any = [data] if self.shape.listed else {self.key(name): data}
         return json.dumps({**self.fresh, self.where: holder}, indent=2, ensure_ascii=False)
 
     def _at(self, text: str, slot: Slot) -> str:

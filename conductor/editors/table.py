@@ -215,7 +215,7 @@ _EDITORS: Final = (
             no_command="give it a command there first",
         ),
         bare=False,
-        pick='`acpx {name} "your prompt"`',
+        pick='`acpx {key} "your prompt"`',
         logs="`acpx --verbose …` shows them",
     ),
 )

@@ -56,7 +56,8 @@ class Target(Protocol):
 
     @property
     def pick(self) -> str:
-        """How the user picks the agent: a sentence, with `{name}` for the entry."""
+        """How the user picks the agent: a sentence, with `{name}` for the entry, and `{key}` for
+        what stands in the file."""
 
     @property
     def logs(self) -> str:
@@ -64,6 +65,9 @@ class Target(Protocol):
 
     def file(self) -> str:
         """Its file of settings."""
+
+    def key(self, name: str) -> str:
+        """What stands in the file for the name of an entry, and in the record."""
 
     def put(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
         """An entry added, or brought up to date. Raises `UsageError`."""
