@@ -25,9 +25,8 @@ from typing import Final
 import msgspec
 
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.spec import installed, paths, trust
+from conductor.spec import installed, paths, trust, untrusted_files
 from conductor.spec.installed import Receipt
-from conductor.spec.programs import is_name
 from conductor.spec.trust import Trust
 
 _WAIT: Final = 30.0
@@ -55,22 +54,16 @@ class _Named(msgspec.Struct):
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def names() -> list[str]:
-    """The names of all receipts. Raises `UsageError`."""
+def receipts() -> list[Receipt | Damaged]:
+    """All that is installed, by name. Raises `UsageError` where the store itself cannot be used."""
+    found: list[Receipt | Damaged] = []
     try:
-        found = os.listdir(installed.receipts())
+        os.listdir(installed.receipts())
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise unreadable(error) from None
-    stems = (name.removesuffix(".json") for name in found if name.endswith(".json"))
-    return sorted(name for name in stems if is_name(name))
-
-
-def receipts() -> list[Receipt | Damaged]:
-    """All that is installed, by name. Raises `UsageError` where the store itself cannot be used."""
-    found: list[Receipt | Damaged] = []
-    known = names()
+    known = installed.names()
     if known:
         with contextlib.suppress(FileNotFoundError):
             installed.refuse_what_others_write()
@@ -194,7 +187,7 @@ def prune() -> None:
             if fd is not None:
                 os.close(fd)
     if gone:
-        _forget(gone)
+        forget(gone)
 
 
 def _receipt(name: str) -> Receipt | Damaged | None:
@@ -206,10 +199,10 @@ def _receipt(name: str) -> Receipt | Damaged | None:
 
 def _contents() -> Iterator[str]:
     """The digests that receipts name, also those of other versions."""
-    for name in names():
-        with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, ValueError):
-            with open(installed.receipt_path(name), "rb") as file:
-                yield msgspec.json.decode(file.read(), type=_Named).content
+    for name in installed.names():
+        with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            text = untrusted_files.read(installed.receipt_path(name), installed.MOST, links=False)
+            yield msgspec.json.decode(text, type=_Named).content
 
 
 def _make() -> None:
@@ -304,7 +297,7 @@ def _alone() -> Iterator[None]:
         os.close(fd)
 
 
-def _forget(folders: list[str]) -> None:
+def forget(folders: list[str]) -> None:
     """What the user trusted in these folders is trusted no longer: they are deleted."""
     real = [os.path.realpath(folder) for folder in folders]
 

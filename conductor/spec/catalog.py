@@ -62,8 +62,10 @@ class _Names(msgspec.Struct, frozen=True):
     def known(self) -> list[str]:
         """Every name that there is, for the hint about an unknown one."""
         config = self.config
+        from conductor.spec import installed
+
         own = [*config.chains, *config.components] if config is not None else []
-        return [*own, *installed_names(), *bundled()]
+        return [*own, *installed.names(), *bundled()]
 
 
 _NO_NAMES: Final = _Names()
@@ -119,7 +121,7 @@ def at(path: str) -> Spec:
 
 
 def _names(config: Config | None, note: Note | None = None) -> _Names:
-    is_empty = config is None or not (config.chains or config.components)
+    is_empty = config is None or not (config.chains or config.components or config.indexes)
     return _Names(None if is_empty else config, note)
 
 
@@ -353,7 +355,10 @@ def _of_name(word: str, names: _Names) -> Spec:
         raise UsageError(f"remote component `{word}` is not supported yet", "run it as a command")
     manifest = bundled_manifest(word)
     if manifest is None:
-        return _command([word], names)
+        try:
+            return _command([word], names)
+        except UsageError as error:
+            raise _or_offered(word, names, error) from None
     if names.note is not None and (program := which(word)):
         names.note(
             f"the bundled component `{word}` hides the program {program}; "
@@ -554,13 +559,17 @@ def _note_hidden(word: str, note: Note) -> None:
         )
 
 
-def installed_names() -> list[str]:
-    """The names of installed components, for hints."""
-    try:
-        found = os.listdir(os.path.join(paths.installed(), "receipts"))
-    except OSError:
-        return []
-    return sorted(name.removesuffix(".json") for name in found if name.endswith(".json"))
+def _or_offered(word: str, names: _Names, error: UsageError) -> UsageError:
+    """The error about an unknown name, with what a catalogue of the configuration offers."""
+    if names.config is None or not names.config.indexes:
+        return error
+    from conductor.spec import catalogues
+
+    entry = catalogues.offer(word, names.config.indexes)
+    if entry is None:
+        return error
+    where = f" (in {entry.catalogue})"
+    return UsageError(f"`{word}` is not installed", f"`conductor add {word}` installs it{where}")
 
 
 # -- bundled components ----------------------------------------------------------------------------
