@@ -136,7 +136,7 @@ def _wants(spec: Spec) -> str:
 def _available(where: list[str], *, as_json: bool) -> int:
     if not where:
         raise UsageError(
-            "there is no catalogue", "`--index CATALOGUE`, or `indexes = [\"…\"]` in conductor.toml"
+            "there is no catalogue", '`--index CATALOGUE`, or `indexes = ["…"]` in conductor.toml'
         )
     known = {each.name for each in store.receipts()}
     rows = [

@@ -180,5 +180,3 @@ def _typed(prompt: str) -> str:
     if not typed.endswith("\n"):
         report.write("")
     return typed.strip().lower()
-
-

@@ -22,8 +22,8 @@ HELP: Final = paragraphs(
     "Look for newer versions of installed components where they came from: a tag, a catalogue, a "
     "package, a file or folder that has changed. Show what they change, and ask.",
     "A source with a digest, a commit or an exact version has nothing newer: `conductor add` with "
-    "another one replaces it. Exit code 1 if something could not be updated; with --check, if there "
-    "is something newer.",
+    "another one replaces it.",
+    "Exit code 1 if something could not be updated; with --check, if there is something newer.",
 )
 EPILOG: Final = "Examples:\n\n  conductor update --check\n\n  conductor update weather"
 

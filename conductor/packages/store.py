@@ -6,9 +6,9 @@
     installed/gone-…/                what is being deleted
     installed/lock                   held by whoever changes receipts or content
 
-One rule cleans up: a folder that no receipt names and no process holds is deleted (`prune`). A chain
-holds the content it runs (`conductor.spec.installed.hold`), so what was removed or replaced stays
-until the chain ends. What the user trusts in such a folder ends with it.
+One rule cleans up: a folder that no receipt names and no process holds is deleted (`prune`). A
+chain holds the content it runs (`conductor.spec.installed.hold`), so what was removed or replaced
+stays until the chain ends. What the user trusts in such a folder ends with it.
 """
 
 from __future__ import annotations

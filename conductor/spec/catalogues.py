@@ -6,7 +6,7 @@
 
 An entry is one of ours if its distribution runs `conductor-acp` with `proxy SOURCE`; others are for
 other programs. A stranger may have written names, texts and sources: an entry of ours that is odd
-makes conductor refuse the whole catalogue. Reading asks no server, so that errors may suggest a name.
+makes conductor refuse the whole catalogue. Reading asks no server, so errors may suggest a name.
 """
 
 from __future__ import annotations

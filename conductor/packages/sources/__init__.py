@@ -42,7 +42,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     """Its file, or its folder, in the folder that it was fetched to."""
     source: str
-    """Its source in the spelling that always means these bytes; a path of this machine is itself."""
+    """Its source in the spelling that always means these bytes, or its path."""
     version: str = ""
     """Its version, where the source names one."""
     signer: Signer | None = None

@@ -42,7 +42,7 @@ _SETTINGS: Final = (
     # No configuration is read; these hold for what git itself would do otherwise.
     "-c", "core.hooksPath=/dev/null", "-c", "http.followRedirects=false",
     "-c", "transfer.fsckObjects=true", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
-    "-c", "core.symlinks=false", "-c", "fetch.recurseSubmodules=false", "-c", "maintenance.auto=false",
+    "-c", "fetch.recurseSubmodules=false", "-c", "maintenance.auto=false",
 )  # fmt: skip
 
 

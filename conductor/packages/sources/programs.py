@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import tempfile
@@ -12,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Final
 
 from conductor.errors import ConductorError, one_line
+
+_UNIT: Final = 512
+"""Bytes: what `ulimit -f` counts in."""
 
 _SHOWN: Final = 4096
 """Bytes of complaints that are read: the last."""
@@ -40,10 +42,6 @@ def bounded(
         OSError: It cannot be started.
     """
 
-    def bound() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
     name = os.path.basename(command[0])
     with (
         tempfile.TemporaryFile() as question,
@@ -53,14 +51,13 @@ def bounded(
         question.write(given)
         question.seek(0)
         process = subprocess.Popen(
-            command,
+            ["/bin/sh", "-c", f'ulimit -f {largest // _UNIT}; exec "$@"', name, *command],
             stdin=question,
             stdout=answer,
             stderr=complaint,
             env=environment,
             cwd="/",
             start_new_session=True,
-            preexec_fn=bound,
         )
         try:
             code = process.wait(max(0.0, until - time.monotonic()))

@@ -24,6 +24,7 @@ class Web(msgspec.Struct, frozen=True):
     url: str
     sha256: str
     """Empty: the user has not typed one yet, and `fetch` shows it."""
+
     @property
     def is_pinned(self) -> bool:
         """Whether it has a digest."""

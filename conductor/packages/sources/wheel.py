@@ -123,15 +123,15 @@ def parse(text: str) -> Wheel:
     try:
         version = version and str(Version(version))
     except InvalidVersion:
-        raise UsageError(f"`{text}`: `{version}` is no version", "as in `pypi:NAME==1.2.3`") from None
+        raise UsageError(
+            f"`{text}`: `{version}` is no version", "as in `pypi:NAME==1.2.3`"
+        ) from None
     return Wheel(canonicalize_name(found["name"]), version, found["digest"] or "")
 
 
 def _component(root: str, name: str) -> str:
     """The folder of the one component in an unpacked wheel. Raises `UsageError`."""
-    found = [
-        folder for folder, _, files in os.walk(root) if MANIFEST in files
-    ]
+    found = [folder for folder, _, files in os.walk(root) if MANIFEST in files]
     if len(found) == 1:
         return found[0]
     if found:
