@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from conductor.cli.inspect_lock import CHANGED
+from conductor.cli.inspect_lock import ALARMING
 from conductor.core.policy.rules import Policy
 from conductor.core.service_table import ALWAYS_GRANTED
 from conductor.errors import one_line, visible_path
@@ -39,6 +39,7 @@ _MISSED: Final = 3
 _ALL: Final = "--all"
 
 _NOTHING: Final = "nothing"
+_NOT: Final = "NOT"
 _INSIDE: Final = "no files, network, programs or environment"
 _THROUGH: Final = "nothing outside it but what it gets"
 _REACHING: Final = frozenset({"files", "fetch", "kv"})
@@ -197,7 +198,7 @@ def _gets(facts: Facts) -> Items:
     given = _powers(policy.profile, services, grants)
     asked = _asks(facts)
     if lacks:
-        return [*has, *given[:1], *_marked("NOT", lacks), *given[1:]]
+        return [*has, *given[:1], *_marked(_NOT, lacks), *given[1:]]
     if asked[0][0] == _NOTHING:
         return [*has, *given]
     more = [each for each in given if each not in asked]
@@ -220,7 +221,10 @@ def _powers(
 
 
 def _marked(word: str, items: Items) -> Items:
-    return [(f"{word} {long}", f"{word} {short}") for long, short in items]
+    return [
+        (f"{word} {long}".replace(f"{_NOT} to", f"may {_NOT}"), f"{word} {short}")
+        for long, short in items
+    ]
 
 
 def _identity(facts: Facts, signer: str, state: str) -> tuple[str, Items]:
@@ -231,10 +235,9 @@ def _identity(facts: Facts, signer: str, state: str) -> tuple[str, Items]:
         items[0] += " is NOT what its manifest records"
     signed = "bundled" if facts.bundled else "not signed"
     items.append(f"signed by {one_line(signer, _LONGEST_WORD)}" if signer else signed)
-    states = [state] if state else []
-    states += [facts.lock.sentence()] if facts.lock is not None else []
-    items[1:1] = [each for each in states if each.startswith(CHANGED)]
-    items += [each for each in states if not each.startswith(CHANGED)]
+    items[1:1] = [state] if state else []
+    if (lock := facts.lock) is not None:
+        items.insert(1 if lock.state in ALARMING else len(items), lock.sentence())
     return "digest", [(item, item.partition(": ")[0]) for item in items]
 
 

@@ -15,7 +15,8 @@ from conductor.spec.lock.file import Entry
 from conductor.spec.model import Spec
 from conductor.spec.paths import LOCK_FILE
 
-CHANGED: Final = "CHANGED"
+ALARMING: Final = ("changed", "unreadable")
+"""States that a user must not overlook."""
 
 
 class Locked(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,9 +38,9 @@ class Locked(msgspec.Struct, frozen=True, kw_only=True):
             case "as locked":
                 return f"as {LOCK_FILE} has it"
             case "changed":
-                return f"{CHANGED} since locked: {', '.join(self.differences)}"
+                return f"CHANGED since locked: {', '.join(self.differences)}"
             case _:
-                return f"{LOCK_FILE} cannot be compared: {self.differences[0]}"
+                return f"{LOCK_FILE} is unreadable: {self.differences[0]}"
 
 
 def locked(spec: Spec) -> Locked:

@@ -19,7 +19,7 @@ from conductor.packages.catalogue import Named
 from conductor.packages.package import Package
 from conductor.packages.sources import Source
 from conductor.packages.store import Damaged
-from conductor.spec import catalog, installed, trust
+from conductor.spec import agents, catalog, installed, trust
 from conductor.spec.installed import Receipt
 from conductor.spec.model import Spec
 from conductor.spec.programs import NAME_RULE, is_name, is_reserved
@@ -143,6 +143,8 @@ def check_name(name: str) -> None:
         raise UsageError(f"a component cannot be called `{name}`: logs use that word", hint)
     if catalog.bundled_manifest(name) is not None:
         raise UsageError(f"`{name}` is the name of a component that comes with conductor", hint)
+    if agents.named(name) is not None:
+        raise UsageError(f"`{name}` is the name of an agent that conductor knows", hint)
 
 
 # -- what changes ----------------------------------------------------------------------------------

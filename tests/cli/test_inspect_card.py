@@ -90,7 +90,7 @@ def test_many_wishes_are_folded_and_what_is_lacking_is_said(tmp_path: Path) -> N
     assert line("digest", lines).endswith("not signed; not locked")
     wide = line("gets", card("./greedy.py", tmp_path, columns=400))
     assert wide.count("NOT") == 6
-    assert "NOT to send web requests to `evil.example.com`" in wide
+    assert "may NOT send web requests to `evil.example.com`" in wide
 
 
 def test_a_stranger_cannot_make_the_card_long_or_speak_as_conductor(tmp_path: Path) -> None:
@@ -137,12 +137,12 @@ def test_it_is_compared_with_the_lock(tmp_path: Path) -> None:
     more = line("digest", card("./mine.wasm,grant=clock+random", tmp_path, columns=120))
     assert "CHANGED since locked: services: + random" in more
     module.write_bytes(module.read_bytes() + b"\0\x02\x01x")  # a custom section
-    changed = line("digest", card("./mine.wasm", tmp_path, columns=120))
+    changed = line("digest", card("./mine.wasm", tmp_path, columns=160))
     assert "CHANGED since locked: digest: sha256:" in changed
     found = json.loads(conductor("inspect", "--json", "./mine.wasm", cwd=tmp_path).out)
     assert found["lock"]["state"] == "changed"
     (tmp_path / "conductor.lock").write_text("no lock")
-    assert "conductor.lock cannot be compared" in line("digest", card("./mine.wasm", tmp_path))
+    assert "conductor.lock is unreadable" in line("digest", card("./mine.wasm", tmp_path))
 
 
 def test_what_add_and_update_know_besides() -> None:
