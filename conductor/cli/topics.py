@@ -35,7 +35,8 @@ GRAMMAR: Final = (
         (
             "a chain or a component of the [configuration](configuration.md#chains-and-names), "
             "else an [installed component](packages.md), else a bundled one "
-            "(`conductor components` lists them), else an agent that conductor knows, else a program on PATH"
+            "(`conductor components` lists them), else an agent that conductor knows, else a "
+            "program on PATH"
         ),
     ),
     ("`@work`", "a chain of the configuration, in place of its components"),
