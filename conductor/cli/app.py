@@ -23,7 +23,9 @@ from conductor.cli import (
     help_,
     new_,
     options,
+    pack,
     pages,
+    publish,
     replay,
     report,
     surroundings,
@@ -218,6 +220,8 @@ _making(name="dev", help=dev.HELP, epilog=dev.EPILOG)(dev.dev)
 _making(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
 _making(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
 _making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
+_making(name="pack", help=pack.HELP, epilog=pack.EPILOG)(pack.pack)
+_making(name="publish", help=publish.HELP, epilog=publish.EPILOG)(publish.publish)
 _making(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
 _trusting: Final = partial(app.command, rich_help_panel=_TRUST)
