@@ -96,12 +96,15 @@ def inspect(
             show_default=False,
         ),
     ],
+    all_: Annotated[
+        bool, typer.Option("--all", help="Show all that is known, instead of a card.")
+    ] = False,
     json_: Json = False,
 ) -> int:
     """Shows what a component is and what it may do."""
     from conductor.cli import inspect_
 
-    return inspect_.show(component, as_json=json_)
+    return inspect_.show(component, as_json=json_, whole=all_)
 
 
 _Lockable = Annotated[
