@@ -21,8 +21,8 @@ HELP: Final = paragraphs(
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor publish oci://ghcr.io/somebody/my-proxy --dry-run",
-    "  conductor publish oci://ghcr.io/somebody/my-proxy:1.0.0 ./my-proxy --sign key.pem",
+    "  conductor publish oci://ghcr.io/me/proxy --dry-run",
+    "  conductor publish oci://ghcr.io/me/proxy:1.0.0 ./proxy --sign key.pem",
 )
 
 

@@ -338,31 +338,29 @@ def _of_bundle(content: bytes, bundle: bytes, wanted: Demand) -> Signer:
 
 def _verifier(trusted_root: str) -> Verifier:
     """What compares bundles, without a network. Raises `UsageError` for a root that is none."""
-    from sigstore.models import TrustedRoot
-    from sigstore.verify import Verifier
-    from sigstore_models.trustroot.v1 import TrustedRoot as Inner
-
-    where = trusted_root or "the trusted root in the package `sigstore`"
-    try:
-        content = untrusted_files.read(trusted_root, _MOST_ROOT) if trusted_root else _public_root()
-        return Verifier(trusted_root=TrustedRoot(Inner.from_json(content)))
-    except OSError as error:
-        raise UsageError(f"{where}: {error.strerror or error}", "check the path") from None
-    except Exception as error:  # pydantic's, sigstore's or those of certificates
-        raise UsageError(
-            f"{where} is no trusted root: {one_line(error)}", "a `trusted_root.json` of sigstore"
-        ) from None
-
-
-def _public_root() -> bytes:
-    """The root of the public sigstore, as its package brings it."""
     from importlib import resources
     from urllib.parse import quote
 
     from sigstore._internal.tuf import DEFAULT_TUF_URL
+    from sigstore.models import TrustedRoot
+    from sigstore.verify import Verifier
 
-    folder = resources.files("sigstore._store") / quote(DEFAULT_TUF_URL, safe="")
-    return (folder / "trusted_root.json").read_bytes()
+    # `Verifier.production(offline=True)` would take the root that lies in a cache.
+    shipped = resources.files("sigstore._store") / quote(DEFAULT_TUF_URL, safe="")
+    try:
+        if trusted_root:
+            untrusted_files.read(trusted_root, _MOST_ROOT)  # it is a file, and not endless
+            return Verifier(trusted_root=TrustedRoot.from_file(trusted_root))
+        with resources.as_file(shipped / "trusted_root.json") as path:
+            return Verifier(trusted_root=TrustedRoot.from_file(str(path)))
+    except OSError as error:
+        shown = f"the trusted root {trusted_root or 'of `sigstore`'}"
+        raise UsageError(f"{shown}: {error.strerror or error}", "check the path") from None
+    except Exception as error:  # pydantic's, sigstore's or those of certificates
+        raise UsageError(
+            f"`{trusted_root}` is no trusted root: {one_line(error)}",
+            "a `trusted_root.json` of sigstore",
+        ) from None
 
 
 def _named(bundle: Bundle) -> tuple[str, str]:

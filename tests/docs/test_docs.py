@@ -170,7 +170,17 @@ def test_option_tables_are_of_their_commands() -> None:
         names = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][\w-]*", row)}
         for command in re.findall(r"`(\w+)`", head):
             seen[command] = seen.get(command, set()) | names
-    assert set(seen) == {"agent", "proxy", "exec", "lock", "new", "dev", "test", "check", "replay"}
+    assert set(seen) == {
+        "agent",
+        "proxy",
+        "exec",
+        "lock",
+        "new",
+        "dev",
+        "test",
+        "check",
+        "replay",
+    } | {"pack", "publish"}
     for name, names in seen.items():
         assert names == options(name), name
 

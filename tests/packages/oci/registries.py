@@ -124,7 +124,7 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(404)
             return
         index = {"schemaVersion": 2, "mediaType": artifact.INDEX}
-        index["manifests"] = made.listed.get((name, wanted), [])  # type: ignore[assignment]
+        index["manifests"] = made.listed.get((name, wanted), [])
         self.answer(200, json.dumps(index).encode(), artifact.INDEX)
 
 

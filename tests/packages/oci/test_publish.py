@@ -7,13 +7,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import oras.client
+import msgspec
+import oras.client  # type: ignore[import-untyped]
 import pytest
 
 from conductor.errors import ConductorError, UsageError
 from conductor.packages import pack, registry_entry, signatures, sources
 from conductor.packages.oci import artifact, publish
 from conductor.packages.oci.publish import Publication
+from conductor.packages.oci.source import BUNDLE
 from conductor.packages.sources import Fetched
 from conductor.spec.manifest.reading import Manifest
 from tests.packages.oci import registries
@@ -215,7 +217,7 @@ def test_a_signature_counts_for_its_own_package_only(made: HandMade, tmp_path: P
     other = ready(COMPONENTS / "passthrough", made.host, tag=":other")
     publish.push(other)
     bundle = signatures.bundle(b"another manifest", private)
-    forged = artifact.attached(other.component, publish.BUNDLE, bundle)
+    forged = artifact.attached(other.component, BUNDLE, bundle)
     made.put("me/p", "x", forged.manifest, *(blob.content for blob in forged.blobs))
     made.list("me/p", other.component.digest, forged.manifest)
     with pytest.raises(UsageError, match="of another package"):
@@ -278,7 +280,7 @@ def test_a_referrer_says_nothing_about_a_signed_component(made: HandMade, tmp_pa
     one = ready(DATETIME, made.host, private)
     bare = artifact.of_module(one.component.blobs[1].content, is_component=False, annotations={})
     other = artifact.attached(bare, artifact.DESCRIPTION, b'name = "x"\nfile = "x.wasm"\n')
-    signed = artifact.attached(bare, publish.BUNDLE, signatures.bundle(bare.manifest, private))
+    signed = artifact.attached(bare, BUNDLE, signatures.bundle(bare.manifest, private))
     publication = Publication(one.reference, bare, (other, signed))
     publish.push(publication)
     assert Path(fetch(publication.pinned, tmp_path / "1").place).is_dir()
@@ -379,5 +381,5 @@ def test_an_entry() -> None:
 )
 def test_an_entry_that_the_registry_would_refuse(fields: dict[str, str]) -> None:
     with pytest.raises(UsageError) as refused:
-        registry_entry.entry(Manifest(**fields), "x")
+        registry_entry.entry(msgspec.convert(fields, Manifest), "x")
     assert refused.value.hint
