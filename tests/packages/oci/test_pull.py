@@ -244,7 +244,7 @@ HOSTILE_ANSWERS: dict[str, tuple[str, Callable[[Handler], None]]] = {
         "GET /v2/p/referrers/",
         lambda handler: handler.answer(200, b"[]", artifact.INDEX),
     ),
-    "no http": (BLOB, lambda handler: stays_open(handler, "\r\n\0", 7, b"\0" * 100)),
+    "a header that is none": (BLOB, lambda handler: stays_open(handler, "\r\n\0", 7, b"\0" * 100)),
     "an answer that breaks off": (BLOB, lambda handler: handler.connection.shutdown(2)),
 }
 
