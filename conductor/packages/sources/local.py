@@ -12,9 +12,14 @@ from typing import Final
 
 import msgspec
 
+<<<<<<< HEAD
 from conductor.errors import UsageError, visible_path
 from conductor.packages import archive, signatures
 from conductor.packages.signatures import ANYBODY, Demand, Offer
+=======
+from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.packages import archive, download
+>>>>>>> main
 from conductor.packages.sources import Fetched
 from conductor.spec import untrusted_files
 
@@ -25,9 +30,20 @@ class Local(msgspec.Struct, frozen=True):
     """A file or folder by its absolute path."""
 
     written: str
+    sha256: str = ""
+    """The digest that a file must have, if it is known."""
     is_pinned: bool = False
 
+<<<<<<< HEAD
     def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
+=======
+    @property
+    def origin(self) -> str:
+        """The path."""
+        return self.written
+
+    def fetch(self, folder: str) -> Fetched:
+>>>>>>> main
         """Copies it. Raises `UsageError`, `OSError`."""
         path = self.written
         signer = None
@@ -38,9 +54,13 @@ class Local(msgspec.Struct, frozen=True):
                 signer = signatures.signer_of(b"", (), wanted, path)
                 _copy(path, archive.Tree(place))
             else:
+<<<<<<< HEAD
                 data = untrusted_files.read(path, archive.BOUNDS.unpacked)
                 signer = signatures.signer_of(data, _offers(path), wanted, path)
                 place = placed(data, os.path.basename(path), folder)
+=======
+                place = _of_file(path, self.sha256, folder)
+>>>>>>> main
         except OSError as error:
             if error.filename is not None and str(error.filename).startswith(folder):
                 raise
@@ -56,6 +76,7 @@ def parse(text: str) -> Local:
     return Local(os.path.abspath(os.path.expanduser(text)))
 
 
+<<<<<<< HEAD
 def _offers(path: str) -> list[Offer]:
     """The signatures beside a file. Raises `OSError`."""
     offers = []
@@ -64,6 +85,19 @@ def _offers(path: str) -> list[Offer]:
             content = untrusted_files.read(path + ending, signatures.MOST)
             offers.append(Offer(kind, content))
     return offers
+=======
+def _of_file(path: str, digest: str, folder: str) -> str:
+    """A file, or what is in it if it is an archive."""
+    data = untrusted_files.read(path, archive.BOUNDS.unpacked)
+    now = download.sha256(data)
+    if digest not in ("", now):
+        raise ConductorError(
+            f"`{visible_path(path)}` is not what its catalogue names: its sha256 is {now}, not "
+            f"{digest}",
+            "ask the publisher of the catalogue; nothing was installed",
+        )
+    return placed(data, os.path.basename(path), folder)
+>>>>>>> main
 
 
 def placed(data: bytes, name: str, folder: str) -> str:
