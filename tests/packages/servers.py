@@ -89,9 +89,7 @@ def serving(files: Mapping[str, bytes], context: ssl.SSLContext | None = None) -
 
     def one(connection: socket.socket, path: str) -> None:
         content = files.get(path)
-        connection.sendall(
-            answer(b"", "404 Not Found") if content is None else answer(content)
-        )
+        connection.sendall(answer(b"", "404 Not Found") if content is None else answer(content))
 
     return Server(one, context)
 
