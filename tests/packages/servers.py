@@ -1,4 +1,4 @@
-"""Servers of this machine for the tests of sources: honest ones, and ones written by hand that lie."""
+"""Servers of this machine for the tests of sources: honest ones, and others that lie."""
 
 from __future__ import annotations
 

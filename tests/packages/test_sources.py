@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import zipfile
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from tests.packages.servers import serving
 from tests.packages.test_archive import tar
 
 MODULE: Final = b"\0asm\x01\0\0\0"
+GIT: Final = shutil.which("git") or "git"
 COMMIT: Final = "0123456789" * 4
 
 
@@ -77,7 +79,7 @@ def test_an_archive_and_a_file(tmp_path: Path) -> None:
         "weather-1.0/proxy.py": b"x"
     }
     assert tree(fetched(str(tmp_path / "a.wasm"), tmp_path / "2").place) == {"a.wasm": MODULE}
-    with pytest.raises(UsageError, match="neither a `.wasm`"):
+    with pytest.raises(UsageError, match="neither a `"):
         fetched(str(tmp_path / "a.txt"), tmp_path / "3")
     with pytest.raises(UsageError, match="No such file"):
         fetched(str(tmp_path / "b.wasm"), tmp_path / "4")
@@ -107,7 +109,7 @@ def test_the_digest_decides(tmp_path: Path) -> None:
 # -- git -------------------------------------------------------------------------------------------
 
 
-def git(*words: str, cwd: Path, **more: str) -> str:
+def git(*words: str, cwd: Path, given: str = "") -> str:
     """What git prints."""
     environment = {
         **os.environ,
@@ -117,10 +119,15 @@ def git(*words: str, cwd: Path, **more: str) -> str:
             for what in ("NAME", "EMAIL")
         },
         "GIT_CONFIG_GLOBAL": os.devnull,
-        **more,
     }
     done = subprocess.run(
-        ["git", *words], cwd=cwd, env=environment, check=True, capture_output=True, text=True
+        [GIT, *words],
+        cwd=cwd,
+        env=environment,
+        input=given,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return done.stdout.strip()
 
@@ -182,8 +189,8 @@ def test_what_a_tree_may_not_hold(tmp_path: Path) -> None:
     repository(inner, {"a": "x"})
     git("update-index", "--add", "--cacheinfo", f"160000,{links},module", cwd=inner)
     git("commit", "-qm", "module", cwd=inner)
+    head = git("rev-parse", "HEAD", cwd=inner)
     with pytest.raises(UsageError, match="`module` is a submodule"):
-        head = git("rev-parse", "HEAD", cwd=inner)
         fetched(f"git+file://{inner}@{head}", tmp_path / "2")
     with pytest.raises(UsageError, match="no folder `nothing`"):
         fetched(f"git+file://{tmp_path}/links@{links}#subdirectory=nothing", tmp_path / "3")
@@ -196,9 +203,7 @@ def test_a_tree_of_billions_of_files(tmp_path: Path) -> None:
     blob = git("rev-parse", "HEAD:a", cwd=repo)
     lines = "".join(f"100644 blob {blob}\tf{n}\n" for n in range(10))
     for _ in range(9):
-        made = subprocess.run(
-            ["git", "mktree"], cwd=repo, input=lines, capture_output=True, text=True, check=True
-        ).stdout.strip()
+        made = git("mktree", cwd=repo, given=lines)
         lines = "".join(f"040000 tree {made}\tt{n}\n" for n in range(10))
     commit = git("commit-tree", "-m", "bomb", made, cwd=repo)
     git("update-ref", "refs/heads/bomb", commit, cwd=repo)
@@ -314,9 +319,9 @@ def test_a_wheel_with_a_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert again.written == got.source
     with pytest.raises(ConductorError, match="is not what you asked for"):
         fetched(f"pypi:weather-proxy==1.0#sha256={'0' * 64}", tmp_path / "2")
-    with pytest.raises(UsageError, match="2 files component.toml"):
+    with pytest.raises(UsageError, match="2 files component"):
         fetched("pypi:two", tmp_path / "3")
-    with pytest.raises(UsageError, match="carries no component.toml") as program:
+    with pytest.raises(UsageError, match="carries no component") as program:
         fetched("pypi:library", tmp_path / "4")
     assert "uv tool install library" in program.value.hint
     with pytest.raises(ConductorError, match="pip could not download"):

@@ -126,7 +126,7 @@ def change(path: Path, text: str) -> None:
 DAMAGE: Final[dict[str, Callable[[Path], object]]] = {
     "a byte": lambda folder: change(folder / "proxy.py", "# onf\n"),
     "a file more": lambda folder: change_folder(folder, "__pycache__/proxy.pyc"),
-    "a link": lambda folder: link(folder),
+    "a link": lambda folder: link(folder, folder.parent / "moved.py"),
     "a pipe": lambda folder: (folder.chmod(0o700), os.mkfifo(folder / "pipe")),
     "another mode": lambda folder: (folder / "proxy.py").chmod(0o700),
     "gone": lambda folder: folder.rename(folder.parent / "elsewhere"),
@@ -142,11 +142,11 @@ def change_folder(folder: Path, path: str) -> None:
     (folder / path).write_text("x")
 
 
-def link(folder: Path) -> None:
+def link(folder: Path, moved: Path) -> None:
     """Puts a link in the place of a file, to the same content."""
     folder.chmod(0o700)
-    (folder / "proxy.py").rename(folder.parent / "moved.py")
-    (folder / "proxy.py").symlink_to(folder.parent / "moved.py")
+    (folder / "proxy.py").rename(moved)
+    (folder / "proxy.py").symlink_to(moved)
 
 
 @pytest.mark.parametrize("kind", sorted(DAMAGE))
