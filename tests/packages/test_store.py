@@ -29,7 +29,7 @@ ONE: Final = 'name = "weather"\nversion = "1"\nfile = "proxy.py"\n'
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python_guest: Path) -> None:
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
-    monkeypatch.setattr(installed, "_held", {})
+    monkeypatch.setattr(installed, "held", {})
 
 
 def component(folder: Path, text: str = "# one\n", manifest: str = ONE) -> str:
@@ -67,7 +67,7 @@ def test_a_name_stands_for_what_was_installed(tmp_path: Path) -> None:
     store.remove("weather")
     with pytest.raises(UsageError, match="neither a component nor a program"):
         catalog.resolve("weather")
-    os.close(installed._held.popitem()[1])
+    os.close(installed.held.popitem()[1])
     store.prune()
     assert leftovers() == []
 
@@ -91,7 +91,7 @@ def test_what_a_chain_uses_stays_until_it_ends(tmp_path: Path) -> None:
     store.remove("weather")
     assert os.path.isdir(old.folder)
     assert not os.path.exists(new.folder)
-    for fd in installed._held.values():
+    for fd in installed.held.values():
         os.close(fd)
     add(component(tmp_path / "other", "# three\n", ONE.replace("weather", "third")))
     assert leftovers() == []
