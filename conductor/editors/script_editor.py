@@ -94,8 +94,8 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
         written = self._with(settings, {**entries, name: Entry(launch)}, launch)
         return msgspec.structs.replace(written, remarks=self._next())
 
-    def wrap(self, text: str | None, settings: Settings, name: str, front: list[str]) -> Edit:
-        """The words in front of the command of an agent that the editor has. Raises
+    def wrap(self, text: str | None, settings: Settings, name: str, front: Launch) -> Edit:
+        """A conductor in front of the command of an agent that the editor has. Raises
         `UsageError`."""
         entries = self._present(text)
         if name in entries and not entries[name].wraps:
@@ -103,7 +103,7 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
                 f"`{one_line(name)}` is an entry of conductor itself; nothing was changed",
                 f"`conductor setup {self.name} COMPONENT… AGENT --name NAME` changes its chain",
             )
-        launch = Launch(front[0], [*front[1:], "--"])
+        launch = Launch(front.command, [*front.args, "--"], front.env)
         written = self._with(settings, {**entries, name: Entry(launch, wraps=True)}, None)
         untried = f"not tried: {self.title} alone knows the command of `{one_line(name)}`"
         return msgspec.structs.replace(written, remarks=(untried, *self._next()))

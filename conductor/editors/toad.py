@@ -33,7 +33,7 @@ class Toad(msgspec.Struct, frozen=True):
         """Nothing is written."""
         return Edit(text, settings, launch)
 
-    def wrap(self, text: str | None, settings: Settings, name: str, front: list[str]) -> Edit:
+    def wrap(self, text: str | None, settings: Settings, name: str, front: Launch) -> Edit:
         """Raises `UsageError`: Toad's entries are in its package."""
         raise UsageError(
             "Toad keeps its agents in its own package, where nothing can be put in front of them",
@@ -51,7 +51,7 @@ class Toad(msgspec.Struct, frozen=True):
         """What to type in a shell. Raises `UsageError`."""
         return command_line(name, launch.words)
 
-    def entries(self, text: str | None) -> dict[str, Launch]:
+    def entries(self, text: str | None) -> dict[str, Launch | None]:
         """None."""
         return {}
 

@@ -16,7 +16,7 @@ from conductor.errors import UsageError
 from tests.editors.neovim import Neovim
 
 LAUNCH = Launch("/opt/conductor", ["agent", "datetime", "demo"])
-FRONT = ["/opt/conductor", "agent", "datetime"]
+FRONT = Launch("/opt/conductor", ["agent", "datetime"])
 SCRIPTED = {name: each for name, each in TARGETS.items() if isinstance(each, ScriptEditor)}
 
 words = st.binary().map(os.fsdecode) | st.text(st.characters(exclude_categories=["Cs"]))
@@ -66,7 +66,7 @@ def test_entries_come_and_go(editor: ScriptEditor) -> None:
     assert editor.entries(wrapped.text) == {
         "Conductor": LAUNCH,
         "Second": LAUNCH,
-        "claude-code": Launch(FRONT[0], [*FRONT[1:], "--"]),
+        "claude-code": Launch(FRONT.command, [*FRONT.args, "--"]),
     }
     back = editor.remove(wrapped.text, wrapped.settings, "claude-code")
     assert back.text == two
