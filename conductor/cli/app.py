@@ -41,10 +41,7 @@ _EXAMPLES: Final = paragraphs(
     '  conductor exec datetime demo -p "what day is it?"',
     "  conductor agent datetime claude-code-acp",
 )
-_RUN: Final = "Run a chain"
-_LOOK: Final = "Look"
-_TRUST: Final = "Trust"
-_MAKE: Final = "Make components"
+_RUN, _SET_UP, _LOOK, _TRUST, _MAKE = pages.HEADINGS
 
 app = typer.Typer(
     name="conductor",
@@ -70,7 +67,7 @@ def _conductor(
         ),
     ] = False,
 ) -> None:
-    """Runs proxies between an editor and its AI coding agent, untrusted proxies in a sandbox."""
+    """Runs proxies between an editor and its AI agent, untrusted proxies in a sandbox."""
 
 
 _running: Final = partial(app.command, rich_help_panel=_RUN)
@@ -97,12 +94,15 @@ def inspect(
             show_default=False,
         ),
     ],
+    all_: Annotated[
+        bool, typer.Option("--all", help="Show all that is known, instead of a card.")
+    ] = False,
     json_: Json = False,
 ) -> int:
     """Shows what a component is and what it may do."""
     from conductor.cli import inspect_
 
-    return inspect_.show(component, as_json=json_)
+    return inspect_.show(component, as_json=json_, whole=all_)
 
 
 _Lockable = Annotated[
@@ -229,7 +229,10 @@ _trusting(name="untrust", help=trust_.UNTRUST_HELP, epilog=trust_.UNTRUST_EPILOG
 _trusting(name="trusted", help=trust_.TRUSTED_HELP)(trust_.trusted)
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
 app.add_typer(
-    config_.app, name="config", rich_help_panel=_LOOK, short_help="Show and check the configuration"
+    config_.app,
+    name="config",
+    rich_help_panel=_SET_UP,
+    short_help="Show and check the configuration",
 )
 app.command(name="help", rich_help_panel=_LOOK, help=help_.HELP, epilog=help_.EPILOG)(help_.help_)
 app.command(

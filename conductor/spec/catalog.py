@@ -9,7 +9,8 @@ Kinds of a component, in the order they are tried:
     path/to/proxy.wasm                sandboxed
     path/to/proxy.py, path/to/folder/ sandboxed Python (`conductor.spec.python_guest.scripts`)
     path/to/folder/                   with a `component.toml` in it, which says what runs
-    name                              a component bundled with conductor, else a program on PATH
+    name                              a component bundled with conductor, else a known agent
+                                      (`conductor.spec.agents`), else a program on PATH
     program argument …                a subprocess, split as a shell would, but run without one
 
 Options follow a comma: `proxy.wasm,grant=clock,memory=32MiB` (`conductor.spec.component_options`).
@@ -34,7 +35,16 @@ from conductor.spec import component_options, paths, syntax, untrusted_files
 from conductor.spec.component_options import Options
 from conductor.spec.model import Spec
 from conductor.spec.paths import MANIFEST
-from conductor.spec.programs import AGENT, is_reserved, name_of, plain, runnable, stem, which
+from conductor.spec.programs import (
+    AGENT,
+    first_of,
+    is_reserved,
+    name_of,
+    plain,
+    runnable,
+    stem,
+    which,
+)
 
 if TYPE_CHECKING:
     from conductor.spec.config.model import Config, Written
@@ -333,13 +343,36 @@ def _of_name(word: str, names: _Names) -> Spec:
         raise UsageError(f"remote component `{word}` is not supported yet", "run it as a command")
     manifest = bundled_manifest(word)
     if manifest is None:
-        return _command([word], names)
+        return _of_agent(word, names) or _command([word], names)
     if names.note is not None and (program := which(word)):
         names.note(
             f"the bundled component `{word}` hides the program {program}; "
             f"`path:{word}` means the program"
         )
     return _bundled(manifest)
+
+
+def _of_agent(word: str, names: _Names) -> Spec | None:
+    """The known agent that a word means; None if it means none. Raises `UsageError` if the agent is
+    not installed."""
+    from conductor.spec import agents
+
+    agent = agents.named(word)
+    if agent is None:
+        return None
+    # Who writes the name of one of its programs means that one, if it is there.
+    path = which(word) if word in agent.all_programs else None
+    path = path or first_of(agent.all_programs)
+    if path is None:
+        text, hint = agents.missing(agent, word)
+        raise UsageError(
+            text, hint + (f"; `path:{word}` is another program" if which(word) else "")
+        )
+    if names.note is not None and (program := which(word)) and program != path:
+        names.note(
+            f"the known agent `{word}` hides the program {program}; `path:{word}` means the program"
+        )
+    return Spec(name=agent.id, command=[path, *agent.command[1:]], source=word)
 
 
 # -- what runs: a program, a module, Python source -------------------------------------------------

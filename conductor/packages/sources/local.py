@@ -1,0 +1,89 @@
+"""Sources on this machine: a file, or a folder.
+
+What is copied is what the component consists of, not what tools leave beside it: names that begin
+with a dot, and folders of caches and of dependencies, stay behind.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Final
+
+import msgspec
+
+from conductor.errors import UsageError, visible_path
+from conductor.packages import archive
+from conductor.packages.sources import Fetched
+from conductor.spec import untrusted_files
+
+_SKIPPED: Final = ("__pycache__", "node_modules", "venv")
+
+
+class Local(msgspec.Struct, frozen=True):
+    """A file or folder by its absolute path."""
+
+    written: str
+    is_pinned: bool = False
+
+    def fetch(self, folder: str) -> Fetched:
+        """Copies it. Raises `UsageError`, `OSError`."""
+        path = self.written
+        try:
+            if os.path.isdir(path):
+                place = os.path.join(folder, "package")
+                os.mkdir(place, 0o700)
+                _copy(path, archive.Tree(place))
+            else:
+                place = _of_file(path, folder)
+        except OSError as error:
+            if error.filename is not None and str(error.filename).startswith(folder):
+                raise
+            shown = visible_path(str(error.filename or path))
+            raise UsageError(
+                f"`{shown}` cannot be read: {error.strerror}", "check the path"
+            ) from None
+        return Fetched(place=place, source=path)
+
+
+def parse(text: str) -> Local:
+    """A path, made absolute; its links are followed when it is fetched."""
+    return Local(os.path.abspath(os.path.expanduser(text)))
+
+
+def _of_file(path: str, folder: str) -> str:
+    """A file, or what is in it if it is an archive."""
+    data = untrusted_files.read(path, archive.BOUNDS.unpacked)
+    return placed(data, os.path.basename(path), folder)
+
+
+def placed(data: bytes, name: str, folder: str) -> str:
+    """Writes the file of a package under this name, or unpacks it; where it is then.
+
+    Raises `UsageError`, `OSError`.
+    """
+    if archive.is_archive(data):
+        place = os.path.join(folder, "package")
+        os.mkdir(place, 0o700)
+        archive.unpack(data, place)
+        return place
+    if not name.endswith((".wasm", ".py")):
+        raise archive.refused(
+            f"`{visible_path(name)}` is neither a `.wasm`, nor a `.py`, nor an archive",
+            "a package is a `.wasm`, a `.py`, a folder, a `.tar.gz` or a `.zip`",
+        )
+    archive.Tree(folder).file(name, (data,))
+    return os.path.join(folder, name)
+
+
+def _copy(root: str, tree: archive.Tree) -> None:
+    def wanted(name: str) -> bool:
+        return name not in _SKIPPED and not name.startswith(".")
+
+    for path in untrusted_files.below(root, wanted):
+        if not os.path.basename(path).startswith("."):
+            # A link in the folder may lead to any file of the user's: it is refused.
+            with untrusted_files.ordinary(os.path.join(root, path), links=False) as file:
+                executable = bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
+                tree.file(path, archive.pieces(file), executable=executable)
+

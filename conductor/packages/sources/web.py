@@ -1,0 +1,65 @@
+"""Sources on the web: one file or archive behind an `https` URL, held to the digest in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from conductor.errors import ConductorError, UsageError
+from conductor.packages import download
+from conductor.packages.sources import Fetched
+from conductor.packages.sources.local import placed
+
+_DIGEST: Final = re.compile(r"sha256=([0-9a-f]{64})")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_+.@-]+")
+
+
+class Web(msgspec.Struct, frozen=True):
+    """A URL and the SHA-256 of what it leads to."""
+
+    url: str
+    sha256: str
+    """Empty: the user has not typed one yet, and `fetch` shows it."""
+    is_pinned: bool = True
+
+    @property
+    def written(self) -> str:
+        """The URL with the digest behind it."""
+        return f"{self.url}#sha256={self.sha256}" if self.sha256 else self.url
+
+    def fetch(self, folder: str) -> Fetched:
+        """Downloads it. Raises `ConductorError` for anything but the bytes of the digest."""
+        content = download.get(self.url).content
+        now = download.sha256(content)
+        if not self.sha256:
+            raise UsageError(
+                f"`{self.url}` has no digest, and what is behind a URL can change",
+                "compare the digest with one that its author publishes; what is there now is "
+                f"`conductor add '{self.url}#sha256={now}'`",
+            )
+        if now != self.sha256:
+            raise ConductorError(
+                f"{self.url} is not what you asked for: its sha256 is {now}, not {self.sha256}",
+                "somebody has changed it: ask its author; nothing was installed",
+            )
+        name = unquote(os.path.basename(urlsplit(self.url).path))
+        place = placed(content, name if _PLAIN.fullmatch(name) else "proxy", folder)
+        return Fetched(place=place, source=self.written)
+
+
+def parse(text: str) -> Web:
+    """Raises `UsageError` for a URL that may not be asked, or a digest that is none."""
+    url, mark, fragment = text.partition("#")
+    download.checked(url)
+    if not mark:
+        return Web(url, "")
+    digest = _DIGEST.fullmatch(fragment)
+    if digest is None:
+        raise UsageError(
+            f"`#{fragment}` behind a URL is no digest", "`#sha256=` and 64 digits from 0-9 and a-f"
+        )
+    return Web(url, digest[1])
