@@ -134,9 +134,7 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
         load = f"load it {self.where}: {self.load}"
         return (load, self.note) if self.note else (load,)
 
-    def _with(
-        self, settings: Settings, entries: dict[str, Entry], launch: Launch | None
-    ) -> Edit:
+    def _with(self, settings: Settings, entries: dict[str, Entry], launch: Launch | None) -> Edit:
         fresh = copy.deepcopy(settings)
         fresh.entries = {
             name: Kept(_encoded(entry), wraps=entry.wraps) for name, entry in entries.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lupa import lua51, luajit21
+from lupa import lua51, luajit21  # type: ignore[import-untyped]
 
 LUAS: Final = {"lua51": lua51, "luajit": luajit21}
 """Neovim has LuaJIT, and PUC Lua 5.1 where that does not exist."""

@@ -57,7 +57,9 @@ def test_codecompanion_gets_an_adapter(neovim: Neovim) -> None:
 
 
 def test_each_command_of_a_wrapped_adapter_goes_through_conductor(neovim: Neovim) -> None:
-    neovim.run('codecompanion.adapters.acp.extend = { claude_code = { commands = { own = {"x"} } } }')
+    neovim.run(
+        'codecompanion.adapters.acp.extend = { claude_code = { commands = { own = {"x"} } } }'
+    )
     for _ in range(2):  # a second time changes nothing
         neovim.run(lua.codecompanion_wrap("claude_code", "claude_code", PREFIX))
     neovim.run("adapter = codecompanion.adapters.acp.claude_code()")
@@ -75,7 +77,7 @@ def test_each_command_of_a_wrapped_adapter_goes_through_conductor(neovim: Neovim
 
 @pytest.mark.parametrize("wrap", [lua.avante_wrap, lua.codecompanion_wrap])
 def test_an_unknown_adapter_is_an_error(neovim: Neovim, wrap: Code) -> None:
-    with pytest.raises(Exception, match="conductor: .* has no ACP .* nobody"):
+    with pytest.raises(Exception, match=r"conductor: .* has no ACP .* nobody"):
         neovim.run(wrap("nobody", "nobody", PREFIX))
 
 
