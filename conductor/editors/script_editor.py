@@ -11,6 +11,7 @@ import copy
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Callable
 from typing import Final
 
@@ -69,12 +70,21 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
     bare: bool = False
     first_line: str = ""
     """What else the first line of a file has to say."""
-    note: str = ""
-    """A sentence to say after an entry was added or wrapped."""
+    warning: str = ""
+    """What users of this editor may be wrong about: a sentence."""
+
+    @property
+    def note(self) -> str:
+        """How our file is loaded."""
+        return f"your settings load it by `{self.load}`, {self.where}"
 
     def file(self) -> str:
         """Our file."""
         return self.place()
+
+    def key(self, name: str) -> str:
+        """The name of an entry as the editor's commands take it."""
+        return key(name)
 
     def entries(self, text: str | None) -> dict[str, Launch | None]:
         """What it starts by which name; for an agent of the editor that it wraps, what stands in
@@ -83,30 +93,27 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
 
     def put(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
         """An entry added, or brought up to date. Raises `UsageError`."""
-        entries = self._present(text)
-        for other, entry in entries.items():
-            if (key(other) == key(name) and other != name) or (other == name and entry.wraps):
-                raise UsageError(
-                    f"{self.file()} already has an entry `{one_line(other)}`; nothing was changed",
-                    f"`--name` gives this one another name; `conductor setup {self.name} --remove` "
-                    "takes that one out",
-                )
-        written = self._with(settings, {**entries, name: Entry(launch)}, launch)
-        return msgspec.structs.replace(written, remarks=self._next())
+        return self._with_one_more(text, settings, name, Entry(launch))
 
     def wrap(self, text: str | None, settings: Settings, name: str, front: Launch) -> Edit:
         """A conductor in front of the command of an agent that the editor has. Raises
         `UsageError`."""
+        return self._with_one_more(text, settings, name, Entry(_in_front(front), wraps=True))
+
+    def _with_one_more(self, text: str | None, settings: Settings, name: str, entry: Entry) -> Edit:
         entries = self._present(text)
-        if name in entries and not entries[name].wraps:
-            raise UsageError(
-                f"`{one_line(name)}` is an entry of conductor itself; nothing was changed",
-                f"`conductor setup {self.name} COMPONENT… AGENT --name NAME` changes its chain",
-            )
-        launch = Launch(front.command, [*front.args, "--"], front.env)
-        written = self._with(settings, {**entries, name: Entry(launch, wraps=True)}, None)
-        untried = f"not tried: {self.title} alone knows the command of `{one_line(name)}`"
-        return msgspec.structs.replace(written, remarks=(untried, *self._next()))
+        for other, present in entries.items():
+            is_it = other == name and present.wraps == entry.wraps
+            if key(other) == key(name) and not is_it:
+                what = "wraps" if present.wraps else "has an entry"
+                raise UsageError(
+                    f"{self.file()} already {what} `{one_line(other)}`; nothing was changed",
+                    "`--name` gives an entry another name; `conductor setup "
+                    f"{self.name} --remove --name {shlex.quote(one_line(other))}` takes that one "
+                    "out",
+                )
+        launch = None if entry.wraps else entry.launch  # the editor alone knows what it wraps
+        return self._with(settings, {**entries, name: entry}, launch)
 
     def remove(self, text: str | None, settings: Settings, name: str) -> Edit:
         """An entry taken out, and with the last one the file. Raises `UsageError`."""
@@ -122,31 +129,29 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
         del entries[name]
         written = self._with(settings, entries, None)
         if entries:
-            return written
+            return msgspec.structs.replace(written, remarks=())
         gone = f"take out the line that loads it: {self.load}"
         return msgspec.structs.replace(written, text=None, remarks=(gone,))
 
-    def shown(self, name: str, launch: Launch) -> str:
+    def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
         """What a user would write into the settings by hand."""
-        return self.adds(key(name), name, Entry(launch).words)
-
-    def _next(self) -> tuple[str, ...]:
-        load = f"load it {self.where}: {self.load}"
-        return (load, self.note) if self.note else (load,)
+        entry = Entry(_in_front(launch) if wraps else launch, wraps)
+        return f"{self.comment} This belongs {self.where}.\n{self._code(name, entry)}"
 
     def _with(self, settings: Settings, entries: dict[str, Entry], launch: Launch | None) -> Edit:
         fresh = copy.deepcopy(settings)
         fresh.entries = {
             name: Kept(_encoded(entry), wraps=entry.wraps) for name, entry in entries.items()
         }
-        return Edit(self._text(entries), fresh, launch)
+        warnings = (self.warning,) if self.warning else ()
+        return Edit(self._text(entries), fresh, launch, warnings)
+
+    def _code(self, name: str, entry: Entry) -> str:
+        return (self.wraps if entry.wraps else self.adds)(key(name), name, entry.words)
 
     def _text(self, entries: dict[str, Entry]) -> str:
         """The whole file."""
-        blocks = [
-            (self.wraps if entry.wraps else self.adds)(key(name), name, entry.words)
-            for name, entry in entries.items()
-        ]
+        blocks = [self._code(name, entry) for name, entry in entries.items()]
         rest = (
             f"{self.comment} {_encoded(entries)}\n"
             f"{self.comment} Load it {self.where}: {self.load}\n"
@@ -187,6 +192,11 @@ def key(title: str) -> str:
     """The name of an entry as one word that every editor takes: a few letters for any title."""
     word = re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
     return word or f"entry_{hashlib.sha256(title.encode(errors='surrogateescape')).hexdigest()[:8]}"
+
+
+def _in_front(launch: Launch) -> Launch:
+    """A launch that takes a command behind it."""
+    return Launch(launch.command, [*launch.args, "--"], launch.env)
 
 
 def _encoded(value: object) -> str:

@@ -25,9 +25,15 @@ class Toad(msgspec.Struct, frozen=True):
     pick: str = "type that line in a shell, in the folder of your project"
     logs: str = "the folder `toad/logs` in your folder of state (`~/.local/state`)"
 
+    note: str = ""
+
     def file(self) -> str:
         """None."""
         return ""
+
+    def key(self, name: str) -> str:
+        """The name itself: Toad shows it, and nobody types it."""
+        return name
 
     def put(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
         """Nothing is written."""
@@ -47,7 +53,7 @@ class Toad(msgspec.Struct, frozen=True):
             "the line that it prints is all there is",
         )
 
-    def shown(self, name: str, launch: Launch) -> str:
+    def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
         """What to type in a shell. Raises `UsageError`."""
         return command_line(name, launch.words)
 

@@ -62,7 +62,6 @@ def test_entries_come_and_go(editor: ScriptEditor) -> None:
     two = written(put(editor, one, "Second"))
     wrapped = editor.wrap(two, Settings(editor.name), "claude-code", FRONT)
     assert wrapped.launch is None
-    assert "not tried" in wrapped.remarks[0]
     assert editor.entries(wrapped.text) == {
         "Conductor": LAUNCH,
         "Second": LAUNCH,
@@ -159,10 +158,12 @@ def test_two_names_with_one_key_are_refused(editor: ScriptEditor) -> None:
 
 def test_a_wrapped_agent_and_an_entry_do_not_share_a_name(editor: ScriptEditor) -> None:
     wrapped = editor.wrap(None, Settings(editor.name), "Conductor", FRONT)
-    with pytest.raises(UsageError, match="already has an entry"):
+    with pytest.raises(UsageError, match="already wraps `Conductor`"):
         put(editor, wrapped.text)
-    with pytest.raises(UsageError, match="an entry of conductor itself"):
+    with pytest.raises(UsageError, match="already has an entry `Conductor`"):
         editor.wrap(written(put(editor)), Settings(editor.name), "Conductor", FRONT)
+    with pytest.raises(UsageError, match="already wraps `Conductor`"):
+        editor.wrap(wrapped.text, Settings(editor.name), "conductor ", FRONT)
 
 
 def test_what_is_not_there_cannot_be_removed(editor: ScriptEditor) -> None:
@@ -209,3 +210,18 @@ def test_emacs_s_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: os.PathLike[s
     os.remove(f"{home}/.emacs")
     os.mkdir(f"{home}/.emacs.d")
     assert file() == f"{home}/.emacs.d/conductor-acp.el"
+
+
+def test_what_to_write_by_hand(editor: ScriptEditor) -> None:
+    first, *code = editor.shown("Conductor", LAUNCH, wraps=False).split("\n")
+    assert first == f"{editor.comment} This belongs {editor.where}."
+    assert "\n".join(code) in written(put(editor))
+    wrapped = editor.wrap(None, Settings(editor.name), "claude-code", FRONT)
+    shown = editor.shown("claude-code", FRONT, wraps=True)
+    assert shown.partition("\n")[2] in written(wrapped)
+
+
+def test_avante_s_users_are_warned() -> None:
+    (warning,) = put(SCRIPTED["avante"]).remarks
+    assert "bypassPermissions" in warning
+    assert "ACP_PERMISSION_MODE" not in SCRIPTED["avante"].shown("x", LAUNCH, wraps=False)
