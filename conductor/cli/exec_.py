@@ -19,6 +19,7 @@ from conductor.cli import report
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import Started, run_loop
+from conductor.cli.status import Shown
 from conductor.client.connection import PERMISSION, ChainEnded
 from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.client.setup import folder
@@ -84,15 +85,18 @@ def execute(
     output = Output()
     view: View = JsonView(output) if json or format == "json" else TextView(output)
     lend_terminal()
-    turn = _turn(_prompt(prompt), folder(cwd, "--cwd"), _permissions(permissions, prompt), fs, view)
+    text, answers = _prompt(prompt), _permissions(permissions, prompt)
+    session = folder(cwd, "--cwd")
     started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
+    turn = _turn(text, session, answers, fs, view, started)
     runtime = started.runtime(MemoryTransport(turn.run))
+    started.follow(Shown.LINE if report.can_cover() else Shown.ONCE)
     control = _Control(turn, runtime, view, timeout)
     try:
         run_loop(control.run())
     finally:
         started.guardian.release()
-        started.lines.close()
+        started.close()
     if turn.defect is not None:
         raise turn.defect
     if output.line_open and output.terminal:
@@ -133,10 +137,17 @@ def _on_terminal(prompt: str) -> bool:
     return os.isatty(0) and os.isatty(2) and prompt != "-"
 
 
-def _turn(prompt: str, cwd: str, permissions: str, fs: str, view: View) -> ExecTurn:
-    permission = Permissions(permissions, view.note, ask_terminal).request
+def _turn(
+    prompt: str, cwd: str, permissions: str, fs: str, view: View, started: Started
+) -> ExecTurn:
+    async def ask(question: str) -> str:
+        assert started.status is not None
+        with started.status.hushed():
+            return await ask_terminal(question)
+
+    permission = Permissions(permissions, view.note, ask).request
     handlers = {PERMISSION: permission, **Files(Path(cwd), fs).handlers()}
-    return ExecTurn(prompt=prompt, cwd=cwd, view=view, handlers=handlers)
+    return ExecTurn(prompt=prompt, cwd=cwd, view=view, handlers=handlers, answers=started.answers)
 
 
 class _Control:
