@@ -115,17 +115,17 @@ class LogFile:
 
 
 def opened(wanted: str | None, complain: Complain) -> LogFile | None:
-    """The log file of this run; None: there is none, and `complain` has got the reason.
+    """The log file of this run; None: there is none.
 
     Args:
         wanted: What `--log-file` says; None: a new file in the user's folder of logs.
-        complain: A log that nobody asked for is missed by nobody: only for a file that is named.
+        complain: Gets the reason where a file that the user has named cannot be written.
     """
     if wanted == NONE or not hasattr(os, "getuid"):
         return None
     try:
         if wanted is None:
-            return _own(complain)
+            return _own()
         return LogFile(os.path.abspath(wanted), complain, own=False)
     except (OSError, ValueError) as error:
         if wanted is not None:
@@ -133,7 +133,7 @@ def opened(wanted: str | None, complain: Complain) -> LogFile | None:
         return None
 
 
-def _own(complain: Complain) -> LogFile:
+def _own() -> LogFile:
     """A new file in the folder of logs, which keeps the newest. Raises `OSError`."""
     folder = paths.logs()
     if not os.path.isabs(folder):
@@ -142,8 +142,8 @@ def _own(complain: Complain) -> LogFile:
     check(folder)
     now = time.time()
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
-    name = f"{stamp}.{int(now * 1000) % 1000:03d}-{os.getpid()}{_LOG}"
-    log = LogFile(os.path.join(folder, name), complain, own=True)
+    name = f"{stamp}.{int(now * 1_000_000) % 1_000_000:06d}-{os.getpid()}{_LOG}"
+    log = LogFile(os.path.join(folder, name), lambda why: None, own=True)
     with contextlib.suppress(OSError):
         _prune(folder)
     return log

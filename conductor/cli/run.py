@@ -172,6 +172,10 @@ class Started:
         if self.status is not None:
             self.status.answers()
 
+    def waits(self) -> str:
+        """What the chain waits for, in words; empty: nothing."""
+        return self.status.waits() if self.status is not None else ""
+
     def close(self) -> None:
         """The chain has ended, and nothing of it is left."""
         if self.status is not None:

@@ -76,6 +76,11 @@ class Status:
         self._stages.compiling = True
         self._look()
 
+    def waits(self) -> str:
+        """The stage in words; empty: nothing is open."""
+        self._look()
+        return self._stages.now.text if self._stages.now is not None else ""
+
     def answers(self) -> None:
         """Something of the answer to the open request has been shown."""
         self._answering = self._stages.now

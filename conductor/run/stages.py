@@ -28,9 +28,8 @@ _MOST: Final = 100
 
 _ADVICE: Final = {
     INITIALIZE: "it may not speak ACP on its standard input and output, wait for a login, or be "
-    "downloading something; run its command by itself to see what it says",
-    _NEW: "it may wait for a login, or for an MCP server that does not start; run its command by "
-    "itself to see what it says",
+    "downloading something",
+    _NEW: "it may wait for a login, or for an MCP server that does not start",
     _PROMPT: "a model may need this long; `timeout` of `conductor exec` and `quiet=SECONDS` behind "
     "the agent limit a turn",
     COMPILING: "this takes up to a minute on a busy machine; `conductor doctor` shows whether "
@@ -47,13 +46,15 @@ class Stage(NamedTuple):
     """The method of the request that has no answer, or `COMPILING`."""
     since: float
     """When that began."""
+    command: str = ""
+    """The component's command, if it has one."""
 
     @property
     def text(self) -> str:
         """The stage in words."""
         match self.what:
             case "compile":
-                return "compiling the Python guest, once"
+                return "compiling the Python guest (once)"
             case "session/prompt":
                 return f"waiting for the answer of {self.who}"
             case "session/new":
@@ -72,7 +73,9 @@ class Stage(NamedTuple):
     @property
     def advice(self) -> str:
         """What may be wrong, and what to do about it."""
-        return _ADVICE.get(self.what, "it may have stopped working; Ctrl-C ends the chain")
+        advice = _ADVICE.get(self.what, "it may have stopped working")
+        run = f"; run `{self.command}` by itself to see what it says"
+        return advice + (run if self.command and self.what in (INITIALIZE, _NEW) else "")
 
     @property
     def waits_for_client(self) -> bool:
@@ -161,7 +164,9 @@ class Stages:
         last = waits[-1]
         if self.compiling and self._hosts(last.name):
             return self._lasting(self._who(last.name), COMPILING, now)
-        return Stage(self._who(last.name), mine.method, self._open[last])
+        specs = self._planned[last.name].specs
+        command = specs[0].what if len(specs) == 1 and specs[0].command is not None else ""
+        return Stage(self._who(last.name), mine.method, self._open[last], command)
 
     def _lasting(self, who: str, what: str, now: float) -> Stage:
         """The stage that lasts since the look before, or one that begins now."""
