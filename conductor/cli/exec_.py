@@ -218,7 +218,11 @@ def _report(control: _Control, turn: ExecTurn, started: Started, runtime: Runtim
     if control.timed_out:
         limit = f"{control.timeout:g} s"
         waits = f": {control.waited_for}" if control.waited_for else ""
-        _fail(started, f"the turn did not end within {limit}{waits}", f"allow more than {limit}")
+        _fail(
+            started,
+            f"the turn did not end within {limit}{waits}",
+            f"allow more: --timeout above {limit}",
+        )
         return EXIT_TIMEOUT
     if turn.stop_reason is not None:
         code, text, hint = _STOPS.get(

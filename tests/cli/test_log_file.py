@@ -256,7 +256,7 @@ def test_on_a_full_disk_the_chain_goes_on(logs: Path, tmp_path: Path) -> None:
         done = subprocess.run(
             [*COMMAND, "exec", "demo", "-p", "hi", *wanted],
             capture_output=True,
-            preexec_fn=small,  # noqa: PLW1509 - this process has no other thread
+            preexec_fn=small,
             env=environment(),
             timeout=DEADLINE,
             check=False,
