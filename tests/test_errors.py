@@ -128,7 +128,8 @@ def test_a_manifest_says_nothing_as_if_it_were_us(
     written = 'name = "p"\nfile = "p.py"\n' + MANIFEST[place].format(text=text)
     (tmp_path / "component.toml").write_text(written)
     try:
-        inspect_.show(f"{tmp_path}/", as_json=False)
+        inspect_.show(f"{tmp_path}/", as_json=False)  # the card, then all
+        inspect_.show(f"{tmp_path}/", as_json=False, whole=True)
         said = capsys.readouterr()
         shown = said.out + said.err
     except UsageError as error:

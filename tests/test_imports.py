@@ -108,7 +108,10 @@ RULES: Final = (
             *("conductor.packages", "conductor.run", "conductor.spec", "conductor.services"),
             *("conductor.core", "conductor.errors", "conductor.version", "wasm_host"),
         ),
-        ("cryptography", "jsonschema", "msgspec", "oras", "requests", "sigstore", "tomlkit"),
+        (
+            *("anyio", "cryptography", "httpcore2", "jsonschema", "msgspec", "oras", "packaging"),
+            *("requests", "sigstore", "tomlkit"),
+        ),
     ),
     Rule(
         "conductor.editors",

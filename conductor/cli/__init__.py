@@ -9,7 +9,8 @@
     pages          lays pages of help out: topics, help_, man, completion
     run            starts a chain, and runs it on this process's standard input and output
     exec_          sends a prompt from the terminal: exec_turn, exec_output
-    inspect_       what a component is and may do: inspect_policy, inspect_text
+    inspect_       what a component is and may do: inspect_card, inspect_text, and inspect_policy,
+                   inspect_lock, which find it out
     consent        what components ask for: agreed to, asked on the terminal, or reported
     trust_         what the user trusts
     report         prints errors, log lines and results for people

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from conductor.cli import (
+    add,
     audit,
     build_,
     cache,
@@ -21,14 +22,20 @@ from conductor.cli import (
     config_,
     dev,
     help_,
+    list_,
     new_,
     options,
+    pack,
     pages,
+    publish,
+    remove,
     replay,
     report,
+    setup,
     surroundings,
     test_,
     trust_,
+    update,
     usage,
 )
 from conductor.cli.typer_options import Json, paragraphs, takes
@@ -41,10 +48,7 @@ _EXAMPLES: Final = paragraphs(
     '  conductor exec datetime demo -p "what day is it?"',
     "  conductor agent datetime claude-code-acp",
 )
-_RUN: Final = "Run a chain"
-_LOOK: Final = "Look"
-_TRUST: Final = "Trust"
-_MAKE: Final = "Make components"
+_RUN, _SET_UP, _LOOK, _TRUST, _MAKE = pages.HEADINGS
 
 app = typer.Typer(
     name="conductor",
@@ -70,13 +74,18 @@ def _conductor(
         ),
     ] = False,
 ) -> None:
-    """Runs proxies between an editor and its AI coding agent, untrusted proxies in a sandbox."""
+    """Runs proxies between an editor and its AI agent, untrusted proxies in a sandbox."""
 
 
 _running: Final = partial(app.command, rich_help_panel=_RUN)
 _running(help=chains.AGENT_HELP, epilog=chains.AGENT_EPILOG)(chains.agent)
 _running(help=chains.PROXY_HELP, epilog=chains.PROXY_EPILOG)(chains.proxy)
 _running(name="exec", help=chains.EXEC_HELP, epilog=chains.EXEC_EPILOG)(chains.exec_)
+_keeping: Final = partial(app.command, rich_help_panel=_SET_UP)
+_keeping(name="add", help=add.HELP, epilog=add.EPILOG)(add.add)
+_keeping(name="list", help=list_.HELP, epilog=list_.EPILOG)(list_.list_)
+_keeping(name="update", help=update.HELP, epilog=update.EPILOG)(update.update)
+_keeping(name="remove", help=remove.HELP, epilog=remove.EPILOG)(remove.remove)
 
 
 @app.command(
@@ -97,12 +106,15 @@ def inspect(
             show_default=False,
         ),
     ],
+    all_: Annotated[
+        bool, typer.Option("--all", help="Show all that is known, instead of a card.")
+    ] = False,
     json_: Json = False,
 ) -> int:
     """Shows what a component is and what it may do."""
     from conductor.cli import inspect_
 
-    return inspect_.show(component, as_json=json_)
+    return inspect_.show(component, as_json=json_, whole=all_)
 
 
 _Lockable = Annotated[
@@ -221,6 +233,8 @@ _making(name="dev", help=dev.HELP, epilog=dev.EPILOG)(dev.dev)
 _making(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
 _making(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
 _making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
+_making(name="pack", help=pack.HELP, epilog=pack.EPILOG)(pack.pack)
+_making(name="publish", help=publish.HELP, epilog=publish.EPILOG)(publish.publish)
 _making(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
 _trusting: Final = partial(app.command, rich_help_panel=_TRUST)
@@ -228,8 +242,14 @@ _trusting(name="trust", help=trust_.TRUST_HELP, epilog=trust_.TRUST_EPILOG)(trus
 _trusting(name="untrust", help=trust_.UNTRUST_HELP, epilog=trust_.UNTRUST_EPILOG)(trust_.untrust)
 _trusting(name="trusted", help=trust_.TRUSTED_HELP)(trust_.trusted)
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
+app.command(name="setup", rich_help_panel=_SET_UP, help=setup.HELP, epilog=setup.EPILOG)(
+    setup.setup
+)
 app.add_typer(
-    config_.app, name="config", rich_help_panel=_LOOK, short_help="Show and check the configuration"
+    config_.app,
+    name="config",
+    rich_help_panel=_SET_UP,
+    short_help="Show and check the configuration",
 )
 app.command(name="help", rich_help_panel=_LOOK, help=help_.HELP, epilog=help_.EPILOG)(help_.help_)
 app.command(
@@ -275,7 +295,7 @@ def main(arguments: list[str]) -> int:
     pages.dress(app)
     command: Any = typer.main.get_command(app)
     typed, rest = arguments, None
-    if arguments and arguments[0] in options.ALL and "--" in arguments:
+    if arguments and arguments[0] in (*options.ALL, "setup") and "--" in arguments:
         # The parser would take what follows for more components.
         end = arguments.index("--")
         typed, rest = arguments[:end], arguments[end + 1 :]

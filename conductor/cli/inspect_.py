@@ -15,7 +15,15 @@ import msgspec
 
 import wasm_host
 from conductor.author.caged import CagedReader
-from conductor.cli import configured, consent, inspect_policy, inspect_text, report
+from conductor.cli import (
+    configured,
+    consent,
+    inspect_card,
+    inspect_policy,
+    inspect_text,
+    report,
+)
+from conductor.cli.inspect_lock import Locked, locked
 from conductor.cli.inspect_policy import PolicyFacts
 from conductor.core import SERVICES
 from conductor.core.services import granted_names
@@ -72,6 +80,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """`bundled component`, `module`, `Python file`, `command`, `in-process code` …"""
     role: str
+    bundled: bool = False
     sandboxed: bool
     version: str | None = None
     description: str | None = None
@@ -104,19 +113,25 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     wants: ShownWants = ShownWants()
     on_failure: str = "fail"
     timeout: float | None = None
+    lock: Locked | None = None
+    """How it compares with the lock file of this folder; None for what is no component."""
     notes: list[str] = []
     problems: list[str] = []
     """Why conductor refuses it, or why nobody should trust it."""
     hint: str = ""
 
 
-def show(component: str, *, as_json: bool) -> int:
-    """Prints the facts; 1 if something is wrong with the component. Raises `UsageError`."""
+def show(component: str, *, as_json: bool, whole: bool = False) -> int:
+    """Prints the card, the `whole` page or the facts; 1 if something is wrong with the component.
+    Raises `UsageError`."""
     facts = gather(component)
+    columns = shutil.get_terminal_size().columns
     if as_json:
         report.say_json(facts)
+    elif whole:
+        report.say(*inspect_text.lines(facts, columns))
     else:
-        report.say(*inspect_text.lines(facts, shutil.get_terminal_size().columns))
+        report.say(*inspect_card.lines(facts, columns))
     if not facts.problems:
         return 0
     report.error(f"`{facts.name}`: {'; '.join(facts.problems)}", facts.hint)
@@ -142,15 +157,34 @@ def gather(component: str) -> Facts:
                         "rename it: the name of a module ends with .wasm",
                     )
             (spec,) = consent.kept([catalog.resolve(component, configured.here())])
-            if spec.script:
-                return _script(component, spec, reader)
-            if spec.wasm is None:
-                return _unsandboxed(component, spec)
-            path = spec.wasm
-            info = info or reader.module(path, _module_bytes(spec.limits))
         except wasm_host.LoadError as error:
             return _no_module(component, Path(path), error)
-        return _module(component, spec, path, info)
+        return _of(spec, component, reader, info)
+
+
+def facts_of(spec: Spec, component: str) -> Facts:
+    """All that is known of a component that is resolved already. Raises `UsageError`.
+
+    Args:
+        spec: The component, with what the user has agreed to.
+        component: How a user writes it.
+    """
+    with CagedReader() as reader:
+        return _of(spec, component, reader)
+
+
+def _of(
+    spec: Spec, component: str, reader: CagedReader, info: wasm_host.ModuleInfo | None = None
+) -> Facts:
+    if spec.script:
+        return _script(component, spec, reader)
+    if spec.wasm is None:
+        return _unsandboxed(component, spec)
+    try:
+        info = info or reader.module(spec.wasm, _module_bytes(spec.limits))
+    except wasm_host.LoadError as error:
+        return _no_module(component, Path(spec.wasm), error)
+    return _module(component, spec, spec.wasm, info)
 
 
 def _module_bytes(chosen: dict[str, int]) -> int:
@@ -179,6 +213,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
         **{
             "component": component,
             "name": spec.name,
+            "bundled": spec.bundled is not None,
             "sandboxed": spec.sandboxed,
             "version": manifest.version or None,
             "description": manifest.description or None,
@@ -189,6 +224,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
             "wants": wants,
             "on_failure": spec.on_failure,
             "timeout": spec.timeout,
+            "lock": locked(spec),
             **own,
         }
     )
@@ -229,7 +265,7 @@ def _no_module(component: str, path: Path, error: wasm_host.LoadError) -> Facts:
 
 
 def _module(component: str, spec: Spec, path: str, info: wasm_host.ModuleInfo) -> Facts:
-    bundled = spec.bundled or Path(path).parent.parent == paths.components_folder()
+    bundled = spec.bundled is not None or Path(path).parent.parent == paths.components_folder()
     manifest = spec.manifest
     problems, hint = [f"refused: it {problem}" for problem in info.problems], ""
     if problems:
@@ -245,6 +281,7 @@ def _module(component: str, spec: Spec, path: str, info: wasm_host.ModuleInfo) -
         spec,
         manifest,
         kind="bundled component" if bundled else "module",
+        bundled=bundled,
         file=path,
         sha256=info.digest,
         recorded_sha256=recorded,

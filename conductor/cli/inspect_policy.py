@@ -13,6 +13,7 @@ from conductor.core.policy.key_table import ROWS, Direction, Right
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import GRANT_NAMES, SAYS, Policy
 from conductor.spec import policy_text
+from conductor.spec.consent.question import named
 
 
 class HeldKeys(msgspec.Struct, frozen=True):
@@ -45,6 +46,12 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The named grants, those of its profile included: `turns=within`."""
     serves: bool = True
     """Whether it may have MCP servers of its own."""
+    sees: list[str] = []
+    """What the messages are about that it sees, in short."""
+    unseen: list[str] = []
+    """What some messages are about that it does not see."""
+    changes: list[str] = []
+    """What it may change or do besides, in short."""
     may: list[tuple[str, str]] = []
     """The rights for people: `["change", "prompts"]`."""
     guards: list[GuardFact] = []
@@ -72,6 +79,7 @@ def facts(words: PolicyWords) -> PolicyFacts:
             fails=words.fails,
         )
     grants = msgspec.structs.replace(policy.grants, turns=policy.turns)
+    seen, unseen = policy_text.sees(policy, named)
     return PolicyFacts(
         profile=policy.profile,
         says=SAYS[policy.profile],
@@ -79,6 +87,9 @@ def facts(words: PolicyWords) -> PolicyFacts:
         rights=_held(policy),
         grants=grants.words(),
         serves=policy.serves,
+        sees=seen,
+        unseen=unseen,
+        changes=policy_text.changes(policy, named),
         may=policy_text.may(policy),
         guards=[
             GuardFact(

@@ -17,7 +17,7 @@ _NO_WRAP: Final = "  "
 
 def page(root: Any) -> str:
     """The man page. `root`: the command `conductor` as typer has made it."""
-    front = pages.page_of(root, "conductor")
+    front = pages.page_of(root, "conductor", whole=True)
     lines = [
         '.TH CONDUCTOR 1 "" conductor "conductor"',
         ".SH NAME",

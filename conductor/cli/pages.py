@@ -27,6 +27,16 @@ _ROOM: Final = 36
 _MOST_WORD: Final = 28
 """Columns of the words. A longer one has its explanation below."""
 
+HEADINGS: Final = ("Run a chain", "Set up", "Look", "Trust", "Make components")
+"""The headings of conductor's commands, in their order on a page."""
+RARE: Final = frozenset(
+    {
+        "build", "cache", "check", "completion", "components", "proxy", "replay", "test", "trusted",
+        "untrust",
+    }
+)  # fmt: skip
+"""Commands that the first page only names: it must fit a terminal."""
+
 _SENTENCE: Final = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
 _PAUSE: Final = re.compile("[:;] ")
 _LINK: Final = re.compile(r"\[([^]]+)\]\([^)]*\)")
@@ -104,23 +114,25 @@ def page_of(command: Foreign, path: str, *, whole: bool = False) -> Page:
     Args:
         command: What typer has made of the command.
         path: How it is called: `conductor audit show`.
-        whole: With every option. Else a command that runs a chain has those that many need, in a
-            sentence each.
+        whole: With every command and option. Else the rare commands have only their names, and a
+            command that runs a chain has the options that many need, in a sentence each.
     """
     arguments = [p for p in command.params if not p.opts[0].startswith("-")]
     pieces = [path, "[OPTIONS]", *map(_usage, arguments)]
     commands = getattr(command, "commands", {})
     pieces += ["COMMAND"] if commands else []
+    rare = () if whole or command.name != "conductor" else sorted(RARE & commands.keys())
     sections = [
         Section("", tuple(Entry(_metavar(p), p.help or "") for p in arguments)),
-        *_commands(commands),
+        *headed({name: each for name, each in commands.items() if name not in rare}),
         *_options(command, whole=whole),
     ]
+    more = f"More: {', '.join(rare)}; see `conductor help commands`.\n\n" if rare else ""
     return Page(
         " ".join(pieces),
         command.help or "",
         tuple(section for section in sections if section.entries),
-        command.epilog or "",
+        more + (command.epilog or ""),
     )
 
 
@@ -133,16 +145,17 @@ def _usage(argument: Foreign) -> str:
     return word if argument.required or word.startswith("[") else f"[{word}]"
 
 
-def _commands(commands: dict[str, Foreign]) -> Iterator[Section]:
+def headed(commands: dict[str, Foreign]) -> Iterator[Section]:
     """The commands of a group, below the headings that they name."""
-    headings: dict[str, list[Entry]] = {}
+    headings: dict[str, list[Entry]] = {name: [] for name in HEADINGS}
     for name, command in commands.items():
         if not command.hidden:
             heading = command.rich_help_panel or "Commands"
             entry = Entry(name, command.short_help or gist(command.help or ""))
             headings.setdefault(str(heading), []).append(entry)
     for heading, entries in headings.items():
-        yield Section(heading, tuple(entries), commands=True)
+        if entries:
+            yield Section(heading, tuple(entries), commands=True)
 
 
 def _options(command: Foreign, *, whole: bool) -> Iterator[Section]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import typer
 
 from conductor.cli import options, pages
 from conductor.cli.pages import Entry, Page, Section, entries
@@ -32,7 +34,9 @@ GRAMMAR: Final = (
         "`datetime`",
         (
             "a chain or a component of the [configuration](configuration.md#chains-and-names), "
-            "else a bundled component (`conductor components` lists them), else a program on PATH"
+            "else an [installed component](packages.md), else a bundled one "
+            "(`conductor components` lists them), else an agent that conductor knows, else a "
+            "program on PATH"
         ),
     ),
     ("`@work`", "a chain of the configuration, in place of its components"),
@@ -197,6 +201,13 @@ def _limits() -> Page:
     )
 
 
+def _commands() -> Page:
+    from conductor.cli import app  # it imports this module
+
+    root: Any = typer.main.get_command(app.app)
+    return Page("", "All commands.", tuple(pages.headed(root.commands)))
+
+
 def _exit_codes() -> Page:
     return Page("", "", (Section("Exit codes", _bare(EXIT_CODES)),))
 
@@ -207,6 +218,7 @@ TOPICS: Final[dict[str, Topic]] = {
     "profiles": Topic("What a component may do to the conversation.", _profiles),
     "grants": Topic("Services and rights that a component may be granted.", _grants),
     "limits": Topic("What a component may cost.", _limits),
+    "commands": Topic("All commands, below their headings.", _commands),
     "exit-codes": Topic("What conductor exits with.", _exit_codes),
 }
 OTHER_NAMES: Final = {"components": "component", "services": "grants", "profile": "profiles"}

@@ -83,6 +83,8 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     verbose: bool = False
     require_hardening: bool = False
     """Do not run anything unless the kernel's restrictions are in force."""
+    loading_only: bool = False
+    """Load the modules, which compiles them, and end (`conductor.run.compiled`)."""
     numbers: int = 0
     """Where the numbers of messages begin; 0: what passes is not reported (see `Hop`)."""
     recording: bool = False

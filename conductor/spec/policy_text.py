@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 
 from conductor.core.policy.key_table import PROMPT, ROWS, Direction, Right, Row
-from conductor.core.policy.rules import Grants, Policy
+from conductor.core.policy.rule_syntax import parse_grant
+from conductor.core.policy.rules import SAYS, Grants, Policy, within
 
 _DOWN, _UP = Direction.DOWN, Direction.UP
 
@@ -40,6 +41,17 @@ NAMES: Final[dict[tuple[Direction, str], str]] = {
     (_DOWN, "mcp/*"): "messages of others' MCP servers",
 }
 """What the keys of a row are about, by the row's first key. `GRANTS` describes all other rows."""
+
+SHORT: Final[dict[tuple[Direction, str], str]] = {
+    (_DOWN, "session/prompt"): "your prompts",
+    (_UP, "session/update[user_message_chunk]"): "answers",
+    (_UP, "session/update[tool_call]"): "tool calls",
+    (_UP, "fs/*"): "files",
+    (_UP, "session/request_permission"): "permissions",
+    (_UP, "mcp/*"): "others' tools",
+    (_DOWN, "session/new"): "session set-ups",
+}
+"""What matters most to a user, in a word each, in that order. `NAMES` has all others."""
 
 RIGHTS: Final = {
     Right.CARRY: "change",
@@ -81,6 +93,71 @@ def may(policy: Policy, shown: Shown = str) -> list[tuple[str, str]]:
     """What a component may do to the conversation: verbs, or a grant's name, and to what."""
     grants = msgspec.structs.replace(policy.grants, turns=policy.turns)
     return [*_rights(policy), *_named(grants, shown)]
+
+
+def sees(whole: Policy, shown: Shown = str) -> tuple[list[str], list[str]]:
+    """What the messages are about that a component sees, and what those that it does not see are
+    about, the most important first; of the latter those of `SHORT` only."""
+    held = [(row, _held(whole, row, Right.COPY | Right.CARRY)) for row in _by_importance()]
+    seen = [_some(row, keys) for row, keys in held if keys]
+    if all(len(keys) == len(row.keys) for row, keys in held if row.full & Right.COPY):
+        seen = ["every message"]
+    seen += [f"extension methods: {shown(name)}" for name in whole.grants.methods]
+    unseen = [_word(row) for row, keys in held if not keys and _heading(row) in SHORT]
+    return seen, unseen
+
+
+def changes(whole: Policy, shown: Shown = str) -> list[str]:
+    """What a component may change, and what else it may do to the conversation, the most important
+    first."""
+    rows = _by_importance()
+    plain = msgspec.structs.replace(whole, grants=Grants())
+    named = _named(msgspec.structs.replace(whole.grants, turns=whole.turns), shown)
+    granted = [f"may {text}" for _, text in named]
+    if within(Policy("full"), whole):
+        return [SAYS["full"], *granted]
+    changed = [
+        _some(row, keys) + (" (may drop them)" if _held(whole, row, Right.DROP) else "")
+        for row in rows
+        if (keys := _held(whole, row, Right.CARRY))
+    ]
+    others = [
+        f"may {RIGHTS[right]} {_word(row)}"
+        for right in (Right.ANSWER, Right.ORIGINATE, Right.AMEND)
+        for row in rows
+        if _held(plain, row, right)
+        and not (right is Right.AMEND and _held(plain, row, Right.CARRY))
+    ]
+    serves = ["may serve tools of its own"] if whole.serves else []
+    return [*changed, *granted, *others, *serves]
+
+
+def _by_importance() -> list[Row]:
+    """The rows that have names, those of `SHORT` first."""
+    rows = {_heading(row): row for row in ROWS if _heading(row) in NAMES}
+    return [rows[heading] for heading in dict.fromkeys((*SHORT, *rows))]
+
+
+def _heading(row: Row) -> tuple[Direction, str]:
+    return row.direction, row.keys[0]
+
+
+def _word(row: Row) -> str:
+    return SHORT.get(_heading(row)) or NAMES[_heading(row)]
+
+
+def _held(policy: Policy, row: Row, any_of: Right) -> list[str]:
+    """The keys of a row on which a policy holds one of some rights."""
+    return [key for key in row.keys if policy.rights(row.direction, key) & any_of.value]
+
+
+def _some(row: Row, keys: list[str]) -> str:
+    return _word(row) if len(keys) == len(row.keys) else f"some {_word(row)}"
+
+
+def grant(word: str, shown: Shown = str) -> str:
+    """What a named grant (`turns=within`) lets a component do."""
+    return "; ".join(text for _, text in _named(parse_grant(word), shown))
 
 
 def service(grant: str, shown: Shown = str) -> str:

@@ -13,17 +13,6 @@ from typing import Final
 
 from conductor.errors import UsageError, did_you_mean
 
-_ALIASES: Final = {"claude-code-acp": "claude-agent-acp", "claude-agent-acp": "claude-code-acp"}
-_INSTALL: Final = {
-    "claude-agent-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
-    "claude-code-acp": "npm install -g @agentclientprotocol/claude-agent-acp",
-    "codex-acp": "npm install -g @zed-industries/codex-acp",
-    "fast-agent-acp": "pip install fast-agent-mcp",
-    "gemini": "npm install -g @google/gemini-cli",
-    "opencode": "npm install -g opencode-ai",
-}
-"""How well-known agents are installed; for the hint only, nothing is run."""
-
 AGENT: Final = "agent"
 NAME_RULE: Final = "up to 64 of the letters a to z, digits and `._@+-`"
 _NAME: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
@@ -45,6 +34,8 @@ RESERVED: Final = frozenset(
 
 _RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*)$")
 
+_ALIKE: Final = 0.8
+"""How near a word must be to a known agent's to mean that: their words are many."""
 
 _READ_PROGRAMS: Final = re.compile(r"(python[\d.]*|node|ruby|perl|php|lua|sh|bash|dash|zsh)$")
 """Interpreters that, without arguments, run what they read on standard input."""
@@ -63,8 +54,6 @@ def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
             f'"{program} FILE"',
         )
     path = which(program)
-    if path is None and program in _ALIASES:
-        path = which(_ALIASES[program])
     if path is not None:
         return [path, *words[1:]]
     if program == "conductor":
@@ -72,18 +61,26 @@ def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
         return [sys.executable, "-P", "-m", "conductor", *words[1:]]
     if program in ("python", "python3"):
         return [sys.executable, *words[1:]]
+    from conductor.spec import agents
+
+    agent = agents.of_program(program)
+    path = first_of(agent.all_programs) if agent is not None else None
+    if path is not None:
+        return [path, *words[1:]]
     names = [name for name in dict.fromkeys(known()) if name != program]
     if "/" in program:
         hint = "check the path, and that the file is executable"
     elif os.path.exists(program):
         hint = f"for what is in this folder, write its path: `./{program}`"
-    elif program in _INSTALL:
-        hint = f"install it with `{_INSTALL[program]}`"
+    elif agent is not None:
+        hint = agents.missing(agent, program)[1]
     else:
         other = (
             "install it, give its path, or make it a name in conductor.toml (`conductor config "
             f"show` says where that is); components are: {', '.join(names)}"
         )
+        words_of_agents = agents.words() if names else ()
+        other = did_you_mean(program, words_of_agents, other, likeness=_ALIKE)
         hint = did_you_mean(program, names, other)
     raise UsageError(f"`{program}` is neither a component nor a program on PATH", hint)
 
@@ -100,6 +97,11 @@ def which(program: str) -> str | None:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return None
+
+
+def first_of(programs: Iterable[str]) -> str | None:
+    """The path of the first of these programs that is there."""
+    return next((path for program in programs if (path := which(program))), None)
 
 
 def name_of(words: Sequence[str]) -> str:

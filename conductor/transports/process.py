@@ -119,6 +119,7 @@ class ProcessTransport(Piped):
         command: Sequence[str],
         *,
         env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
         guardian: Guardian | None = None,
         on_stderr: Callable[[str], None] | None = None,
         line_limit: int = LINE_LIMIT,
@@ -130,6 +131,7 @@ class ProcessTransport(Piped):
         Args:
             command: The program and its arguments.
             env: The whole environment; None: this process's.
+            cwd: The folder it starts in; None: this process's.
             guardian: Ends the process's group should this process be killed.
             on_stderr: Called with each line of standard error that is shown.
             line_limit: Bytes of a line, at most.
@@ -142,6 +144,7 @@ class ProcessTransport(Piped):
         self._adopt = adopt
         self.command = list(command)
         self._env = env
+        self._cwd = cwd
         self._guardian = guardian
         self._limit = line_limit
         self._first_line = first_line
@@ -170,6 +173,7 @@ class ProcessTransport(Piped):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=self._env,
+                cwd=self._cwd,
                 start_new_session=True,
                 bufsize=0,
             )

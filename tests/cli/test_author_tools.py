@@ -366,7 +366,7 @@ clock = "to tell the time"
     assert facts["wants"]["not_granted"] == ["clock"]
     assert facts["wants"]["rights_not_granted"] == ["up:session/update:carry"]
     assert facts["wants"]["grants_not_given"] == ["texts"]
-    shown = author.ok("inspect", "./mine")
+    shown = author.ok("inspect", "--all", "./mine")
     assert "asks for what it does not get" in shown
     assert "service clock, to tell the time" in shown
     assert "the right up:session/update:carry, to sign" in shown

@@ -11,6 +11,7 @@ import pytest
 import typer.main
 
 from conductor.cli import app, main, options
+from conductor.cli.pages import HEADINGS, RARE
 from conductor.cli.topics import TOPICS
 from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.core.service_table import SERVICES
@@ -60,12 +61,9 @@ def commands() -> list[tuple[list[str], Any]]:
 
 
 def test_each_command_is_below_a_heading_and_the_others_are_hidden() -> None:
-    assert {command.rich_help_panel for name, command in COMMANDS.items() if name in SHOWN} == {
-        "Run a chain",
-        "Look",
-        "Trust",
-        "Make components",
-    }
+    headings = {command.rich_help_panel for name, command in COMMANDS.items() if name in SHOWN}
+    assert headings == set(HEADINGS)
+    assert set(SHOWN) >= RARE
     assert COMMANDS["join"].hidden
     assert COMMANDS["mcp"].hidden
 
@@ -74,10 +72,19 @@ def test_each_command_is_below_a_heading_and_the_others_are_hidden() -> None:
 def test_help_names_every_command_and_shows_examples(arguments: list[str]) -> None:
     ran = conductor(*arguments)
     assert (ran.code, ran.err) == (0, "")
+    *_, more = [part for part in ran.out.split("\n\n") if part.startswith("More: ")]
     for name in SHOWN:
-        assert f"  {name} " in ran.out
+        assert f"  {name} " in ran.out or (name in RARE and f" {name}" in more)
     assert " join " not in ran.out
     assert 'conductor exec datetime demo -p "what day is it?"' in ran.out
+
+
+def test_a_topic_lists_every_command_below_its_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    page = shown(["help", "commands"], capsys)
+    headings = [line.removesuffix(":") for line in page.splitlines() if line.endswith(":")]
+    assert headings == list(HEADINGS)
+    assert all(f"\n  {name} " in page for name in SHOWN)
+    assert all(f" {name}" in shown(["--help"], capsys) for name in RARE)
 
 
 def test_a_page_of_a_command_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

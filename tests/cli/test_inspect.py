@@ -45,7 +45,7 @@ def facts(*arguments: str) -> dict[str, Any]:
 
 
 def test_a_bundled_proxy() -> None:
-    ran = conductor("inspect", "datetime")
+    ran = conductor("inspect", "datetime", "--all")
     assert (ran.code, ran.err) == (0, "")
     file = components_folder() / "datetime" / "datetime.wasm"
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -86,7 +86,7 @@ def test_a_module_of_ones_own_gets_nothing_by_itself(tmp_path: Path) -> None:
     granted = {one["name"]: one["granted"] for one in found["services"]}
     assert {name for name, held in granted.items() if held} == {"log", "metric"}
     assert {one["reason"] for one in found["services"]} == {None}
-    assert CANNOT in conductor("inspect", str(own)).out
+    assert CANNOT in conductor("inspect", "--all", str(own)).out
 
 
 def test_wasi_imports_are_listed_as_stubs(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_wasi_imports_are_listed_as_stubs(tmp_path: Path) -> None:
     assert found["carrier"] == "wasi"
     assert found["dialect"] == "detected when it starts"
     assert found["wasi"] == ["wasi_snapshot_preview1.fd_write", "wasi_snapshot_preview1.random_get"]
-    out = conductor("inspect", f"{module},dialect=sdk").out
+    out = conductor("inspect", "--all", f"{module},dialect=sdk").out
     assert "wasi_snapshot_preview1.random_get: stub" in out
     assert "dialect    sdk" in out
     assert "stubs that give nothing away" in " ".join(out.split())
@@ -105,7 +105,7 @@ def test_wasi_imports_are_listed_as_stubs(tmp_path: Path) -> None:
 def test_forbidden_imports_are_named_and_refused(tmp_path: Path) -> None:
     text = (HOSTILE / "import_host.wat").read_text()
     module = assembled(tmp_path, "greedy.wasm", text)
-    ran = conductor("inspect", str(module))
+    ran = conductor("inspect", "--all", str(module))
     ran.assert_error(1, "`greedy`: refused: it imports what a guest may not have", "message")
     assert "functions that no guest gets" in ran.out
     assert "forbidden  " in ran.out
@@ -115,7 +115,7 @@ def test_forbidden_imports_are_named_and_refused(tmp_path: Path) -> None:
 
 
 def test_a_module_that_is_no_guest(tmp_path: Path) -> None:
-    ran = conductor("inspect", str(assembled(tmp_path, "idle.wasm", "(module)")))
+    ran = conductor("inspect", "--all", str(assembled(tmp_path, "idle.wasm", "(module)")))
     ran.assert_error(1, "exports neither channel_deliver nor _start", "docs/channel-abi.md")
     assert "unknown: nothing can pass messages to it" in ran.out
 
@@ -127,7 +127,7 @@ def test_a_module_that_is_no_guest(tmp_path: Path) -> None:
 def test_a_file_that_is_no_module(tmp_path: Path, content: bytes, looks: str) -> None:
     file = tmp_path / "page.wasm"
     file.write_bytes(content)
-    ran = conductor("inspect", str(file))
+    ran = conductor("inspect", "--all", str(file))
     ran.assert_error(1, "refused", looks)
     assert "this is not a WebAssembly module" in ran.out
 
@@ -140,7 +140,7 @@ def test_a_module_by_another_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("component", ["demo", "python -c pass", "py:tests.cli.agents:silent"])
 def test_what_is_not_sandboxed_says_so(component: str) -> None:
-    ran = conductor("inspect", component)
+    ran = conductor("inspect", "--all", component)
     assert (ran.code, ran.err) == (0, "")
     assert "UNSANDBOXED: it runs with your rights" in ran.out
     found = facts(component)
@@ -169,7 +169,7 @@ def test_a_bundled_file_that_was_changed(tmp_path: Path) -> None:
     changed = tmp_path / "components" / "passthrough" / "passthrough.wasm"
     changed.write_bytes(changed.read_bytes() + b"\0\x02\x01x")  # a custom section
     env = environment(PYTHONPATH=str(tmp_path))
-    ran = conductor("inspect", "passthrough", cwd=tmp_path, env=env)
+    ran = conductor("inspect", "--all", "passthrough", cwd=tmp_path, env=env)
     ran.assert_error(1, "not the one its manifest records", "install conductor again")
     assert "NOT as its manifest records" in ran.out
 
@@ -177,11 +177,11 @@ def test_a_bundled_file_that_was_changed(tmp_path: Path) -> None:
 def test_a_source_is_shown_as_far_as_it_can_be_read(tmp_path: Path) -> None:
     source = tmp_path / "ty.py"
     source.write_text("proxy = Proxy('x', profile='observer', wants={[]: 'x'})")
-    ran = conductor("inspect", str(source))
+    ran = conductor("inspect", "--all", str(source))
     assert (ran.code, ran.err) == (0, "")
     assert "(profile observer)" in ran.out
     source.write_text("kind = 'observer'\nproxy = Proxy('x', profile=kind)")
-    out = " ".join(conductor("inspect", str(source)).out.split())
+    out = " ".join(conductor("inspect", "--all", str(source)).out.split())
     assert "note: conductor cannot read a profile off its source" in out
     source.write_text("proxy = Proxy('x', profile='bogus')")
     conductor("inspect", str(source)).assert_error(2, "declares the profile `bogus`")

@@ -22,9 +22,9 @@ from tests.harness.process.command import conductor, environment
 DATETIME = components_folder() / "datetime" / "datetime.wasm"
 
 
-def card(component: str, width: int = 100) -> str:
-    """The card as a person reads it, without its line breaks."""
-    ran = conductor("inspect", component, env=environment(COLUMNS=str(width)))
+def page(component: str, width: int = 100) -> str:
+    """The whole page as a person reads it, without its line breaks."""
+    ran = conductor("inspect", "--all", component, env=environment(COLUMNS=str(width)))
     assert (ran.code, ran.err) == (0, "")
     return " ".join(ran.out.split())
 
@@ -53,7 +53,7 @@ def test_full_is_everything_within_every_guard() -> None:
     assert ("up", "mcp/*") not in held
     assert [one["name"] for one in policy["guards"]] == [one.name for one in GUARDS]
     assert not any(one["lifted"] for one in policy["guards"])
-    text = card("passthrough")
+    text = page("passthrough")
     assert "change the handshake, a session's set-up, prompts, messages, thoughts" in text
     assert "turns send prompts of its own, during a turn of the user" in text
     assert all(guard.name in text for guard in GUARDS)
@@ -67,7 +67,7 @@ def test_each_profile_is_told_in_sentences(profile: str) -> None:
     component = f"passthrough,profile={profile}"
     policy = facts(component)["policy"]
     assert (policy["profile"], policy["says"]) == (profile, SAYS[profile])
-    text = card(component)
+    text = page(component)
     said = {
         "none": "(profile none) none of its messages reaches anybody",
         "observer": "get copies of all else but the traffic of MCP servers and extensions none "
@@ -102,7 +102,7 @@ def test_what_was_granted_besides_is_told() -> None:
         "passthrough,profile=observer,allow=down:session/prompt:carry,on_violation=fail,"
         "fails=closed,hold=30,allow=up:session/update[agent_message_chunk]:originate"
     )
-    text = card(component)
+    text = page(component)
     assert "change prompts send of its own agent_message_chunk get copies of all else" in text
     assert (
         "ends the component. If the component fails, conductor refuses a request that it holds"
@@ -122,7 +122,7 @@ def test_each_named_grant_is_told() -> None:
         "passthrough,profile=none,turns=unprompted,commands=review+plan,permission=narrow,"
         "mcp=others,sessions=own,modes,editor=panel,methods=_x/*,texts,capabilities=*"
     )
-    text = card(component)
+    text = page(component)
     for said in (
         "turns send prompts of its own, at any time",
         "commands list and send commands: review, plan",
@@ -147,7 +147,7 @@ def test_guards_that_a_grant_widens_stand_apart() -> None:
     widened = [one["name"] for one in guards if one["lifted"]]
     known = [one.name for one in GUARDS if one.lifted_by.startswith("permission=")]
     assert widened == known != []
-    assert f"WIDENED by permission {', '.join(known)}" in card(component)
+    assert f"WIDENED by permission {', '.join(known)}" in page(component)
 
 
 @pytest.mark.parametrize("component", ["python p.py", "py:a:b", "passthrough,profile=trusted"])
@@ -155,13 +155,13 @@ def test_what_is_trusted_says_that_no_rule_is_enforced(component: str) -> None:
     found = facts(component)["policy"]
     assert (found["profile"], found["enforced"]) == ("trusted", False)
     assert found["rights"] == []
-    text = card(component)
+    text = page(component)
     assert "Trusted: no rule limits" in text
     assert "`,profile=filter`" in text
 
 
 def test_a_command_may_be_given_a_profile() -> None:
-    text = card("python p.py,profile=filter")
+    text = page("python p.py,profile=filter")
     assert "UNSANDBOXED" in text
     assert "profile filter" in text
     assert "permission-widening" in text
@@ -169,18 +169,18 @@ def test_a_command_may_be_given_a_profile() -> None:
 
 def test_an_agent_has_no_policy() -> None:
     assert facts("demo")["policy"] is None
-    assert "rule" not in card("demo")
+    assert "rule" not in page("demo")
 
 
 def test_more_than_is_asked_for_is_pointed_out() -> None:
     wants = facts("datetime,profile=full")["wants"]
     assert (wants["profile"], wants["profile_granted"]) == ("context", True)
     assert wants["not_granted"] == []
-    text = card("datetime,profile=full")
+    text = page("datetime,profile=full")
     assert "It gets all that its manifest asks for" in text
     assert "profile full, where context would do (`,profile=context`" in text
     assert facts("datetime")["policy"]["profile"] == "context"  # what its manifest asks for
-    assert "gets more than" not in card("datetime")
+    assert "gets more than" not in page("datetime")
 
 
 def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
     module = f"{tmp_path / 'datetime.wasm'},profile=observer"
     wants = facts(module)["wants"]
     assert (wants["profile_granted"], wants["not_granted"]) == (False, ["clock"])
-    text = card(module)
+    text = page(module)
     assert "asks for what it does not get service clock, to learn the date" in text
     assert "profile context; it gets observer" in text
     assert facts(f"{module},grant=clock")["wants"]["not_granted"] == []
@@ -222,7 +222,7 @@ def test_a_manifest_of_something_else_does_no_harm(tmp_path: Path) -> None:
 
 def test_what_a_source_asks_for_is_not_said_of_a_manifest(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("proxy = Proxy('x', profile='full')")
-    assert "Its source asks for what it does not get" in card(str(tmp_path / "x.py"))
+    assert "Its source asks for what it does not get" in page(str(tmp_path / "x.py"))
 
 
 def test_what_is_granted_and_denied_is_an_error() -> None:
@@ -252,7 +252,7 @@ def test_a_manifest_may_not_speak_to_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "component.toml").write_text(
         f'name = "x"\nversion = "\\u001b[1m"\nfile = "datetime.wasm"\n[wants.services]\n{clock}'
     )
-    ran = conductor("inspect", str(tmp_path / "datetime.wasm"))
+    ran = conductor("inspect", "--all", str(tmp_path / "datetime.wasm"))
     assert "\x1b" not in ran.out
     assert "\\u{1b}[2Jtrust me" in ran.out
 
@@ -260,7 +260,7 @@ def test_a_manifest_may_not_speak_to_the_terminal(tmp_path: Path) -> None:
 def test_the_fences_of_its_process_are_named() -> None:
     cage = facts("passthrough")["cage"]
     assert {"descriptors", "environment"} <= {one["name"] for one in cage}
-    text = card("passthrough")
+    text = page("passthrough")
     for layer in cage:
         stands = text.partition("locked up on this machine by: ")[2].partition(" (`")[0]
         assert (layer["name"] in stands.split(", ")) == layer["in_force"]
@@ -269,7 +269,7 @@ def test_the_fences_of_its_process_are_named() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 132])
 def test_it_is_wrapped_at_the_width_of_the_terminal(width: int) -> None:
-    ran = conductor("inspect", "datetime,texts", env=environment(COLUMNS=str(width)))
+    ran = conductor("inspect", "--all", "datetime,texts", env=environment(COLUMNS=str(width)))
     long = [line for line in ran.out.splitlines() if len(line) > width]
     assert all(len(line.split()[-1]) > width - 30 for line in long), long  # paths, digests
     assert max(map(len, ran.out.splitlines())) > width - 15
@@ -313,11 +313,11 @@ def test_doctor_ends_with_1_where_something_needed_is_missing(tmp_path: Path) ->
 
 
 def test_what_a_bundled_component_asks_for_can_be_denied() -> None:
-    told = card("datetime,deny=clock")
+    told = page("datetime,deny=clock")
     assert "clock: not granted, wanted to learn the date" in told
     assert "log: granted" in told
-    assert "clock: not granted" in card("datetime,deny=*")
-    assert "clock: granted" in card("datetime,deny=files")
+    assert "clock: not granted" in page("datetime,deny=*")
+    assert "clock: granted" in page("datetime,deny=files")
     ran = conductor("inspect", "datetime,deny=log")
     assert (ran.code, ran.out) == (2, "")
     assert "services that can be denied are *, clock, fetch, files, kv, random, timer" in ran.err

@@ -72,7 +72,7 @@ def examples() -> Iterator[Attack]:
         ("tests/core/test_guards/test_attacks.py",),
         "security.md",
         "| `examples` | Nobody but the client runs examples.",
-        ("inspect", "passthrough"),
+        ("inspect", "--all", "passthrough"),
         r"\bexamples\b",
     ),
     "service": Recipe(
@@ -98,7 +98,7 @@ def examples() -> Iterator[Attack]:
         ("tests/services/test_table.py",),
         "channel-abi.md",
         "| `echo` |",
-        ("inspect", "passthrough"),
+        ("inspect", "--all", "passthrough"),
         r"\becho\b",
     ),
     "option of `agent`, `proxy` and `exec`": Recipe(

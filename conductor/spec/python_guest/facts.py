@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from conductor.core.policy.rules import PROFILE_NAMES
-from conductor.errors import UsageError, did_you_mean
+from conductor.errors import UsageError, did_you_mean, hint_of
+from conductor.spec import component_options
 from conductor.spec.manifest.reading import Manifest, Setting, SettingType, Wants
 from conductor.spec.python_guest.scripts import Script
 
@@ -62,8 +63,8 @@ class _Calls(NamedTuple):
 
 
 def manifest(name: str, file: str, declared: Declared) -> Manifest:
-    """The declaration as a manifest. Raises `UsageError` for a profile that does not exist, and for
-    more than one."""
+    """The declaration as a manifest. Raises `UsageError` for a profile or a service that does not
+    exist, and for more than one profile."""
     for profile in declared.profiles:
         if profile not in PROFILE_NAMES:
             raise UsageError(
@@ -75,6 +76,11 @@ def manifest(name: str, file: str, declared: Declared) -> Manifest:
             f"`{file}` declares several profiles: {', '.join(declared.profiles)}",
             "declare the same one in every `Proxy(…)`",
         )
+    for service in declared.wants:
+        try:
+            component_options.services([service])
+        except ValueError as error:
+            raise UsageError(f"`{file}` wants a service: {error}", hint_of(error)) from None
     return Manifest(
         name=name,
         file=file,

@@ -1,0 +1,88 @@
+"""How a component compares with the lock file of this folder."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, Literal
+
+import msgspec
+
+from conductor.errors import UsageError, one_line
+from conductor.record.redaction import redacted
+from conductor.spec.lock import compare, file
+from conductor.spec.lock.entries import entries
+from conductor.spec.lock.file import Entry
+from conductor.spec.model import Spec
+from conductor.spec.paths import LOCK_FILE
+
+ALARMING: Final = ("changed", "unreadable")
+"""States that a user must not overlook."""
+
+
+class Locked(msgspec.Struct, frozen=True, kw_only=True):
+    """What `conductor.lock` says of a component."""
+
+    state: Literal["no lock file", "not in it", "as locked", "changed", "unreadable"]
+    differences: list[str] = []
+    """What has changed, or why the file or the component cannot be read."""
+    sha256: str | None = None
+    """The digest of the component, as a lock would pin it; a program's is that of its file."""
+
+    def sentence(self) -> str:
+        """For people: in short, and after a colon what has changed."""
+        match self.state:
+            case "no lock file":
+                return "not locked"
+            case "not in it":
+                return f"not in {LOCK_FILE}"
+            case "as locked":
+                return f"as {LOCK_FILE} has it"
+            case "changed":
+                return f"CHANGED since locked: {', '.join(self.differences)}"
+            case _:
+                return f"{LOCK_FILE} is unreadable: {self.differences[0]}"
+
+
+def locked(spec: Spec) -> Locked:
+    """Compares a component with the lock file; reads files, and runs nothing."""
+    sha256 = None
+    try:
+        now = _entries(spec)
+        sha256 = now[0].sha256
+        if not os.path.lexists(LOCK_FILE):
+            return Locked(state="no lock file", sha256=sha256)
+        before = file.read(LOCK_FILE).component
+    except UsageError as error:
+        return Locked(state="unreadable", differences=[one_line(error.text)], sha256=sha256)
+    for entry in now:
+        for old in before:
+            if entry.name != old.name or entry.role != old.role:
+                continue
+            # Where guests run belongs to a chain: a component by itself has no other place.
+            alone = msgspec.structs.replace(entry, isolation=old.isolation)
+            return _compared(old, alone, sha256)
+    return Locked(state="not in it", sha256=sha256)
+
+
+def _entries(spec: Spec) -> list[Entry]:
+    """What the component is, as a proxy and, if it may be one, as an agent."""
+    roles = [False] if spec.sandboxed else [False, True]
+    return [
+        entries([spec], LOCK_FILE, redacted, agent_last=agent, isolation="process")[0]
+        for agent in roles
+    ]
+
+
+def _compared(old: Entry, now: Entry, sha256: str | None) -> Locked:
+    comparison = compare.compare([old], [now])
+    texts = [
+        difference.text
+        for _, differences in comparison.each
+        for difference in differences
+        if difference.verdict != compare.ALLOWED
+    ]
+    if comparison.listing:
+        texts.append(f"it was {compare.title(old)}, {old.kind}")
+    if not texts:
+        return Locked(state="as locked", sha256=sha256)
+    return Locked(state="changed", differences=[one_line(text) for text in texts], sha256=sha256)

@@ -1,0 +1,243 @@
+"""Downloads within bounds: bytes, time and redirects, `https` only, but for this machine itself.
+
+A server may drip, lie about a length or redirect in a circle: `get` ends in time with an answer or
+one error. What comes is held in memory until its digest has been checked.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import ssl
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+import anyio
+import httpcore2 as httpcore
+import msgspec
+
+from conductor.errors import ConductorError, UsageError, one_line, visible_path
+from conductor.version import version
+
+MOST: Final = 64 * 1024 * 1024
+"""Bytes of a download."""
+
+SECONDS: Final = 300.0
+"""How long a download may take, with all its redirects."""
+
+_REDIRECTS: Final = 5
+_MOVED: Final = frozenset({301, 302, 303, 307, 308})
+_OK: Final = 200
+_URL: Final = re.compile(r"[!-~]+")
+_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
+_LOOPBACK: Final = re.compile(r"127(?:\.\d{1,3}){3}|localhost|\[?::1\]?", re.ASCII | re.IGNORECASE)
+_MIB: Final = 1024 * 1024
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a server has answered."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    """Names in small letters."""
+    content: bytes
+    url: str
+    """Where it came from, after redirects."""
+
+    def header(self, name: str) -> str:
+        """The first header of this name; empty if there is none."""
+        return next((value for key, value in self.headers if key == name), "")
+
+
+class _Request(msgspec.Struct, frozen=True):
+    """What is asked, wherever redirects lead."""
+
+    method: str
+    headers: dict[str, str]
+    body: bytes | None = None
+
+
+class DownloadError(ConductorError):
+    """A download has failed. Nothing of it was kept."""
+
+
+def checked(url: str) -> str:
+    """The URL itself. Raises `UsageError` for one that is not `https` to a plain host; `http` is
+    for servers of this machine."""
+    if not _URL.fullmatch(url):
+        raise UsageError(f"`{visible_path(url)}` is no URL", "write other characters as %XX")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"`{url}` is no URL: {error}", "check its host and port") from None
+    host = parts.netloc.removesuffix(f":{port}") if port is not None else parts.netloc
+    if "@" in parts.netloc:
+        raise UsageError("a URL with a user or a password in it would be kept", "leave them out")
+    if not _HOST.fullmatch(host) or port == 0:
+        raise UsageError(f"`{url}` is no URL with a host", "as in `https://example.com/proxy.wasm`")
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
+        raise UsageError(
+            f"`{url}` is not `https`", "`http` is only for servers of this machine (127.0.0.1)"
+        )
+    return url
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, as a URL has it, is this machine."""
+    return _LOOPBACK.fullmatch(host) is not None
+
+
+def get(
+    url: str,
+    *,
+    most: int = MOST,
+    until: float | None = None,
+    headers: Mapping[str, str] | None = None,
+    accepted: Callable[[int], bool] = lambda status: status == _OK,
+) -> Answer:
+    """The answer to a GET, redirects followed.
+
+    Args:
+        url: Held to the rules of `checked`, as each redirect is.
+        most: Bytes of its content.
+        until: When `time.monotonic` says that it has taken too long; None: in `SECONDS`.
+        headers: Sent with the request; to another host than the URL's no `Authorization`.
+        accepted: Whether a status is no failure.
+
+    Raises:
+        UsageError: The URL is refused.
+        DownloadError: Anything else.
+    """
+    answer = send("GET", url, most=most, until=until, headers=headers)
+    if not accepted(answer.status):
+        raise DownloadError(f"{answer.url} answered with status {answer.status}", "check the URL")
+    return answer
+
+
+def send(
+    method: str,
+    url: str,
+    body: bytes | None = None,
+    *,
+    most: int = MOST,
+    until: float | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """The answer to a request, whatever its status; redirects of a `GET` are followed.
+
+    The other arguments and the errors are those of `get`.
+    """
+    end = time.monotonic() + SECONDS if until is None else until
+
+    async def within() -> Answer:
+        with anyio.fail_after(max(0.0, end - time.monotonic())):
+            return await _follow(_Request(method, dict(headers or {}), body), url, most)
+
+    try:
+        return anyio.run(within)
+    except TimeoutError:
+        raise DownloadError(f"{url} did not arrive in time", "try again later") from None
+    except httpcore.ProtocolError as error:
+        why = one_line(error) or type(error).__name__
+        raise DownloadError(
+            f"{url} broke off, or its server speaks no HTTP: {why}", _AGAIN
+        ) from None
+    except (
+        httpcore.NetworkError,
+        httpcore.ProxyError,
+        httpcore.TimeoutException,
+        OSError,
+    ) as error:
+        why = one_line(error) or type(error).__name__
+        raise DownloadError(f"{url} cannot be reached: {why}", _AGAIN) from None
+
+
+_AGAIN: Final = "check the URL and your network, then try again; what is installed works offline"
+
+
+def sha256(content: bytes) -> str:
+    """The SHA-256 of some bytes, in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+async def _follow(request: _Request, url: str, most: int) -> Answer:
+    at = checked(url)
+    for _ in range(_REDIRECTS + 1):
+        answer = await _once(request, at, most)
+        target = answer.header("location")
+        if answer.status not in _MOVED or not target or request.method != "GET":
+            return answer
+        try:
+            there = urljoin(at, target)
+        except ValueError:
+            there = target
+        if urlsplit(at).scheme == "https" and not there.startswith("https://"):
+            raise DownloadError(
+                f"{url} redirects to `{one_line(there)}`, which is not https", _MOVE
+            )
+        try:
+            checked(there)
+        except UsageError as error:
+            raise DownloadError(f"{url} redirects elsewhere: {error.text}", _MOVE) from None
+        if urlsplit(there).netloc != urlsplit(at).netloc:
+            kept = {k: v for k, v in request.headers.items() if k.lower() != "authorization"}
+            request = msgspec.structs.replace(request, headers=kept)
+        at = there
+    raise DownloadError(f"{url} redirects more than {_REDIRECTS} times", _MOVE)
+
+
+_MOVE: Final = "take the URL that its own page names"
+
+
+async def _once(request: _Request, url: str, most: int) -> Answer:
+    sent = {"User-Agent": f"conductor/{version()}", "Accept": "*/*", **request.headers}
+    if request.body is not None:
+        sent["Content-Length"] = str(len(request.body))
+    host = urlsplit(url).netloc
+    async with (
+        _pool(url) as pool,
+        pool.stream(
+            request.method, url, headers=[("Host", host), *sent.items()], content=request.body
+        ) as response,
+    ):
+        received = [
+            (name.decode("latin-1").lower(), value.decode("latin-1"))
+            for name, value in response.headers
+        ]
+        if response.status in _MOVED:
+            return Answer(response.status, received, b"", url)
+        content = bytearray()
+        async for piece in response.aiter_stream():
+            content += piece
+            if len(content) > most:
+                size = f"{most // _MIB} MiB" if most >= _MIB else f"{most:,} bytes"
+                raise DownloadError(f"{url} is larger than {size}", "that is no component")
+        return Answer(response.status, received, bytes(content), url)
+
+
+def _pool(url: str) -> Any:
+    """What connects: directly, or through the proxy that the environment names."""
+    parts = urlsplit(url)
+    proxy = urllib.request.getproxies().get(parts.scheme, "")
+    host = parts.hostname or ""
+    if not proxy or is_loopback(host) or urllib.request.proxy_bypass(host):
+        return httpcore.AsyncConnectionPool(ssl_context=_context())
+    named = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    auth = None
+    if named.username is not None:
+        auth = (named.username, named.password or "")
+    where = f"{named.scheme}://{named.netloc.rpartition('@')[2]}"
+    return httpcore.AsyncHTTPProxy(
+        where, proxy_auth=auth, ssl_context=_context(), proxy_ssl_context=_context()
+    )
+
+
+@functools.cache
+def _context() -> ssl.SSLContext:
+    """The certificates that this machine trusts (`SSL_CERT_FILE` names others)."""
+    return ssl.create_default_context()

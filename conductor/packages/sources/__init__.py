@@ -1,0 +1,101 @@
+"""Where packages come from: what a user writes, as a `Source` that fetches one.
+
+    ./proxy.wasm, ./folder                   a file or folder of this machine (`local`)
+    https://HOST/FILE#sha256=HEX             a file or an archive (`web`)
+    git+https://HOST/PATH@COMMIT             a git tree (`git`)
+    oci://HOST/NAME:TAG                      an OCI artifact (`conductor.packages.oci`)
+    pypi:NAME==VERSION                       a Python package (`wheel`)
+
+To add a kind: a module with a class that has the methods of `Source`, and its row in `KINDS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Final, Protocol
+
+import msgspec
+
+from conductor.errors import UsageError, did_you_mean, visible_path
+from conductor.packages.signatures import ANYBODY, Demand
+from conductor.spec.installed import Signer
+
+_LONGEST: Final = 2048
+"""Characters of a source."""
+
+KINDS: Final = {
+    "http://": "conductor.packages.sources.web:parse",
+    "https://": "conductor.packages.sources.web:parse",
+    "git+": "conductor.packages.sources.git:parse",
+    "oci://": "conductor.packages.oci.source:parse",
+    "pypi:": "conductor.packages.sources.wheel:parse",
+}
+"""What makes a `Source` of a text, by what the text begins with. Anything else is a path."""
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\\)")
+_LOCAL: Final = "conductor.packages.sources.local:parse"
+
+
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """A package that has been fetched. Nothing of it has run."""
+
+    place: str
+    """Its file, or its folder, in the folder that it was fetched to."""
+    source: str
+    """Its source in the spelling that always means these bytes, or its path."""
+    version: str = ""
+    """Its version, where the source names one."""
+    signer: Signer | None = None
+    """Who signed it, checked; None: nobody."""
+
+
+class Source(Protocol):
+    """Where a package comes from."""
+
+    @property
+    def written(self) -> str:
+        """Its spelling; `parse` makes the same source of it."""
+
+    @property
+    def origin(self) -> str:
+        """What all its versions have in common: another one may replace what is installed."""
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it always means the same bytes: then there is nothing newer to be had from it."""
+
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
+        """Fetches the package into an empty, private folder.
+
+        Args:
+            folder: Where to.
+            wanted: Who must have signed it (`conductor.packages.signatures.signer_of`).
+
+        Raises:
+            ConductorError: With a hint. What is in the folder then is of no use.
+            OSError: The file system takes nothing.
+        """
+
+
+def parse(text: str) -> Source:
+    """What a user's text means; a path is made absolute. Raises `UsageError`; fetches nothing."""
+    if not text or len(text) > _LONGEST:
+        raise UsageError("a source is a path, a URL or a name", "`conductor add --help` lists them")
+    for prefix, where in KINDS.items():
+        if text.startswith(prefix):
+            return _made(where, text)
+    if _SCHEME.match(text):
+        kinds = [*KINDS, "./FILE"]
+        hint = did_you_mean(text.partition(":")[0], [k.partition(":")[0] for k in KINDS])
+        raise UsageError(
+            f"`{visible_path(text)}` is no kind of source",
+            hint or f"a source begins with {', '.join(kinds)}; or it is a name of a catalogue",
+        )
+    return _made(_LOCAL, text)
+
+
+def _made(where: str, text: str) -> Source:
+    module, _, name = where.partition(":")
+    source: Source = getattr(importlib.import_module(module), name)(text)
+    return source

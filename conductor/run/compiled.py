@@ -1,0 +1,124 @@
+"""Modules compiled before they are needed: an installed component then starts at once.
+
+A module is compiled where a host would do it, in a child without environment that loads it and runs
+nothing of it. So this process, which has the user's rights, reads nothing of what a stranger wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import wasm_host
+from conductor.errors import ComponentError
+from conductor.run import spawn
+from conductor.run.plan import Options
+from conductor.run.report_checks import last_words
+from conductor.run.segment_spec import SegmentSpec, guest_spec
+from conductor.spec import digests, limits, paths
+from conductor.spec.model import Spec
+
+_PATIENCE: Final = 60.0
+"""Seconds a compile may take by the clock beyond its limit: the child bounds it by itself."""
+_MOST_SAID: Final = 1024 * 1024
+
+
+class _FirstLine(msgspec.Struct):
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def uncompiled(spec: Spec, options: Options | None = None) -> bool:
+    """Whether the first start of a component has to compile its module.
+
+    False for what is not sandboxed, and for a module that cannot be read. Imports wasmtime.
+    """
+    if not spec.sandboxed or spec.wasm is None:
+        return False
+    from wasm_host.cache.store import Cache
+    from wasm_host.engine import engine_identity
+
+    try:
+        digest = spec.sha256 or digests.of(spec.wasm)
+    except OSError:
+        return False
+    bounds = wasm_host.Limits(**limits.of(limits.GUEST, spec.limits))
+    return not Cache(Path(_cache(options)), engine_identity(bounds)).holds(digest)
+
+
+def compile_ahead(
+    specs: Iterable[Spec],
+    options: Options | None = None,
+    *,
+    begun: Callable[[Spec], None] = lambda spec: None,
+) -> None:
+    """Compiles the modules of these components, as far as they are not; one after the other.
+
+    Modules that several components share are compiled once. A conductor that starts one of them
+    meanwhile waits for it.
+
+    Args:
+        specs: components; those that are not sandboxed are left out.
+        options: of which `cache` counts; None: the user's cache.
+        begun: called with each component whose module is about to be compiled.
+
+    Raises:
+        ComponentError: a module cannot be loaded; those before it are compiled.
+    """
+    for spec in specs:
+        if uncompiled(spec, options):
+            begun(spec)
+            _compile(spec, options)
+
+
+def _cache(options: Options | None) -> str:
+    return (options.cache if options is not None else None) or paths.compiled_modules()
+
+
+def _compile(spec: Spec, options: Options | None) -> None:
+    guest = guest_spec(spec, b"null")
+    first_line = SegmentSpec([guest], cache=_cache(options), loading_only=True)
+    bounds = wasm_host.Limits(**limits.of(limits.GUEST, spec.limits))
+    from wasm_host.cache.compile_process import seconds
+
+    until = time.monotonic() + 2 * seconds(bounds) + _PATIENCE
+    # In a session of its own: what is typed at the terminal is for us, and we end it.
+    process = subprocess.Popen(
+        spawn.child_command(),
+        env={},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(
+            msgspec.json.encode(first_line) + b"\n", timeout=until - time.monotonic()
+        )
+    except subprocess.TimeoutExpired:
+        raise ComponentError(
+            f"{spec.label('proxy')}: its module is not compiled after a long time",
+            "another conductor may be compiling it on a busy machine; try again",
+        ) from None
+    finally:
+        process.kill()
+        process.wait()
+    if process.returncode != 0:
+        raise _failure(spec, said[:_MOST_SAID], process.returncode)
+
+
+def _failure(spec: Spec, said: bytes, code: int) -> ComponentError:
+    """Why a child could not load a module."""
+    with contextlib.suppress(msgspec.DecodeError, ValueError):
+        line = msgspec.json.decode(said.partition(b"\n")[0][1:], type=_FirstLine)
+        words = last_words(bytes(line.params))
+        return ComponentError(words.text, words.hint, words.data)
+    return ComponentError(
+        f"{spec.label('proxy')}: the process that compiles its module ended with code {code}",
+        "see that there is room for temporary files and processes, and try again",
+    )
