@@ -13,6 +13,7 @@ from conductor.core import UPSTREAM, Router
 from conductor.core.dialects import INITIALIZE
 from conductor.run.plan import Planned
 
+LOADING: Final = "load"
 COMPILING: Final = "compile"
 """What a host of guests does before it answers anything."""
 
@@ -32,6 +33,8 @@ _ADVICE: Final = {
     _NEW: "it may wait for a login, or for an MCP server that does not start",
     _PROMPT: "a model may need this long; `timeout` of `conductor exec` and `quiet=SECONDS` behind "
     "the agent limit a turn",
+    LOADING: "its first use compiles it, which takes up to a minute on a busy machine; "
+    "`conductor doctor` shows whether compiled modules are kept",
     COMPILING: "this takes up to a minute on a busy machine; `conductor doctor` shows whether "
     "compiled modules are kept",
 }
@@ -43,7 +46,7 @@ class Stage(NamedTuple):
     who: str
     """A component, the guests of a host, `the conductor`, or `the client`."""
     what: str
-    """The method of the request that has no answer, or `COMPILING`."""
+    """The method of the request that has no answer, `LOADING` or `COMPILING`."""
     since: float
     """When that began."""
     command: str = ""
@@ -55,6 +58,8 @@ class Stage(NamedTuple):
         match self.what:
             case "compile":
                 return "compiling the Python guest (once)"
+            case "load":
+                return f"loading {self.who} into a sandbox"
             case "session/prompt":
                 return f"waiting for the answer of {self.who}"
             case "session/new":
@@ -105,7 +110,7 @@ class Stages:
         self.now: Stage | None = None
         """None: no request of the client is open."""
         self.compiling = False
-        """Whether a host has announced that it compiles; until it answers something."""
+        """Whether a host has announced that it compiles; until all have loaded their guests."""
 
     def changed(self) -> bool:
         """Whether a look may show something new. Cheap, since each chunk asks for it."""
@@ -127,7 +132,7 @@ class Stages:
             if each not in self._open
         ]
         self._open = {each: self._open.get(each, now) for each in asked}
-        self.compiling = self.compiling and any(self._hosts(each.name) for each in asked)
+        self.compiling = self.compiling and self._router.loading()
         self.now = self._stage(now)
         return said
 
@@ -162,8 +167,9 @@ class Stages:
         if not waits:
             return self._lasting("the conductor", mine.method, now)
         last = waits[-1]
-        if self.compiling and self._hosts(last.name):
-            return self._lasting(self._who(last.name), COMPILING, now)
+        if self._router.loading(last.name):
+            what = COMPILING if self.compiling else LOADING
+            return self._lasting(self._who(last.name), what, now)
         specs = self._planned[last.name].specs
         command = specs[0].what if len(specs) == 1 and specs[0].command is not None else ""
         return Stage(self._who(last.name), mine.method, self._open[last], command)
@@ -173,10 +179,6 @@ class Stages:
         if self.now is not None and (self.now.who, self.now.what) == (who, what):
             return self.now
         return Stage(who, what, now)
-
-    def _hosts(self, name: str) -> bool:
-        planned = self._planned.get(name)
-        return planned is not None and bool(planned.guests)
 
     def _who(self, name: str) -> str:
         if name == UPSTREAM:

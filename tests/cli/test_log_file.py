@@ -15,7 +15,8 @@ import pytest
 
 from conductor.cli import doctor, log_file
 from conductor.cli.log_file import KEPT, LogFile, opened
-from tests.harness.process.command import COMMAND, DEADLINE, Ran, conductor, environment
+from tests.harness.process.command import COMMAND, Ran, conductor, environment
+from tests.places import DEADLINE
 
 DYING = "import sys; sys.stdin.readline(); sys.stderr.write('out of luck\\n'); sys.exit(7)"
 INITIALIZE = (
@@ -31,9 +32,9 @@ def _logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state" / "conductor" / "logs"
 
 
-def run(*arguments: str, stdin: bytes = b"", **env: str) -> Ran:
+def run(*arguments: str, typed: bytes = b"", **env: str) -> Ran:
     """Runs `conductor ARGUMENTS` as this user."""
-    return conductor(*arguments, stdin=stdin, env=environment(**env))
+    return conductor(*arguments, stdin=typed, env=environment(**env))
 
 
 def only(folder: Path) -> str:
@@ -114,7 +115,7 @@ def test_a_failure_names_it(logs: Path) -> None:
 
 
 def test_the_error_that_an_editor_shows_names_it(logs: Path) -> None:
-    ran = run("agent", "--", sys.executable, "-c", DYING, stdin=INITIALIZE)
+    ran = run("agent", "--", sys.executable, "-c", DYING, typed=INITIALIZE)
     (path,) = logs.iterdir()
     error = json.loads(ran.out)["error"]
     assert error["data"]["log"] == str(path)
@@ -123,7 +124,7 @@ def test_the_error_that_an_editor_shows_names_it(logs: Path) -> None:
 
 
 def test_a_chain_that_cannot_start_names_it(logs: Path) -> None:
-    ran = run("agent", "demo", "passthrough", stdin=INITIALIZE)
+    ran = run("agent", "demo", "passthrough", typed=INITIALIZE)
     (path,) = logs.iterdir()
     error = json.loads(ran.out)["error"]
     assert (error["data"]["log"], f"log: {path}" in error["message"]) == (str(path), True)
@@ -132,7 +133,7 @@ def test_a_chain_that_cannot_start_names_it(logs: Path) -> None:
 
 
 def test_what_was_written_wrong_is_no_matter_of_the_log(logs: Path) -> None:
-    ran = run("agent", "/no/such/agent", stdin=INITIALIZE)
+    ran = run("agent", "/no/such/agent", typed=INITIALIZE)
     (path,) = logs.iterdir()
     error = json.loads(ran.out)["error"]
     assert (error["data"]["log"], str(path) in error["message"]) == (str(path), False)
@@ -155,16 +156,16 @@ def test_doctor_names_the_folder_and_the_newest(logs: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["file", "option", "variable"])
-def test_it_may_be_elsewhere_or_nowhere(how: str, logs: Path, tmp_path: Path) -> None:
+def test_it_may_be_elsewhere_or_nowhere(
+    how: str, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def answered(value: str) -> None:
         config = tmp_path / "config" / "conductor" / "conductor.toml"
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(f'[options]\nlog-file = "{value}"\n' if how == "file" else "")
-        typed = ["--log-file", value] if how == "option" else []
-        env = {"CONDUCTOR_LOG_FILE": value} if how == "variable" else {}
-        ran = run(
-            "exec", "demo", "-p", "hi", *typed, XDG_CONFIG_HOME=str(tmp_path / "config"), **env
-        )
+        option = ["--log-file", value] if how == "option" else []
+        monkeypatch.setenv("CONDUCTOR_LOG_FILE", value if how == "variable" else "")
+        ran = run("exec", "demo", "-p", "hi", *option, XDG_CONFIG_HOME=str(tmp_path / "config"))
         assert (ran.code, ran.out, ran.err) == (0, "hi\n", "")
 
     answered("none")

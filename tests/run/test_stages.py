@@ -20,12 +20,14 @@ class Chain:
         """By who is to answer: key and method; those of the client under ``."""
         self.sent: list[tuple[bytes, str]] = []
         """What the client is to answer."""
+        self.hosts = ["host"]
+        """Those that still load their guests."""
         planned = {
             name: Planned(
                 Component(name, name),
                 cast("Any", None),
                 guests=guests if name == "host" else (),
-                specs=(Spec(name=name, command=("run", name)),),
+                specs=(Spec(name=name, command=["run", name]),),
             )
             for name in names
         }
@@ -48,6 +50,10 @@ class Chain:
     def waiting_on(self, name: str) -> list[tuple[bytes, str]]:
         """As `Router.waiting_on`."""
         return self.sent if name == UPSTREAM else list(self.open[name].items())
+
+    def loading(self, name: str | None = None) -> bool:
+        """As `Router.loading`."""
+        return bool(self.hosts) if name is None else name in self.hosts
 
     def ask(self, method: str, *names: str) -> None:
         """The client asks, and these have not answered."""
@@ -97,21 +103,21 @@ def test_the_sentence_says_for_what(method: str, sentence: str) -> None:
     assert stage.timed(10.0) == sentence
 
 
-def test_a_host_compiles_until_it_has_answered() -> None:
+def test_a_host_loads_its_guests_and_may_compile_them() -> None:
     chain = Chain("host", "agent", guests=("x", "y"))
     chain.ask("initialize", "host")
     assert (stage := chain.stage(0.0)) is not None
-    assert stage.who == "`x`, `y`"
+    assert stage.timed(3.0) == "loading `x`, `y` into a sandbox, 3 s"
+    assert "compiles it" in stage.advice
     chain.stages.compiling = True
     assert (stage := chain.stage(4.0)) is not None
     assert (stage.what, stage.timed(13.0)) == (
         COMPILING,
         "compiling the Python guest (once), 9 s",
     )
-    chain.open["host"].clear()
-    chain.ask("initialize", "agent")
+    chain.hosts.clear()
     assert (stage := chain.stage(14.0)) is not None
-    assert stage.who == "`agent`"
+    assert stage.timed(14.0) == "waiting for `x`, `y` to answer `initialize`, 14 s"
     assert not chain.stages.compiling
 
 
