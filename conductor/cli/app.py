@@ -26,6 +26,7 @@ from conductor.cli import (
     pages,
     replay,
     report,
+    setup,
     surroundings,
     test_,
     trust_,
@@ -228,6 +229,9 @@ _trusting(name="trust", help=trust_.TRUST_HELP, epilog=trust_.TRUST_EPILOG)(trus
 _trusting(name="untrust", help=trust_.UNTRUST_HELP, epilog=trust_.UNTRUST_EPILOG)(trust_.untrust)
 _trusting(name="trusted", help=trust_.TRUSTED_HELP)(trust_.trusted)
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
+app.command(name="setup", rich_help_panel=_SET_UP, help=setup.HELP, epilog=setup.EPILOG)(
+    setup.setup
+)
 app.add_typer(
     config_.app,
     name="config",
@@ -278,7 +282,7 @@ def main(arguments: list[str]) -> int:
     pages.dress(app)
     command: Any = typer.main.get_command(app)
     typed, rest = arguments, None
-    if arguments and arguments[0] in options.ALL and "--" in arguments:
+    if arguments and arguments[0] in (*options.ALL, "setup") and "--" in arguments:
         # The parser would take what follows for more components.
         end = arguments.index("--")
         typed, rest = arguments[:end], arguments[end + 1 :]
