@@ -207,7 +207,7 @@ def _gets(facts: Facts) -> Items:
     """What it has of what it asks for: its profile, what it lacks, what it has besides."""
     wants, policy = facts.wants, facts.policy
     has = [] if facts.sandboxed else [("all your rights on this machine",) * 2]
-    if policy is None:
+    if policy is None or (has and not policy.enforced):
         return has
     lacking = None if wants.profile_granted else wants.profile
     lacks = _powers(lacking, wants.not_granted, wants.grants_not_given, wants.rights_not_granted)

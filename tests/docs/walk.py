@@ -103,7 +103,6 @@ class Walk:
         self.home = folder / "home"
         self.home.mkdir()
         self.at = self.home
-        self._state = folder / "state"
         self._bin = folder / "bin"
         self._bin.mkdir()
         self._where = folder / "where"
@@ -192,8 +191,6 @@ class Walk:
             "XDG_CACHE_HOME": cache,
             "NO_COLOR": "1",
             "COLUMNS": "100",
-            "XDG_DATA_HOME": str(self._state),
-            "XDG_STATE_HOME": str(self._state),
         }
 
     def _normal(self, text: str) -> str:
