@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from conductor.cli import (
+    add,
     audit,
     build_,
     cache,
@@ -21,15 +22,20 @@ from conductor.cli import (
     config_,
     dev,
     help_,
+    list_,
     new_,
     options,
+    pack,
     pages,
+    publish,
+    remove,
     replay,
     report,
     setup,
     surroundings,
     test_,
     trust_,
+    update,
     usage,
 )
 from conductor.cli.typer_options import Json, paragraphs, takes
@@ -75,6 +81,11 @@ _running: Final = partial(app.command, rich_help_panel=_RUN)
 _running(help=chains.AGENT_HELP, epilog=chains.AGENT_EPILOG)(chains.agent)
 _running(help=chains.PROXY_HELP, epilog=chains.PROXY_EPILOG)(chains.proxy)
 _running(name="exec", help=chains.EXEC_HELP, epilog=chains.EXEC_EPILOG)(chains.exec_)
+_keeping: Final = partial(app.command, rich_help_panel=_SET_UP)
+_keeping(name="add", help=add.HELP, epilog=add.EPILOG)(add.add)
+_keeping(name="list", help=list_.HELP, epilog=list_.EPILOG)(list_.list_)
+_keeping(name="update", help=update.HELP, epilog=update.EPILOG)(update.update)
+_keeping(name="remove", help=remove.HELP, epilog=remove.EPILOG)(remove.remove)
 
 
 @app.command(
@@ -222,6 +233,8 @@ _making(name="dev", help=dev.HELP, epilog=dev.EPILOG)(dev.dev)
 _making(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
 _making(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
 _making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
+_making(name="pack", help=pack.HELP, epilog=pack.EPILOG)(pack.pack)
+_making(name="publish", help=publish.HELP, epilog=publish.EPILOG)(publish.publish)
 _making(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
 _trusting: Final = partial(app.command, rich_help_panel=_TRUST)
