@@ -38,6 +38,7 @@ from conductor.spec import (
     untrusted_files,
 )
 from conductor.spec.consent import wishes
+from conductor.spec.installed import Receipt
 from conductor.spec.manifest.reading import Manifest, Setting
 from conductor.spec.model import Spec
 from conductor.spec.python_guest import facts, scripts
@@ -123,6 +124,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     lock: Locked | None = None
     """How it compares with the lock file of this folder; None for what is no component."""
+    receipt: Receipt | None = None
+    """How it was installed, if it was."""
     notes: list[str] = []
     problems: list[str] = []
     """Why conductor refuses it, or why nobody should trust it."""
@@ -233,6 +236,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
             "on_failure": spec.on_failure,
             "timeout": spec.timeout,
             "lock": locked(spec),
+            "receipt": spec.receipt,
             **own,
         }
     )
