@@ -177,8 +177,12 @@ def test_what_conductor_would_not_run_is_not_installed(here: Here) -> None:
     here.do("add", "./empty", "--yes").assert_error(2, "there is no component in it")
     here.do("add", "./nothing", "--yes").assert_error(2, "No such file")
     manifest = here.project / "weather/component.toml"
-    manifest.write_text('sha256 = "0"\n' + manifest.read_text())
-    here.do("add", "./weather", "--yes").assert_error(2, "sha256")
+    text = manifest.read_text()
+    before = text.partition('sha256 = "')[2][:64]
+    manifest.write_text(text.replace(before, "0" * 64))
+    here.do("add", "./weather", "--yes").assert_error(2, "not the file its manifest records")
+    manifest.write_text(f"{text}\n[nothing]\n")
+    here.do("add", "./weather", "--yes").assert_error(2, "error: component.toml, line ")
     assert installed(here) == {}
     store = Path(here.home).parent / "xdg_data_home/conductor/installed"
     assert sorted(path.name for path in store.iterdir()) == ["lock", "receipts"]
