@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.packages import archive, download
+from conductor.packages import archive, download, signatures
+from conductor.packages.signatures import ANYBODY, Demand, Offer
 from conductor.packages.sources import Fetched
 from conductor.spec import untrusted_files
 
@@ -33,16 +34,20 @@ class Local(msgspec.Struct, frozen=True):
         """The path."""
         return self.written
 
-    def fetch(self, folder: str) -> Fetched:
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Copies it. Raises `UsageError`, `OSError`."""
         path = self.written
+        signer = None
         try:
             if os.path.isdir(path):
                 place = os.path.join(folder, "package")
                 os.mkdir(place, 0o700)
+                signer = signatures.signer_of(b"", (), wanted, path)
                 _copy(path, archive.Tree(place))
             else:
-                place = _of_file(path, self.sha256, folder)
+                data = _read(path, self.sha256)
+                signer = signatures.signer_of(data, _offers(path), wanted, path)
+                place = placed(data, os.path.basename(path), folder)
         except OSError as error:
             if error.filename is not None and str(error.filename).startswith(folder):
                 raise
@@ -50,7 +55,7 @@ class Local(msgspec.Struct, frozen=True):
             raise UsageError(
                 f"`{shown}` cannot be read: {error.strerror}", "check the path"
             ) from None
-        return Fetched(place=place, source=path)
+        return Fetched(place=place, source=path, signer=signer)
 
 
 def parse(text: str) -> Local:
@@ -58,8 +63,18 @@ def parse(text: str) -> Local:
     return Local(os.path.abspath(os.path.expanduser(text)))
 
 
-def _of_file(path: str, digest: str, folder: str) -> str:
-    """A file, or what is in it if it is an archive."""
+def _offers(path: str) -> list[Offer]:
+    """The signatures beside a file. Raises `OSError`."""
+    offers = []
+    for ending, kind in signatures.BESIDE.items():
+        if os.path.lexists(path + ending):
+            content = untrusted_files.read(path + ending, signatures.MOST)
+            offers.append(Offer(kind, content))
+    return offers
+
+
+def _read(path: str, digest: str) -> bytes:
+    """The bytes of a file, which must have this digest if there is one."""
     data = untrusted_files.read(path, archive.BOUNDS.unpacked)
     now = download.sha256(data)
     if digest not in ("", now):
@@ -68,7 +83,7 @@ def _of_file(path: str, digest: str, folder: str) -> str:
             f"{digest}",
             "ask the publisher of the catalogue; nothing was installed",
         )
-    return placed(data, os.path.basename(path), folder)
+    return data
 
 
 def placed(data: bytes, name: str, folder: str) -> str:
