@@ -15,8 +15,10 @@ from conductor.editors import apply, chain, launcher, record, table
 from conductor.editors.record import Settings
 from conductor.editors.target import ENTRY, Edit, Launch, Target
 from conductor.errors import ComponentError, UsageError, one_line, visible_path
+from conductor.record.redaction import redacted as redact
 from conductor.spec import paths
 from conductor.spec.config.model import Config, Written
+from conductor.spec.lock.entries import redacted
 
 HELP: Final = paragraphs(
     "Put a chain among the agents of an editor, or in front of an agent that is there (--wrap). "
@@ -254,7 +256,8 @@ def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bo
     else:
         did = "the conductor stands in front of" if request.wrap else "wrote the entry"
         report.say(f"{did} `{request.name}` in {where}")
-    report.say(f"  it starts  {one_line(shlex.join(launch.words), 1000)}")
+    words = redacted(launch.words, redact)
+    report.say(f"  it starts  {one_line(shlex.join(words), 1000)}")
     report.say(f"  tested     {tested} answers")
     if with_path:
         report.say("  PATH       that of this terminal is in the entry: it does not start without")
@@ -265,6 +268,8 @@ def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bo
         f"  logs       {target.logs}",
         f"  undo       {_undo(request)}",
     )
+    if target.note:
+        report.say(f"  note       {target.note}")
     for remark in outcome.edit.remarks:
         report.write(remark, word="warning")
 
