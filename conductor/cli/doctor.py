@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.cli import report
+from conductor.cli import log_file, report
 from conductor.errors import UsageError, one_line
 from conductor.spec import catalog, managed, paths
 from conductor.spec.python_guest import scripts
@@ -68,6 +68,7 @@ def checks(cache: str | None = None) -> list[CheckResult]:
         _works("fast guest calls", _fast_calls, _SLOW_CALLS, needed=False),
         _works("uvloop", _uvloop, _SLOW_LOOP, needed=False),
         _cache(cache),
+        log_files(),
         _guardian(),
         _policy(),
         _node(),
@@ -174,6 +175,22 @@ def _unfit(status: os.stat_result) -> str:
     return "" if mode == 0o700 or os.name == "nt" else f"has mode {mode:04o} instead of 0700"
 
 
+def log_files() -> CheckResult:
+    """Where chains leave their log files, and the newest of them."""
+    name, folder = "log files", paths.logs()
+    try:
+        log_file.check(folder)
+        files = log_file.runs(folder)
+    except FileNotFoundError:
+        return CheckResult(name, True, f"{folder}: made when a chain is first run")
+    except OSError as error:
+        why = error.strerror or str(error)
+        hint = f"chains write no log file: see to {folder}, or `--log-file FILE`"
+        return CheckResult(name, False, f"{folder}: {why}", hint, needed=False)
+    newest = f"; newest: {os.path.join(folder, files[-1])}" if files else ""
+    return CheckResult(name, True, f"{folder}: {len(files)} of the last runs{newest}")
+
+
 def _guardian() -> CheckResult:
     shell = "/bin/sh"
     ok = os.access(shell, os.X_OK)
@@ -227,7 +244,7 @@ def _python_guest(cache: str | None) -> CheckResult:
     parts = [
         f"built here: {path}" if here else f"installed: {os.path.basename(path)}",
         f"sha256 {digest[:16]}…",
-        "compiled" if _compiled(cache, digest) else "compiled when first used, takes some seconds",
+        _compiled(cache, digest),
         f"can be rebuilt by {toolchain}" if toolchain else "cannot be rebuilt: no componentize-py",
     ]
     return CheckResult(name, True, ", ".join(parts))
@@ -240,15 +257,22 @@ def _toolchain() -> str:
         return ""
 
 
-def _compiled(cache: str | None, digest: str) -> bool:
+def _compiled(cache: str | None, digest: str) -> str:
+    """Whether the guest is compiled, in words."""
     folder = Path(cache or paths.compiled_modules())
+    absent = "compiled when first used, takes some seconds"
     if not folder.is_dir():
-        return False
+        return absent
     from wasm_host import Limits
     from wasm_host.cache.store import Cache
     from wasm_host.engine import engine_identity
 
-    return Cache(folder, engine_identity(Limits(**scripts.LIMITS))).holds(digest)
+    limits = Limits(**scripts.LIMITS)
+    if Cache(folder, engine_identity(limits)).holds(digest):
+        return "compiled"
+    if Cache(folder, engine_identity(limits, baseline=True)).holds(digest):
+        return "compiled in haste; faster code is made while a chain with it runs"
+    return absent
 
 
 _REINSTALL: Final = "install conductor again"

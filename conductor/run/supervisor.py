@@ -118,7 +118,7 @@ class Supervisor:
                 self._start(runtime.disconnect(name))
             case GiveUp():
                 runtime.record("failure", str(reason.data.get("component", name)), reason.text)
-                runtime.apply(runtime.router.closed(name, reason))
+                runtime.apply(runtime.router.closed(name, runtime.logged(reason)))
 
     def _action(self, name: str, planned: Planned, *, final: bool) -> Restart | Bypass | GiveUp:
         router = self._runtime.router
@@ -332,6 +332,8 @@ class Supervisor:
         """Acts on a request that waits for too long; since when it waits."""
         now, heard = asyncio.get_running_loop().time(), self._runtime.router.heard(name)
         waiting = before or _Waiting(now, now, heard)
+        if self._runtime.router.loading(name):  # its guests have seen nothing yet
+            waiting = _Waiting(now, now, heard)
         if heard != waiting.heard or heard is None:
             waiting = _Waiting(waiting.since, now, heard)
         if method != _PROMPT:

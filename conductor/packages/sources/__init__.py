@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import msgspec
 
 from conductor.errors import UsageError, did_you_mean, visible_path
+from conductor.packages.signatures import ANYBODY, Demand
 from conductor.spec.installed import Signer
 
 _LONGEST: Final = 2048
@@ -42,7 +43,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     """Its file, or its folder, in the folder that it was fetched to."""
     source: str
-    """Its source in the spelling that always means these bytes."""
+    """Its source in the spelling that always means these bytes, or its path."""
     version: str = ""
     """Its version, where the source names one."""
     signer: Signer | None = None
@@ -57,11 +58,19 @@ class Source(Protocol):
         """Its spelling; `parse` makes the same source of it."""
 
     @property
+    def origin(self) -> str:
+        """What all its versions have in common: another one may replace what is installed."""
+
+    @property
     def is_pinned(self) -> bool:
         """Whether it always means the same bytes: then there is nothing newer to be had from it."""
 
-    def fetch(self, folder: str) -> Fetched:
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Fetches the package into an empty, private folder.
+
+        Args:
+            folder: Where to.
+            wanted: Who must have signed it (`conductor.packages.signatures.signer_of`).
 
         Raises:
             ConductorError: With a hint. What is in the folder then is of no use.

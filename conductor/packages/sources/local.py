@@ -12,8 +12,9 @@ from typing import Final
 
 import msgspec
 
-from conductor.errors import UsageError, visible_path
-from conductor.packages import archive
+from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.packages import archive, download, signatures
+from conductor.packages.signatures import ANYBODY, Demand, Offer
 from conductor.packages.sources import Fetched
 from conductor.spec import untrusted_files
 
@@ -24,18 +25,29 @@ class Local(msgspec.Struct, frozen=True):
     """A file or folder by its absolute path."""
 
     written: str
+    sha256: str = ""
+    """The digest that a file must have, if it is known."""
     is_pinned: bool = False
 
-    def fetch(self, folder: str) -> Fetched:
+    @property
+    def origin(self) -> str:
+        """The path."""
+        return self.written
+
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Copies it. Raises `UsageError`, `OSError`."""
         path = self.written
+        signer = None
         try:
             if os.path.isdir(path):
                 place = os.path.join(folder, "package")
                 os.mkdir(place, 0o700)
+                signer = signatures.signer_of(b"", (), wanted, path)
                 _copy(path, archive.Tree(place))
             else:
-                place = _of_file(path, folder)
+                data = _read(path, self.sha256)
+                signer = signatures.signer_of(data, _offers(path), wanted, path)
+                place = placed(data, os.path.basename(path), folder)
         except OSError as error:
             if error.filename is not None and str(error.filename).startswith(folder):
                 raise
@@ -43,7 +55,7 @@ class Local(msgspec.Struct, frozen=True):
             raise UsageError(
                 f"`{shown}` cannot be read: {error.strerror}", "check the path"
             ) from None
-        return Fetched(place=place, source=path)
+        return Fetched(place=place, source=path, signer=signer)
 
 
 def parse(text: str) -> Local:
@@ -51,10 +63,27 @@ def parse(text: str) -> Local:
     return Local(os.path.abspath(os.path.expanduser(text)))
 
 
-def _of_file(path: str, folder: str) -> str:
-    """A file, or what is in it if it is an archive."""
+def _offers(path: str) -> list[Offer]:
+    """The signatures beside a file. Raises `OSError`."""
+    offers = []
+    for ending, kind in signatures.BESIDE.items():
+        if os.path.lexists(path + ending):
+            content = untrusted_files.read(path + ending, signatures.MOST)
+            offers.append(Offer(kind, content))
+    return offers
+
+
+def _read(path: str, digest: str) -> bytes:
+    """The bytes of a file, which must have this digest if there is one."""
     data = untrusted_files.read(path, archive.BOUNDS.unpacked)
-    return placed(data, os.path.basename(path), folder)
+    now = download.sha256(data)
+    if digest not in ("", now):
+        raise ConductorError(
+            f"`{visible_path(path)}` is not what its catalogue names: its sha256 is {now}, not "
+            f"{digest}",
+            "ask the publisher of the catalogue; nothing was installed",
+        )
+    return data
 
 
 def placed(data: bytes, name: str, folder: str) -> str:
@@ -86,4 +115,3 @@ def _copy(root: str, tree: archive.Tree) -> None:
             with untrusted_files.ordinary(os.path.join(root, path), links=False) as file:
                 executable = bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
                 tree.file(path, archive.pieces(file), executable=executable)
-
