@@ -87,6 +87,7 @@ def execute(
     turn = _turn(_prompt(prompt), folder(cwd, "--cwd"), _permissions(permissions, prompt), fs, view)
     started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
     runtime = started.runtime(MemoryTransport(turn.run))
+    turn.knows(runtime.agent_command)
     control = _Control(turn, runtime, view, timeout)
     try:
         run_loop(control.run())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conductor.cli.exec_output import OutputClosed, View
@@ -61,6 +61,10 @@ class ExecTurn:
         # The id is unknown until the answer to `session/new`; there is only one session.
         if self._session in (None, session):
             await self._view.update(update)
+
+    def knows(self, command: Sequence[str]) -> None:
+        """Takes the agent's command, for hints."""
+        self._connection.agent = command
 
     @property
     def over(self) -> bool:

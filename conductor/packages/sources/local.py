@@ -86,4 +86,3 @@ def _copy(root: str, tree: archive.Tree) -> None:
             with untrusted_files.ordinary(os.path.join(root, path), links=False) as file:
                 executable = bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
                 tree.file(path, archive.pieces(file), executable=executable)
-
