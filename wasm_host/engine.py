@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wasm_host.limits import MAX_STACK_BYTES
 from wasm_host.ticker import TICKER
 
 if TYPE_CHECKING:
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
     from wasm_host.limits import Limits
 
 
-EngineKey = tuple[int, bool]
-"""What distinguishes two engines: stack size, and whether fuel is counted."""
+EngineKey = tuple[int, bool, bool]
+"""What distinguishes two engines: stack size, whether fuel is counted, and the compiler: wasmtime's
+usual one, or its baseline compiler, which takes a fifth of the time and makes slower code."""
+
+_WINCH: Final = 2
+"""The baseline compiler's number in wasmtime's C interface; its Python interface has no name for
+it."""
 
 MEMORY_RESERVATION: Final = 1 << 32
 """Address space reserved for each memory. It holds all a 32-bit memory can grow to, so a memory
@@ -29,14 +35,22 @@ _engines: dict[EngineKey, wasmtime.Engine] = {}
 _lock = threading.Lock()
 
 
-def engine_key(limits: Limits) -> EngineKey:
+def has_baseline(limits: Limits) -> bool:
+    """Whether there is a baseline compiler for modules with these limits: where wasmtime holds it
+    as ready as its usual one."""
+    return limits.fuel is None and (platform.system(), platform.machine()) == ("Linux", "x86_64")
+
+
+def engine_key(limits: Limits, *, baseline: bool = False) -> EngineKey:
     """The engine configuration that limits ask for; the other limits belong to a store."""
-    return limits.stack_bytes, limits.fuel is not None
+    # Frames of baseline code are larger: what fits with the usual code must fit with this.
+    stack_bytes = min(2 * limits.stack_bytes, MAX_STACK_BYTES) if baseline else limits.stack_bytes
+    return stack_bytes, limits.fuel is not None, baseline
 
 
-def engine_for(limits: Limits) -> wasmtime.Engine:
+def engine_for(limits: Limits, *, baseline: bool = False) -> wasmtime.Engine:
     """The engine for these limits, made once per process and ticked from then on."""
-    key = engine_key(limits)
+    key = engine_key(limits, baseline=baseline)
     with _lock:
         engine = _engines.get(key)
         if engine is None:
@@ -48,7 +62,7 @@ def engine_for(limits: Limits) -> wasmtime.Engine:
 def _new_engine(key: EngineKey) -> wasmtime.Engine:
     import wasmtime
 
-    stack_bytes, fuel = key
+    stack_bytes, fuel, baseline = key
     config = wasmtime.Config()
     config.epoch_interruption = True
     config.consume_fuel = fuel
@@ -66,12 +80,14 @@ def _new_engine(key: EngineKey) -> wasmtime.Engine:
     config.wasm_multi_memory = True
     config.wasm_gc = False
     config.wasm_stack_switching = False
+    if baseline:
+        wasmtime._ffi.wasmtime_config_strategy_set(config.ptr(), _WINCH)
     return wasmtime.Engine(config)
 
 
-def engine_identity(limits: Limits) -> str:
+def engine_identity(limits: Limits, *, baseline: bool = False) -> str:
     """Everything a compiled module depends on besides its source, as a stable string."""
-    stack_bytes, fuel = engine_key(limits)
+    stack_bytes, fuel, _ = engine_key(limits, baseline=baseline)
     return "|".join(
         (
             "channel-engine-3",
@@ -80,6 +96,7 @@ def engine_identity(limits: Limits) -> str:
             f"fuel {fuel}",
             platform.system(),
             platform.machine(),
+            *(("baseline",) if baseline else ()),
         )
     )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from wasm_host.cache.store import Cache
-from wasm_host.engine import compiled_class, engine_for, engine_identity
+from wasm_host.engine import compiled_class, engine_for, engine_identity, has_baseline
 from wasm_host.errors import LoadError
 from wasm_host.info import ModuleInfo, info_of, label_of, read_source, require_guest
 from wasm_host.limits import Limits
@@ -40,6 +41,8 @@ class Module(msgspec.Struct, kw_only=True, eq=False):
     """What the compile cache did: `off`, `hit`, `stored`, or `ignored: …` with the reason."""
     compiled: Any
     """wasmtime's form of it."""
+    baseline: bool = False
+    """Whether it is the baseline compiler's code, which is slower (`load`)."""
     preface: bytes = b""
     """Lines that each instance of a component gets when it is made."""
 
@@ -68,7 +71,8 @@ class Module(msgspec.Struct, kw_only=True, eq=False):
         Raises:
             GuestError: phase `instantiate`: it trapped or exceeded a limit while starting.
         """
-        engine, limits, grants = engine_for(self.limits), self.limits, self.grants
+        limits, grants = self.limits, self.grants
+        engine = engine_for(limits, baseline=self.baseline)
         if self.carrier == "core":
             from wasm_host.carriers.core import CoreGuest
 
@@ -116,6 +120,7 @@ def load(
     check: Callable[[ModuleInfo], None] | None = None,
     digest: str = "",
     compiling: Callable[[], None] | None = None,
+    baseline: bool = False,
 ) -> Module:
     """Check, compile (or take from the cache) and return a guest module; runs none of it.
 
@@ -129,6 +134,9 @@ def load(
         digest: SHA-256 that the caller vouches for; if the cache holds the module compiled from
             it, the file is not even read.
         compiling: called before the module is compiled for the cache, which may take seconds.
+        baseline: if the cache holds no code for `digest`, use the baseline compiler where there is
+            one (`Module.baseline`). For modules that are not strangers': of wasmtime's compilers it
+            is the younger one.
 
     Raises:
         LoadError: not WebAssembly, no guest, or imports it may not have, with all of them listed.
@@ -137,58 +145,110 @@ def load(
     if unknown := grants - GRANTS:
         raise ValueError(f"unknown grants {sorted(unknown)}; known are {sorted(GRANTS)}")
     limits = limits if limits is not None else Limits()
+    loading = _Loading(source, label_of(source), limits, check, digest, compiling)
+    info, compiled, report = None, None, ""
     cache = Cache(cache_dir, engine_identity(limits)) if cache_dir is not None else None
-    label = label_of(source)
-    known = _known(cache, digest, limits, check) if cache is not None and digest else None
-    info, compiled, report = known or _load_anew(source, label, limits, cache, check, compiling)
-    if known is None and cache is not None and digest == info.digest:
-        cache.remember(digest, msgspec.json.encode(info).decode())
+    baseline = baseline and cache is not None and has_baseline(limits) and not cache.holds(digest)
+    if baseline and cache_dir is not None:
+        quick = Cache(cache_dir, engine_identity(limits, baseline=True))
+        # What the baseline compiler does not take is for the usual one to judge.
+        with contextlib.suppress(LoadError):
+            info, compiled, report = _load(loading, quick, baseline=True)
+    if info is None:
+        baseline = False
+        info, compiled, report = _load(loading, cache, baseline=False)
     return Module(
-        info=info, label=label, limits=limits, grants=grants, cache_report=report, compiled=compiled
+        info=info,
+        label=loading.label,
+        limits=limits,
+        grants=grants,
+        cache_report=report,
+        compiled=compiled,
+        baseline=baseline,
     )
 
 
+def optimise(source: str | os.PathLike[str], digest: str, limits: Limits, cache_dir: Path) -> None:
+    """Compile a module for the next start, if the cache has only the baseline compiler's code.
+
+    Another process that does so already is not waited for, and whoever needs the code meanwhile
+    does not wait for this process.
+    """
+    cache = Cache(cache_dir, engine_identity(limits))
+    with contextlib.suppress(LoadError, TimeoutError), cache.lock(f"{digest} later", 0.0):
+        if cache.holds(digest):
+            return
+        label = label_of(source)
+        data = read_source(source, label, limits)
+        info = info_of(data, label, limits)
+        if info.digest == digest:
+            from wasm_host.cache.compile_process import compiled
+
+            cache.store(digest, compiled(data, info, label, limits))
+            cache.remember(digest, msgspec.json.encode(info).decode())
+            Cache(cache_dir, engine_identity(limits, baseline=True)).drop(digest)
+
+
+class _Loading(NamedTuple):
+    """What `load` is to load."""
+
+    source: str | os.PathLike[str] | bytes | bytearray
+    label: str
+    limits: Limits
+    check: Callable[[ModuleInfo], None] | None
+    digest: str
+    compiling: Callable[[], None] | None
+
+
+def _load(loading: _Loading, cache: Cache | None, *, baseline: bool) -> tuple[ModuleInfo, Any, str]:
+    """The facts and the code of a module, and the report of the cache."""
+    digest = loading.digest
+    known = _known(loading, cache, baseline=baseline) if cache is not None and digest else None
+    if known is not None:
+        return known
+    info, compiled, report = _load_anew(loading, cache, baseline=baseline)
+    if cache is not None and digest == info.digest:
+        cache.remember(digest, msgspec.json.encode(info).decode())
+    return info, compiled, report
+
+
 def _known(
-    cache: Cache, digest: str, limits: Limits, check: Callable[[ModuleInfo], None] | None
+    loading: _Loading, cache: Cache, *, baseline: bool
 ) -> tuple[ModuleInfo, Any, str] | None:
     """As `_load_anew`, by the digest of the file alone; `None` if the cache does not hold it."""
-    text = cache.recall(digest)
+    text = cache.recall(loading.digest)
     if text is None:
         return None
     try:
         info = msgspec.json.decode(text, type=ModuleInfo)
     except msgspec.DecodeError:
         return None
-    if info.digest != digest:
+    if info.digest != loading.digest:
         return None
-    compiled, report = _fetch(cache, info, limits)
+    compiled, report = _fetch(cache, info, loading.limits, baseline=baseline)
     if compiled is None:
         return None
-    if check is not None:
-        check(info)
+    if loading.check is not None:
+        loading.check(info)
     return info, compiled, report
 
 
 def _load_anew(
-    source: str | os.PathLike[str] | bytes | bytearray,
-    label: str,
-    limits: Limits,
-    cache: Cache | None,
-    check: Callable[[ModuleInfo], None] | None,
-    compiling: Callable[[], None] | None,
+    loading: _Loading, cache: Cache | None, *, baseline: bool
 ) -> tuple[ModuleInfo, Any, str]:
     """The facts and the code of a file that was read, and the report of the cache."""
-    data = read_source(source, label, limits)
+    label, limits = loading.label, loading.limits
+    data = read_source(loading.source, label, limits)
     info = info_of(data, label, limits)
-    if check is not None:
-        check(info)
+    if loading.check is not None:
+        loading.check(info)
     require_guest(info, label)
-    compiled, report = _compile(data, info, label, limits, cache, compiling)
+    compiled, report = _compile(data, info, loading, cache, baseline=baseline)
     if info.carrier == "component":
         from wasm_host.carriers.component import find_deliver
 
         # Only the compiled form has the types of a component's exports.
-        if find_deliver(compiled, engine_for(limits)) is None:
+        if find_deliver(compiled, engine_for(limits, baseline=baseline)) is None:
             raise LoadError(
                 f"{label}: no exported interface has deliver: func(lines: string) -> string",
                 hint="build it for the world in wasm_host/channel.wit",
@@ -197,35 +257,33 @@ def _load_anew(
 
 
 def _compile(
-    data: bytes,
-    info: ModuleInfo,
-    label: str,
-    limits: Limits,
-    cache: Cache | None,
-    compiling: Callable[[], None] | None,
+    data: bytes, info: ModuleInfo, loading: _Loading, cache: Cache | None, *, baseline: bool
 ) -> tuple[Any, str]:
     """The code of a file, compiled unless the cache holds it; and the report of the cache."""
     from wasm_host.cache.compile_process import compiled, seconds
 
+    label, limits = loading.label, loading.limits
+    engine = engine_for(limits, baseline=baseline)
     kind = compiled_class(component=info.carrier == "component")
     if cache is None:
-        return kind.deserialize(engine_for(limits), compiled(data, info, label, limits)), "off"
-    code, report = _fetch(cache, info, limits)
+        return kind.deserialize(engine, compiled(data, info, label, limits)), "off"
+    code, report = _fetch(cache, info, limits, baseline=baseline)
     if code is not None:
         return code, report
     try:
         with cache.lock(info.digest, seconds(limits)):
             # Another process may have stored it while this one waited for the lock.
-            code, report = _fetch(cache, info, limits)
+            code, report = _fetch(cache, info, limits, baseline=baseline)
             if code is not None:
                 return code, report
-            if compiling is not None:
-                compiling()
-            payload = compiled(data, info, label, limits)
+            if loading.compiling is not None:
+                loading.compiling()
+            payload = compiled(data, info, label, limits, baseline=baseline)
             report = cache.store(info.digest, payload)
             # From the file, whose pages need no memory of their own.
-            code = _fetch(cache, info, limits)[0] if report == "stored" else None
-            return code or kind.deserialize(engine_for(limits), payload), report
+            stored = report == "stored"
+            code = _fetch(cache, info, limits, baseline=baseline)[0] if stored else None
+            return code or kind.deserialize(engine, payload), report
     except TimeoutError:
         raise LoadError(
             f"{label}: another process has been compiling it for {seconds(limits):g} s",
@@ -233,6 +291,7 @@ def _compile(
         ) from None
 
 
-def _fetch(cache: Cache, info: ModuleInfo, limits: Limits) -> tuple[Any, str]:
-    engine, kind = engine_for(limits), compiled_class(component=info.carrier == "component")
+def _fetch(cache: Cache, info: ModuleInfo, limits: Limits, *, baseline: bool) -> tuple[Any, str]:
+    engine = engine_for(limits, baseline=baseline)
+    kind = compiled_class(component=info.carrier == "component")
     return cache.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))

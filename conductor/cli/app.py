@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from conductor.cli import (
+    add,
     audit,
     build_,
     cache,
@@ -21,14 +22,18 @@ from conductor.cli import (
     config_,
     dev,
     help_,
+    list_,
     new_,
     options,
     pages,
+    remove,
     replay,
     report,
+    setup,
     surroundings,
     test_,
     trust_,
+    update,
     usage,
 )
 from conductor.cli.typer_options import Json, paragraphs, takes
@@ -74,6 +79,11 @@ _running: Final = partial(app.command, rich_help_panel=_RUN)
 _running(help=chains.AGENT_HELP, epilog=chains.AGENT_EPILOG)(chains.agent)
 _running(help=chains.PROXY_HELP, epilog=chains.PROXY_EPILOG)(chains.proxy)
 _running(name="exec", help=chains.EXEC_HELP, epilog=chains.EXEC_EPILOG)(chains.exec_)
+_keeping: Final = partial(app.command, rich_help_panel=_SET_UP)
+_keeping(name="add", help=add.HELP, epilog=add.EPILOG)(add.add)
+_keeping(name="list", help=list_.HELP, epilog=list_.EPILOG)(list_.list_)
+_keeping(name="update", help=update.HELP, epilog=update.EPILOG)(update.update)
+_keeping(name="remove", help=remove.HELP, epilog=remove.EPILOG)(remove.remove)
 
 
 @app.command(
@@ -259,6 +269,9 @@ _trusting(name="trust", help=trust_.TRUST_HELP, epilog=trust_.TRUST_EPILOG)(trus
 _trusting(name="untrust", help=trust_.UNTRUST_HELP, epilog=trust_.UNTRUST_EPILOG)(trust_.untrust)
 _trusting(name="trusted", help=trust_.TRUSTED_HELP)(trust_.trusted)
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
+app.command(name="setup", rich_help_panel=_SET_UP, help=setup.HELP, epilog=setup.EPILOG)(
+    setup.setup
+)
 app.add_typer(
     config_.app,
     name="config",
@@ -309,7 +322,7 @@ def main(arguments: list[str]) -> int:
     pages.dress(app)
     command: Any = typer.main.get_command(app)
     typed, rest = arguments, None
-    if arguments and arguments[0] in options.ALL and "--" in arguments:
+    if arguments and arguments[0] in (*options.ALL, "setup") and "--" in arguments:
         # The parser would take what follows for more components.
         end = arguments.index("--")
         typed, rest = arguments[:end], arguments[end + 1 :]

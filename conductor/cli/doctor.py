@@ -227,7 +227,7 @@ def _python_guest(cache: str | None) -> CheckResult:
     parts = [
         f"built here: {path}" if here else f"installed: {os.path.basename(path)}",
         f"sha256 {digest[:16]}…",
-        "compiled" if _compiled(cache, digest) else "compiled when first used, takes some seconds",
+        _compiled(cache, digest),
         f"can be rebuilt by {toolchain}" if toolchain else "cannot be rebuilt: no componentize-py",
     ]
     return CheckResult(name, True, ", ".join(parts))
@@ -240,15 +240,22 @@ def _toolchain() -> str:
         return ""
 
 
-def _compiled(cache: str | None, digest: str) -> bool:
+def _compiled(cache: str | None, digest: str) -> str:
+    """Whether the guest is compiled, in words."""
     folder = Path(cache or paths.compiled_modules())
+    absent = "compiled when first used, takes some seconds"
     if not folder.is_dir():
-        return False
+        return absent
     from wasm_host import Limits
     from wasm_host.cache.store import Cache
     from wasm_host.engine import engine_identity
 
-    return Cache(folder, engine_identity(Limits(**scripts.LIMITS))).holds(digest)
+    limits = Limits(**scripts.LIMITS)
+    if Cache(folder, engine_identity(limits)).holds(digest):
+        return "compiled"
+    if Cache(folder, engine_identity(limits, baseline=True)).holds(digest):
+        return "compiled in haste; faster code is made while a chain with it runs"
+    return absent
 
 
 _REINSTALL: Final = "install conductor again"

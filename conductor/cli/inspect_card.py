@@ -77,7 +77,11 @@ def card(
 def lines(
     facts: Facts, width: int, *, source: str = "", signer: str = "", state: str = ""
 ) -> list[str]:
-    """The card, no line wider than `width` but for a command that a user copies."""
+    """The card, no line wider than `width` but for a command that a user copies.
+
+    With a `source` it is about to be installed: what it asks for has as many lines as it needs,
+    since nothing else shows it.
+    """
     width = max(width, _NARROWEST)
     if facts.problems:
         file: Rows = [("file", [visible_path(facts.file)])] if facts.file else []
@@ -93,7 +97,7 @@ def lines(
     ]
     return [
         _heading(facts, width),
-        *_rows(rows, width),
+        *_rows(rows, width, whole=bool(source)),
         f"  {'run':<{_LABEL - 2}}{one_line(_command(facts), 1000)}",
     ]
 
@@ -101,14 +105,29 @@ def lines(
 # -- lines of a bounded width ----------------------------------------------------------------------
 
 
-def _rows(rows: Rows, width: int) -> list[str]:
-    return [f"  {label:<{_LABEL - 2}}{_fitted(items, width - _LABEL)}" for label, items in rows]
+def _rows(rows: Rows, width: int, *, whole: bool = False) -> list[str]:
+    lines = []
+    for label, items in rows:
+        head, pairs = f"  {label:<{_LABEL - 2}}", [_pair(item) for item in items]
+        text = "; ".join(long for long, _ in pairs) if whole else _fitted(pairs, width - _LABEL)
+        lines += textwrap.wrap(
+            text,
+            width,
+            initial_indent=head,
+            subsequent_indent=" " * _LABEL,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    return lines
 
 
-def _fitted(items: Items | list[str], width: int) -> str:
+def _pair(item: str | tuple[str, str]) -> tuple[str, str]:
+    return (item, item) if isinstance(item, str) else item
+
+
+def _fitted(pairs: Items, width: int) -> str:
     """The items, as many as fit on a line, and how many there are besides. If all fit in their
     short form, the first have their long form, as far as there is room."""
-    pairs = [(item, item) if isinstance(item, str) else item for item in items]
     texts = [short for _, short in pairs]
     if len("; ".join(texts)) <= width:
         for at, (long, _) in enumerate(pairs):

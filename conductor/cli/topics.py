@@ -34,7 +34,9 @@ GRAMMAR: Final = (
         "`datetime`",
         (
             "a chain or a component of the [configuration](configuration.md#chains-and-names), "
-            "else a bundled component (`conductor components` lists them), else a program on PATH"
+            "else an [installed component](packages.md), else a bundled one "
+            "(`conductor components` lists them), else an agent that conductor knows, else a "
+            "program on PATH"
         ),
     ),
     ("`@work`", "a chain of the configuration, in place of its components"),

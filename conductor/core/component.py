@@ -63,6 +63,9 @@ class Component(msgspec.Struct, frozen=True):
     """Its limits."""
     hosts: bool = False
     """Whether it is a host of guests, which have policies of their own there."""
+    initialize_passes: bool = False
+    """Whether `initialize` goes past it although it has no policy here: a host none of whose guests
+    may take part in that."""
     limited: bool = False
     """Whether its turns are ended when nothing moves in them (`Router.turns`)."""
 

@@ -85,6 +85,7 @@ class Endings:
         self._fail_handshake(peer, reason, out)
         peer.ready = False
         peer.restarting = True
+        peer.loading = peer.component.hosts
         # Nobody waits for the answer to this handshake. It is there since messages for a peer that
         # is not ready wait only while the peer has a handshake; otherwise they fail.
         params = UNSET if peer.initialize is None else peer.initialize

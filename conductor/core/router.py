@@ -282,6 +282,17 @@ class Router:
         self._endings.leaving(self.peers[name], reason, out)
         return out
 
+    def loaded(self, name: str) -> Effects:
+        """A host reports that it has loaded its guests: from now on they can be too slow."""
+        out: Effects = []
+        self.peers[name].loaded(out)
+        return out
+
+    def loading(self, name: str | None = None) -> bool:
+        """Whether this host still loads its guests; None: whether any does."""
+        peers = self.peers.values() if name is None else (self.peers[name],)
+        return any(peer.loading and peer.closure is None for peer in peers)
+
     def faltered(self, name: str, *, goes_on: bool) -> None:
         """A host reports that its only guest has failed; what the host answers in the guest's stead
         breaks no rule.

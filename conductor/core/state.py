@@ -407,6 +407,10 @@ class Peer(msgspec.Struct, eq=False):
     """How often it has been started."""
     restarting: bool = False
     """Whether it is being started again and has not taken its role again yet."""
+    loading: bool = False
+    """Whether it is a host that has not loaded its guests: they have seen nothing yet."""
+    once_loaded: list[Callable[[Effects], None]] = []
+    """What is to be done when it has."""
     kept: KeptMembers = msgspec.field(default_factory=KeptMembers)
     # Callbacks: each of eight kinds of messages waits with other parameters, in one order.
     backlog: list[Callable[[Effects], None]] = []
@@ -463,6 +467,7 @@ class Peer(msgspec.Struct, eq=False):
         self.label = self.component.label or f"`{self.name}`"
         self.kept = KeptMembers(self.component.kept)
         self.turns = {} if self.component.limited else None
+        self.loading = self.component.hosts
         plain, requests = Writer(), PendingRequests(self.ids)
         self.p = Lane(self, Side.P, requests, plain)
         self.s = Lane(self, Side.S, requests, plain)
@@ -526,6 +531,13 @@ class Peer(msgspec.Struct, eq=False):
         self.speak(dialect)
         self.ready = True
         self.resume(out)
+
+    def loaded(self, out: Effects) -> None:
+        """A host has loaded its guests."""
+        self.loading = False
+        due, self.once_loaded = self.once_loaded, []
+        for then in due:
+            then(out)
 
     def begin_handshake(self, pending: PendingRequest, params: Params) -> Handshake:
         """Starts an initialization that `pending` waits for."""

@@ -216,7 +216,9 @@ class Connections:
 
     def close(self, name: str) -> Coroutine[Any, Any, None]:
         """What closes the transport that a component has now."""
-        return self.transports[name].close(self._grace)
+        # A host that compiles does not see that its input ends, and its guests need no time.
+        loading = name in self._runtime.router.peers and self._runtime.router.loading(name)
+        return self.transports[name].close(0.0 if loading else self._grace)
 
     async def shut_down(self) -> None:
         """Closes all from head to tail, then the connection to the client."""

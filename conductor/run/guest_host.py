@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from conductor.core.component import Component
-from conductor.core.dialects import CHANNEL
+from conductor.core.dialects import CHANNEL, INITIALIZE
+from conductor.core.policy.key_table import CARRY, Direction
 from conductor.core.policy.rules import NO_PROFILE, Policy, merged
 from conductor.core.services import (
     CHANGED,
@@ -197,6 +198,7 @@ class _Host:
             numbers=self._numbers,
             allowance=limits.together([spec.limits for spec in self._specs]),
             hosts=True,
+            initialize_passes=not any(map(_may_initialize, self._specs)),
         )
 
 
@@ -213,6 +215,12 @@ def _files(spec: Spec) -> tuple[str, ...]:
 
         return scripts.parts(spec.script)
     return (spec.wasm,) if spec.wasm is not None else ()
+
+
+def _may_initialize(spec: Spec) -> bool:
+    """Whether a guest may take part in `initialize`."""
+    policy = spec.policy.policy()
+    return policy is None or bool(policy.rights(Direction.DOWN, INITIALIZE) & CARRY)
 
 
 def _union(specs: Sequence[Spec]) -> Policy | None:

@@ -14,6 +14,7 @@ from conductor.errors import ConductorError
 from conductor.run.segment_spec import NOT_KEPT, GuestSpec
 from conductor.spec import digests, limits
 
+_KEPT: Final = ("stored", "hit")
 _IGNORED: Final = "ignored: "
 _OTHER_CACHE: Final = "`--cache FOLDER` names another folder for them"
 _told: set[str] = set()
@@ -57,8 +58,15 @@ def component(spec: GuestSpec, carrier: str) -> Component:
     )
 
 
-def load(spec: GuestSpec, cache: str | None) -> wasm_host.Module:
-    """Loads and checks a guest's module, and runs nothing of it. Raises `wasm_host.GuestError`."""
+def load(spec: GuestSpec, cache: str | None, *, baseline: bool = False) -> wasm_host.Module:
+    """Loads and checks a guest's module, and runs nothing of it. Raises `wasm_host.GuestError`.
+
+    Args:
+        spec: the guest.
+        cache: the folder of compiled modules.
+        baseline: use code of the baseline compiler for a Python proxy if there is no other; the
+            caller then has `optimised_later` make that.
+    """
     import pathlib
 
     assert spec.wasm is not None
@@ -72,12 +80,36 @@ def load(spec: GuestSpec, cache: str | None) -> wasm_host.Module:
         # trusting it saves reading 24 MB at each start.
         digest=spec.sha256 if spec.script else "",
         compiling=_announce if spec.script else None,
+        baseline=baseline and bool(spec.script),
     )
     if spec.script:
         module.preface = _preface(spec)
     if module.cache_report.startswith(_IGNORED):
         _tell_once(f"{NOT_KEPT}{module.cache_report.removeprefix(_IGNORED)}; {_OTHER_CACHE}")
     return module
+
+
+def optimised_later(modules: Iterable[wasm_host.Module], cache: str | None) -> None:
+    """Has better code made for the next start, of modules with the baseline compiler's code."""
+    waiting = {
+        module.digest: module
+        for module in modules
+        if module.baseline and module.cache_report in _KEPT  # else it would be made for nothing
+    }
+    if not waiting or not cache:
+        return
+    import pathlib
+
+    from wasm_host.cache.later import later
+    from wasm_host.module import optimise
+
+    folder = pathlib.Path(cache)
+
+    def work() -> None:
+        for digest, module in waiting.items():
+            optimise(module.label, digest, module.limits, folder)
+
+    later(work)
 
 
 def _tell_once(line: str) -> None:

@@ -42,6 +42,8 @@ def _state(router: Router, name: str) -> str:
         return "ended"
     if peer.restarting:
         return "being started again"
+    if peer.loading:
+        return "loading its modules"
     if peer.handshake is not None:
         return "being initialized"
     return "running"

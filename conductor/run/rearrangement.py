@@ -41,8 +41,10 @@ _ROLE: Final = 10.0
 """Seconds a component has to take its role beside the chain. A service that it requests there is
 performed once it has joined, so one that waits for that joins without its role."""
 
-_LOADED: Final = 30.0
-"""Seconds that a host of guests has to load them: long ones are compiled at their first start."""
+_LOADED: Final = 600.0
+"""Seconds that a host of guests has to load them: more than compiling them may take."""
+_LOADED_AT_ONCE: Final = 30.0
+"""The same where something must not go on meanwhile."""
 
 _NAME: Final = "conductor"
 """Who says what is about no single component."""
@@ -214,9 +216,10 @@ class Rearrangement:
     def _loaded(self) -> bool:
         """Whether what is new is there. Raises `_NotUsedError` if that takes too long."""
         late = [name for name, joining in self._joining.items() if not joining.loaded]
-        if late and self._waited() > _LOADED:
+        most = _LOADED_AT_ONCE if self._urgent else _LOADED
+        if late and self._waited() > most:
             label = self._joining[late[0]].planned.component.label
-            raise _NotUsedError(f"{label} was not loaded within {_LOADED:g} s")
+            raise _NotUsedError(f"{label} was not loaded within {most:g} s")
         return not late
 
     def _ready(self) -> bool:
@@ -250,6 +253,7 @@ class Rearrangement:
             return False
         if effect.service == services.READY:
             joining.loaded = True
+            self._runtime.apply(self._runtime.router.loaded(effect.peer))
         if effect.service == services.LAST_WORDS:
             self._refused = last_words(effect.params).text
         elif effect.service in LOCAL:

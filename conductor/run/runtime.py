@@ -598,6 +598,8 @@ class Runtime:
         except ValueError as wrong:
             self._log("warning", host, f"its report `{service}` is dropped: {wrong}")
             return
+        if service == services.READY:
+            self._outboxes.apply(self.router.loaded(host))
         match reported:
             case Violated():
                 self._violated(reported)

@@ -17,7 +17,7 @@ import msgspec
 
 import wasm_host
 from conductor.core import Closure
-from conductor.run.guest_module import load, memory
+from conductor.run.guest_module import load, memory, optimised_later
 from conductor.run.report_lines import failed_line, ready_line
 from conductor.run.segment import EXIT_GUEST_FAILED, ParentOutput, Segment, serve
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
@@ -59,11 +59,12 @@ def _run(spec: SegmentSpec) -> int:
     modules: dict[str, wasm_host.Module] = {}
     for guest in spec.guests:
         try:
-            modules[guest.name] = load(guest, spec.cache)
+            modules[guest.name] = load(guest, spec.cache, baseline=not spec.loading_only)
         except wasm_host.GuestError as error:
             return _cannot_start(guest, error)
     if spec.loading_only:
         return 0
+    optimised_later(modules.values(), spec.cache)
     if spec.auditing:
         importlib.import_module("hashlib")  # `report_lines.sized` cannot load it any more
     # Files have been used for the last time, and no guest has run yet.

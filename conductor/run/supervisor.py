@@ -332,6 +332,8 @@ class Supervisor:
         """Acts on a request that waits for too long; since when it waits."""
         now, heard = asyncio.get_running_loop().time(), self._runtime.router.heard(name)
         waiting = before or _Waiting(now, now, heard)
+        if self._runtime.router.loading(name):  # its guests have seen nothing yet
+            waiting = _Waiting(now, now, heard)
         if heard != waiting.heard or heard is None:
             waiting = _Waiting(waiting.since, now, heard)
         if method != _PROMPT:

@@ -133,7 +133,8 @@ class Teardown:
         end = since + most
         while loop.time() < min(end, since + patience()) and self.phase is not Phase.STOPPED:
             await asyncio.sleep(_POLL)
-            if self._progress_seen() != seen:
+            # A host that compiles works at what waits for it, and its limits end that.
+            if self._progress_seen() != seen or self._router.loading():
                 seen, since = self._progress_seen(), loop.time()
 
     def _progress_seen(self) -> tuple[int, int]:

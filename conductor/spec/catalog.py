@@ -9,7 +9,8 @@ Kinds of a component, in the order they are tried:
     path/to/proxy.wasm                sandboxed
     path/to/proxy.py, path/to/folder/ sandboxed Python (`conductor.spec.python_guest.scripts`)
     path/to/folder/                   with a `component.toml` in it, which says what runs
-    name                              a component bundled with conductor, else a known agent
+    name                              an installed component (`conductor.spec.installed`), else one
+                                      bundled with conductor, else a known agent
                                       (`conductor.spec.agents`), else a program on PATH
     program argument …                a subprocess, split as a shell would, but run without one
 
@@ -71,8 +72,10 @@ class _Names(msgspec.Struct, frozen=True):
     def known(self) -> list[str]:
         """Every name that there is, for the hint about an unknown one."""
         config = self.config
+        from conductor.spec import installed
+
         own = [*config.chains, *config.components] if config is not None else []
-        return [*own, *bundled()]
+        return [*own, *installed.names(), *bundled()]
 
 
 _NO_NAMES: Final = _Names()
@@ -116,8 +119,19 @@ def resolve(component: str | Written, config: Config | None = None) -> Spec:
     return _named(_resolved(component, _names(config)), (), maybe_agent=True)
 
 
+def at(path: str) -> Spec:
+    """The component that a path leads to, without options; what the path holds counts for nothing.
+
+    Raises `UsageError` with a hint.
+    """
+    spec = _of_path(path)
+    if spec is None:
+        raise UsageError(f"`{path}` is no component", "it is a `.wasm`, a `.py` or a folder")
+    return _named(_unambiguous(spec), (), maybe_agent=True)
+
+
 def _names(config: Config | None, note: Note | None = None) -> _Names:
-    is_empty = config is None or not (config.chains or config.components)
+    is_empty = config is None or not (config.chains or config.components or config.indexes)
     return _Names(None if is_empty else config, note)
 
 
@@ -191,7 +205,10 @@ def _of_text(base: str, here: str, names: _Names) -> Spec:
 
 
 def _of_command(words: list[str], here: str, names: _Names) -> Spec:
-    """A command with arguments: a bundled agent, or a program."""
+    """A command with arguments: an installed or bundled program, or one on PATH."""
+    installed = _of_installed(words[0])
+    if installed is not None and installed.command is not None:
+        return msgspec.structs.replace(installed, command=[*installed.command, *words[1:]])
     manifest = bundled_manifest(words[0])
     if here:
         from conductor.spec.config import anchors
@@ -338,12 +355,23 @@ def _of_path(word: str) -> Spec | None:
 
 
 def _of_name(word: str, names: _Names) -> Spec:
-    """A bundled component, else a program."""
+    """An installed component, else a bundled one, else a known agent, else a program."""
+    installed = _of_installed(word)
+    if installed is not None:
+        if names.note is not None:
+            _note_hidden(word, names.note)
+        return installed
     if word.startswith(("ws://", "wss://", "tcp://")):
         raise UsageError(f"remote component `{word}` is not supported yet", "run it as a command")
     manifest = bundled_manifest(word)
     if manifest is None:
-        return _of_agent(word, names) or _command([word], names)
+        agent = _of_agent(word, names)
+        if agent is not None:
+            return agent
+        try:
+            return _command([word], names)
+        except UsageError as error:
+            raise _or_offered(word, names, error) from None
     if names.note is not None and (program := which(word)):
         names.note(
             f"the bundled component `{word}` hides the program {program}; "
@@ -537,6 +565,47 @@ def _check_file(manifest: Manifest, here: str, path: str) -> None:
         f"`{manifest.name}` has no file `{manifest.file}`",
         f"`file` in {os.path.relpath(here)}/{MANIFEST} says what runs",
     )
+
+
+# -- installed components --------------------------------------------------------------------------
+
+
+def _of_installed(word: str) -> Spec | None:
+    """The installed component of a name; None if there is none. Raises `UsageError`."""
+    receipts = os.path.join(paths.installed(), "receipts")
+    if "/" in word or not os.path.lexists(os.path.join(receipts, f"{word}.json")):
+        return None
+    from conductor.spec import installed
+
+    receipt = installed.find(word)
+    if receipt is None:
+        return None
+    spec = at(receipt.place)
+    return msgspec.structs.replace(spec, name=word, source=word, receipt=receipt)
+
+
+def _note_hidden(word: str, note: Note) -> None:
+    """Reports what the name of an installed component hides."""
+    if bundled_manifest(word) is not None:
+        note(f"the installed component `{word}` hides the bundled one")
+    elif program := which(word):
+        note(
+            f"the installed component `{word}` hides the program {program}; "
+            f"`path:{word}` means the program"
+        )
+
+
+def _or_offered(word: str, names: _Names, error: UsageError) -> UsageError:
+    """The error about an unknown name, with what a catalogue of the configuration offers."""
+    if names.config is None or not names.config.indexes:
+        return error
+    from conductor.spec import catalogues
+
+    entry = catalogues.offer(word, names.config.indexes)
+    if entry is None:
+        return error
+    where = f" (in {entry.catalogue})"
+    return UsageError(f"`{word}` is not installed", f"`conductor add {word}` installs it{where}")
 
 
 # -- bundled components ----------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from conductor.spec import paths, untrusted_files
 from conductor.spec.programs import is_name
 
 VERSION: Final = 1
-_MOST: Final = 64 * 1024
+MOST: Final = 64 * 1024
 """Bytes of a receipt."""
 
 _LARGEST: Final = 256 * 1024 * 1024
@@ -91,6 +91,16 @@ def content_folder(digest: str) -> str:
     return os.path.join(paths.installed(), f"sha256-{digest}")
 
 
+def names() -> list[str]:
+    """The names of all receipts; none where they cannot be listed."""
+    try:
+        found = os.listdir(receipts())
+    except OSError:
+        return []
+    stems = (name.removesuffix(".json") for name in found if name.endswith(".json"))
+    return sorted(name for name in stems if is_name(name))
+
+
 def find(name: str) -> Receipt | None:
     """The installed component of a name, its content checked and held; None if there is none.
 
@@ -120,7 +130,7 @@ def read(name: str) -> Receipt | None:
     """The receipt of a name; None if there is none. Raises `UsageError`."""
     path = receipt_path(name)
     try:
-        content = untrusted_files.read(path, _MOST, links=False)
+        content = untrusted_files.read(path, MOST, links=False)
         refuse_what_others_write()
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -223,8 +233,7 @@ def hold(folder: str) -> None:
     """Keeps content from being removed while this process runs. Raises `OSError`."""
     import fcntl
 
-    if folder in _held:
-        os.lstat(folder)
+    if folder in _held and os.path.samestat(os.lstat(folder), os.fstat(_held[folder])):
         return
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
     fd = os.open(folder, flags)

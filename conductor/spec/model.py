@@ -19,6 +19,7 @@ from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
 
 if TYPE_CHECKING:
+    from conductor.spec.installed import Receipt
     from conductor.spec.manifest.reading import Manifest, Setting
 
 
@@ -75,6 +76,8 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """The user's word for the component: a path, a name, a program."""
     bundled: str | None = None
     """Its name among the components that come with conductor, if it is bundled."""
+    receipt: Receipt | None = None
+    """What is known of how it was installed, if `conductor add` has installed it."""
     manifest: Manifest | None = None
     """What it declares: in its `component.toml`, within its module, or in its Python source."""
     manifest_path: str = ""

@@ -7,18 +7,17 @@ loads this module only where an answer is needed; a digest is computed only wher
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
 from conductor.errors import UsageError
-from conductor.spec import paths, untrusted_files
+from conductor.spec import paths, private_files, untrusted_files
 
 if TYPE_CHECKING:
     from conductor.spec.model import Spec
@@ -27,15 +26,10 @@ VERSION: Final = 1
 _MOST: Final = 16 * 1024 * 1024
 """Bytes of the store."""
 
-_WAIT: Final = 5.0
-"""Seconds to wait for another conductor that changes the store."""
-
 _LEAST_DIGITS: Final = 8
 """Of a digest, so that it means an agreement."""
 
 _MOST_UNTRUSTED: Final = 100
-
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 Result = TypeVar("Result")
 
@@ -151,7 +145,7 @@ def load() -> Trust:
     be used."""
     path = paths.trust()
     try:
-        _refuse_what_others_write(path)
+        private_files.refuse_what_others_write(path)
         content = untrusted_files.read(path, _MOST, links=False)
     except FileNotFoundError:
         return Trust()
@@ -189,16 +183,6 @@ def stamp() -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _refuse_what_others_write(path: str) -> None:
-    """Raises `UsageError` for a store that another user may have written. Raises `OSError`."""
-    for place in (path, os.path.dirname(path)):
-        status = os.stat(place, follow_symlinks=False)
-        if status.st_uid != os.geteuid():
-            raise _unusable(path, f"`{place}` belongs to another user, or is a link of one")
-        if not stat.S_ISLNK(status.st_mode) and status.st_mode & _OTHERS_WRITE:
-            raise _unusable(path, f"other users may write `{place}`")
-
-
 def _unusable(path: str, why: str) -> UsageError:
     return UsageError(
         f"what you trust cannot be read from `{path}`: {why}",
@@ -220,14 +204,14 @@ def change(edit: Callable[[Trust], Result]) -> Result:
     """
     path = paths.trust()
     try:
-        _make_private(path)
-        with _alone(f"{path}.lock"):
+        private_files.make_folder(path)
+        with private_files.alone(f"{path}.lock"):
             trust = load()
             before = msgspec.json.encode(trust, order="sorted")
             result = edit(trust)
             after = msgspec.json.encode(trust, order="sorted")
             if after != before:
-                _replace(path, msgspec.json.format(after))
+                private_files.replace(path, msgspec.json.format(after))
     except OSError as error:
         raise UsageError(
             f"what you trust cannot be written to `{path}`: {error.strerror}",
@@ -252,48 +236,6 @@ def storable(path: str) -> str:
             f"`{path}` cannot be trusted: its name is not UTF-8", "rename it first"
         ) from None
     return path
-
-
-def _make_private(path: str) -> None:
-    """Makes the folder of the store, so that nobody else may write there. Raises `OSError`."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    if not os.path.lexists(path):  # one that is there may be a stranger's: `load` refuses it
-        os.chmod(folder, 0o700)
-
-
-@contextlib.contextmanager
-def _alone(path: str) -> Iterator[None]:
-    """Waits until no other conductor changes the store. Raises `OSError` after a while."""
-    import fcntl
-
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        until = time.monotonic() + _WAIT
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > until:
-                    raise OSError(error.errno, "another conductor holds it", path) from None
-                time.sleep(0.01)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _replace(path: str, content: bytes) -> None:
-    """Puts content in the place of a file, as a whole. Raises `OSError`."""
-    fresh = f"{path}.new"  # only the holder of the lock writes it
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(fresh)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, path)
 
 
 def agree(key: str, agreement: Agreement) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from conductor.cli import inspect_card
+from conductor.cli import inspect_, inspect_card
 from conductor.core.policy.rules import PROFILES, Policy
 from conductor.spec import catalog, policy_text
 from conductor.spec.paths import components_folder
@@ -36,14 +36,15 @@ def line(label: str, lines: list[str]) -> str:
     return found.removeprefix(f"  {label}").strip()
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-def test_every_bundled_component_has_eight_lines_that_fit(columns: int) -> None:
+def test_every_bundled_component_has_eight_lines_that_fit() -> None:
     for name in catalog.bundled():
-        lines = inspect_card.card(catalog.resolve(name), width=columns)
-        assert [text[2:12].strip() for text in lines[1:]] == LABELS
-        assert lines[0].startswith(name)
-        assert max(map(len, lines)) <= columns
-        assert "bundled" in line("digest", lines)
+        facts = inspect_.facts_of(catalog.resolve(name), name)
+        for columns in (60, 80):
+            lines = inspect_card.lines(facts, columns)
+            assert [text[2:12].strip() for text in lines[1:]] == LABELS
+            assert lines[0].startswith(name)
+            assert max(map(len, lines)) <= columns
+            assert "bundled" in line("digest", lines)
 
 
 def test_what_a_user_wants_to_know_first() -> None:
@@ -88,6 +89,10 @@ def test_many_wishes_are_folded_and_what_is_lacking_is_said(tmp_path: Path) -> N
         "profile context; NOT profile full; NOT `clock`; and 4 more"
     )
     assert line("digest", lines).endswith("not signed; not locked")
+    spec = catalog.resolve(str(tmp_path / "greedy.py"))
+    offered = " ".join(" ".join(inspect_card.card(spec, width=80, source="./greedy.py")).split())
+    assert "to read files in the folders of a session: `**`; to keep values" in offered
+    assert "more: --all" not in offered
     wide = line("gets", card("./greedy.py", tmp_path, columns=400))
     assert wide.count("NOT") == 6
     assert "may NOT send web requests to `evil.example.com`" in wide

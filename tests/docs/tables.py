@@ -425,7 +425,18 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "options_agent_proxy": partial(options, "agent", "proxy"),
     **{
         f"options_{name}": partial(options, name)
-        for name in ("agent", "proxy", "exec", "lock", "new", "dev", "test", "check", "replay")
+        for name in (
+            "agent",
+            "proxy",
+            "exec",
+            "lock",
+            "new",
+            "dev",
+            "test",
+            "check",
+            "replay",
+            "setup",
+        )
     },
     "config_options": config_options,
     "dialects": dialects,

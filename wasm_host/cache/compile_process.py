@@ -77,8 +77,10 @@ def is_harmless(info: ModuleInfo) -> bool:
     )
 
 
-def compiled(data: bytes, info: ModuleInfo, label: str, limits: Limits) -> bytes:
-    """Compile a module, to wasmtime's serialized form.
+def compiled(
+    data: bytes, info: ModuleInfo, label: str, limits: Limits, *, baseline: bool = False
+) -> bytes:
+    """Compile a module, to wasmtime's serialized form; `baseline`: by the baseline compiler.
 
     Raises:
         LoadError: a function exceeds a limit, or it does not compile within its limits.
@@ -86,12 +88,12 @@ def compiled(data: bytes, info: ModuleInfo, label: str, limits: Limits) -> bytes
     try:
         # Files, not pipes: the child cannot block on a reader, and RLIMIT_FSIZE bounds them.
         with tempfile.TemporaryFile() as result, tempfile.TemporaryFile() as stderr:
-            if _may_fork():
-                code = _by_fork(data, limits, result, stderr)
+            if may_fork():
+                code = _by_fork(data, limits, result, stderr, baseline)
             elif is_harmless(info):
-                code = _work(data, limits, result, stderr)
+                code = _work(data, limits, result, stderr, baseline)
             else:
-                code = _by_interpreter(data, limits, result, stderr)
+                code = _by_interpreter(data, limits, result, stderr, baseline)
             stderr.seek(0)
             if code != 0:
                 raise _failure(code, stderr.read(1 << 20), limits).of(label)
@@ -224,11 +226,13 @@ def _skip_catches(body: Reader, count: int) -> None:
 
 
 def main() -> NoReturn:
-    """Entry point of a fresh interpreter: limits, a newline and the module come on its input."""
-    limits = msgspec.json.decode(sys.stdin.buffer.readline(), type=Limits)
+    """Entry point of a fresh interpreter: on its input come limits and whether to use the baseline
+    compiler, a newline, and the module."""
+    line = sys.stdin.buffer.readline()
+    limits, baseline = msgspec.json.decode(line, type=tuple[Limits, bool])
     data = sys.stdin.buffer.read()
     _confine(limits, len(data))
-    os._exit(_work(data, limits, sys.stdout.buffer, sys.stderr.buffer))
+    os._exit(_work(data, limits, sys.stdout.buffer, sys.stderr.buffer, baseline))
 
 
 def _confine(limits: Limits, size: int) -> None:
@@ -261,12 +265,13 @@ def _data_bytes() -> int:
         return 0
 
 
-def _work(data: bytes, limits: Limits, result: IO[bytes], stderr: IO[bytes]) -> int:
+def _work(data: bytes, limits: Limits, result: IO[bytes], stderr: IO[bytes], baseline: bool) -> int:
     """Check and compile a module and write the result; an exit code."""
     try:
         check_bodies(data, limits)
         kind = compiled_class(component=data[4:8] != CORE_VERSION)
-        result.write(kind(engine_for(limits), bare(data)).serialize())
+        engine = engine_for(limits, baseline=baseline)
+        result.write(kind(engine, bare(data)).serialize())
         result.flush()
         return 0
     except LoadError as error:
@@ -287,7 +292,7 @@ def _work(data: bytes, limits: Limits, result: IO[bytes], stderr: IO[bytes]) -> 
 # -- in the parent -----------------------------------------------------------------------------
 
 
-def _may_fork() -> bool:
+def may_fork() -> bool:
     """Whether a fork is safe: a lock that another thread holds would stay locked in the child."""
     try:
         return LINUX and thread_count() == 1
@@ -295,7 +300,9 @@ def _may_fork() -> bool:
         return False
 
 
-def _by_fork(data: bytes, limits: Limits, result: IO[bytes], stderr: IO[bytes]) -> int:
+def _by_fork(
+    data: bytes, limits: Limits, result: IO[bytes], stderr: IO[bytes], baseline: bool
+) -> int:
     import select
 
     parent = os.getpid()
@@ -311,7 +318,7 @@ def _by_fork(data: bytes, limits: Limits, result: IO[bytes], stderr: IO[bytes]) 
             # What the compiler itself prints, such as a failed allocation, explains its end.
             os.dup2(stderr.fileno(), 2)
             _confine(limits, len(data))
-            code = _work(data, limits, result, stderr)
+            code = _work(data, limits, result, stderr, baseline)
         finally:
             # Not a return: the rest of this program belongs to the parent.
             os._exit(code)
@@ -328,10 +335,12 @@ def _by_fork(data: bytes, limits: Limits, result: IO[bytes], stderr: IO[bytes]) 
     return os.waitstatus_to_exitcode(status)
 
 
-def _by_interpreter(data: bytes, limits: Limits, result: IO[bytes], stderr: IO[bytes]) -> int:
+def _by_interpreter(
+    data: bytes, limits: Limits, result: IO[bytes], stderr: IO[bytes], baseline: bool
+) -> int:
     command = isolated_python("from wasm_host.cache.compile_process import main; main()")
     with tempfile.TemporaryFile() as source:
-        source.write(msgspec.json.encode(limits) + b"\n" + data)
+        source.write(msgspec.json.encode((limits, baseline)) + b"\n" + data)
         source.seek(0)
         try:
             return subprocess.run(

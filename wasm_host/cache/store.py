@@ -133,6 +133,12 @@ class Cache:
         prune(self._path)
         return "stored"
 
+    def drop(self, digest: str) -> None:
+        """Remove what is kept of a source. Processes that have it open keep it."""
+        if not self._problem:
+            for path in self._path.glob(f"{self._key(digest)}-*{SUFFIX}"):
+                _remove(path)
+
     def recall(self, digest: str) -> str | None:
         """The text that `remember` kept about a source, or `None`."""
         return None if self._problem else _read_text(self._path / f"{self._key(digest)}.json")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from conductor.core.effects import Effect, Wake
@@ -23,6 +24,14 @@ class Deadlines:
     def __init__(self) -> None:
         self._open: dict[int, Then] = {}
         self._last = 0
+
+    def held(self, peer: Peer, seconds: float, then: Then, out: list[Effect]) -> None:
+        """Has `then` called once a component has held something for some time. A host that still
+        loads its guests has not seen it: the time begins when they are loaded."""
+        if peer.loading:
+            peer.once_loaded.append(partial(self.after, seconds, then))
+        else:
+            self.after(seconds, then, out)
 
     def after(self, seconds: float, then: Then, out: list[Effect]) -> None:
         """Has `then` called after some time; that finds out itself whether it still matters."""

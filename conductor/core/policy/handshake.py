@@ -33,6 +33,8 @@ class PolicedHandshake:
     @staticmethod
     def takes_part(peer: Peer) -> bool:
         """Whether `initialize` goes through a peer; else it is initialized with a copy."""
+        if peer.component.initialize_passes:
+            return False
         return peer.policy_state is None or bool(
             peer.policy_state.rights(_DOWN, INITIALIZE) & CARRY
         )

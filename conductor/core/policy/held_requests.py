@@ -339,7 +339,7 @@ class HeldRequests(ABC):
             seconds = policy_state.policy.hold
         if seconds is not None and policy_state.enforced:
             late = partial(self._held_too_long, carried, carried.state, carried.retries, seconds)
-            self._deadlines.after(seconds, late, out)
+            self._deadlines.held(carried.lane.peer, seconds, late, out)
 
     def _held_too_long(
         self, carried: Carried, state: State, retries: int, seconds: float, out: list[Effect]

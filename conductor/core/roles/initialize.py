@@ -146,7 +146,7 @@ class Initializer:
             handshake = peer.begin_handshake(pending, params)
             handshake.number = self._exchange.number
             late = partial(self._late, peer, handshake)
-            self._enforcer.deadlines.after(HOLD_INITIALIZE, late, out)
+            self._enforcer.deadlines.held(peer, HOLD_INITIALIZE, late, out)
             self.attempt(peer, handshake, out)
 
     def attempt(self, peer: Peer, handshake: Handshake, out: Effects) -> None:

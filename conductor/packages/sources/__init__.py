@@ -42,7 +42,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     """Its file, or its folder, in the folder that it was fetched to."""
     source: str
-    """Its source in the spelling that always means these bytes."""
+    """Its source in the spelling that always means these bytes, or its path."""
     version: str = ""
     """Its version, where the source names one."""
     signer: Signer | None = None
@@ -55,6 +55,10 @@ class Source(Protocol):
     @property
     def written(self) -> str:
         """Its spelling; `parse` makes the same source of it."""
+
+    @property
+    def origin(self) -> str:
+        """What all its versions have in common: another one may replace what is installed."""
 
     @property
     def is_pinned(self) -> bool:

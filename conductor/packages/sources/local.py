@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from conductor.errors import UsageError, visible_path
-from conductor.packages import archive
+from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.packages import archive, download
 from conductor.packages.sources import Fetched
 from conductor.spec import untrusted_files
 
@@ -24,7 +24,14 @@ class Local(msgspec.Struct, frozen=True):
     """A file or folder by its absolute path."""
 
     written: str
+    sha256: str = ""
+    """The digest that a file must have, if it is known."""
     is_pinned: bool = False
+
+    @property
+    def origin(self) -> str:
+        """The path."""
+        return self.written
 
     def fetch(self, folder: str) -> Fetched:
         """Copies it. Raises `UsageError`, `OSError`."""
@@ -35,7 +42,7 @@ class Local(msgspec.Struct, frozen=True):
                 os.mkdir(place, 0o700)
                 _copy(path, archive.Tree(place))
             else:
-                place = _of_file(path, folder)
+                place = _of_file(path, self.sha256, folder)
         except OSError as error:
             if error.filename is not None and str(error.filename).startswith(folder):
                 raise
@@ -51,9 +58,16 @@ def parse(text: str) -> Local:
     return Local(os.path.abspath(os.path.expanduser(text)))
 
 
-def _of_file(path: str, folder: str) -> str:
+def _of_file(path: str, digest: str, folder: str) -> str:
     """A file, or what is in it if it is an archive."""
     data = untrusted_files.read(path, archive.BOUNDS.unpacked)
+    now = download.sha256(data)
+    if digest not in ("", now):
+        raise ConductorError(
+            f"`{visible_path(path)}` is not what its catalogue names: its sha256 is {now}, not "
+            f"{digest}",
+            "ask the publisher of the catalogue; nothing was installed",
+        )
     return placed(data, os.path.basename(path), folder)
 
 

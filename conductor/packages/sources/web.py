@@ -24,12 +24,21 @@ class Web(msgspec.Struct, frozen=True):
     url: str
     sha256: str
     """Empty: the user has not typed one yet, and `fetch` shows it."""
-    is_pinned: bool = True
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it has a digest."""
+        return bool(self.sha256)
 
     @property
     def written(self) -> str:
         """The URL with the digest behind it."""
         return f"{self.url}#sha256={self.sha256}" if self.sha256 else self.url
+
+    @property
+    def origin(self) -> str:
+        """The URL."""
+        return self.url
 
     def fetch(self, folder: str) -> Fetched:
         """Downloads it. Raises `ConductorError` for anything but the bytes of the digest."""

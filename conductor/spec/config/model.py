@@ -48,6 +48,8 @@ class ConfigFile(_Table, frozen=True, kw_only=True):
 
     required_version: str | None = None
     """The versions of conductor it is written for, such as `>=0.3`."""
+    indexes: list[str] = []
+    """Catalogues that `conductor add NAME` searches: folders, JSON files and `https` URLs."""
     options: dict[str, Any] = {}
     """Options of `conductor agent`, `proxy` and `exec`, by their names without dashes in front."""
     components: dict[str, dict[str, Any]] = {}
@@ -105,6 +107,8 @@ class Config(msgspec.Struct, frozen=True):
     components: dict[str, Written] = {}
     chains: dict[str, NamedChain] = {}
     choose: list[WrittenChoice] = []
+    indexes: list[str] = []
+    """Catalogues, those of the highest file first: URLs and absolute paths."""
     files: list[str] = []
     """The files it was read from, the highest first."""
     folder: str = ""

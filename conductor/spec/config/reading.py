@@ -11,7 +11,7 @@ import re
 from typing import Any, Final
 
 from conductor.errors import UsageError, did_you_mean
-from conductor.spec import toml_files, untrusted_files
+from conductor.spec import catalogues, toml_files, untrusted_files
 from conductor.spec.component_options import NAMES, is_option
 from conductor.spec.config.model import (
     Chain,
@@ -205,6 +205,7 @@ class _Places:
                 WrittenChoice(choice, self._at("choose", number))
                 for number, choice in enumerate(file.choose)
             ],
+            indexes=[catalogues.placed(where, self._here) for where in file.indexes],
             files=[self._path],
         )
 

@@ -70,7 +70,7 @@ def check(path: str) -> None:
     if not os.path.exists(path):
         relative = "" if os.path.isabs(path) else "; it is relative to the current directory"
         raise UsageError(f"no such file: `{path}`", f"check the path{relative}")
-    if os.path.isdir(path) and _main_of(path) is None:
+    if os.path.isdir(path) and main_of(path) is None:
         raise UsageError(
             f"`{path}` is a folder without a proxy",
             f"the proxy of a folder is its {' or '.join(_MAINS)}",
@@ -87,13 +87,14 @@ def read(path: str) -> Script:
             raise _too_large(path) from None
         name = os.path.basename(path)
         return Script({name: _text(content, path)}, name, folder=False)
-    main = _main_of(path)
+    main = main_of(path)
     if main is None:
         raise ComponentError(f"`{path}` has no {' or '.join(_MAINS)}", "add one that is the proxy")
     return _folder(path, main)
 
 
-def _main_of(folder: str) -> str | None:
+def main_of(folder: str) -> str | None:
+    """The file of a folder that is its proxy; None if it has none."""
     return next((main for main in _MAINS if os.path.isfile(os.path.join(folder, main))), None)
 
 

@@ -1,0 +1,97 @@
+"""`conductor add SOURCE`: fetches a component, shows what it is, and installs it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from conductor.cli import configured, offer, report
+from conductor.cli.offer import Decision
+from conductor.cli.typer_options import paragraphs
+from conductor.errors import UsageError
+from conductor.packages import catalogue, install, sources, store
+from conductor.packages.sources import Source
+from conductor.spec import catalogues
+from conductor.spec.digests import short
+
+HELP: Final = paragraphs(
+    "Install a component: fetch it, show what it is and may do, and ask. Nothing of it runs "
+    "meanwhile; afterwards its name stands for it in chains, also offline.",
+    "A source is a file or folder (`./proxy.wasm`), `https://HOST/FILE#sha256=HEX`, "
+    "`git+https://HOST/NAME.git@COMMIT`, `oci://HOST/NAME:TAG`, `pypi:NAME`, or a name that a "
+    "catalogue offers.",
+)
+EPILOG: Final = paragraphs(
+    "Examples:", "  conductor add ./proxy.wasm", "  conductor add weather --index ./catalogue"
+)
+
+Index = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--index",
+        metavar="CATALOGUE",
+        help="Search this folder, JSON file or URL, instead of `indexes` in conductor.toml.",
+        show_default=False,
+    ),
+]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Install without a question; it gets the default rights."),
+]
+Trusting = Annotated[
+    bool,
+    typer.Option("--trust", help="Install a program too, which runs with all your rights."),
+]
+
+
+def add(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A path, a URL, or a name of a catalogue.", show_default=False
+        ),
+    ],
+    name: Annotated[
+        str,
+        typer.Option("--name", metavar="NAME", help="What chains call it.", show_default=False),
+    ] = "",
+    index: Index = None,
+    yes: Yes = False,
+    trust: Trusting = False,
+) -> int:
+    """Installs a component."""
+    words = ["add", source, *(["--name", name] if name else [])]
+    for each in index or ():
+        words += ["--index", each]
+    with store.incoming() as folder:
+        made = install.candidate(_source(source, index), folder, name)
+        if made.is_installed:
+            install.commit(made)  # content that was lost or damaged is whole again
+            report.say(f"installed already: {made.receipt.name}, {short(made.receipt.content)}")
+            return 0
+        offer.show(made)
+        decision = offer.decide(made, yes=yes, trusting=trust, again=offer.command(*words))
+        if decision is Decision.NO:
+            report.say("nothing was installed")
+            return offer.EXIT_DECLINED
+        offer.put(made, decision)
+    report.say(f"try it: {offer.command('exec', made.receipt.name, 'demo', '-p', 'hello')}")
+    return 0
+
+
+def _source(text: str, index: list[str] | None) -> Source:
+    """What the user's text means. Raises `ConductorError`."""
+    if catalogue.is_catalogue_name(text):
+        return catalogue.find(text, places(index))
+    if index:
+        raise UsageError(f"`--index` finds names, and `{text}` is none", "leave one of the two out")
+    return sources.parse(text)
+
+
+def places(index: list[str] | None) -> list[str]:
+    """The catalogues to search. Raises `UsageError`."""
+    if index:
+        return [catalogues.placed(each, "") for each in index]
+    config = configured.here()
+    return config.indexes if config is not None else []

@@ -1,0 +1,163 @@
+"""`conductor list`: what is installed, and what catalogues offer."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from conductor.cli import report
+from conductor.cli.add import Index, places
+from conductor.cli.typer_options import Json, paragraphs
+from conductor.errors import UsageError, visible_path
+from conductor.packages import catalogue, store
+from conductor.packages.store import Damaged
+from conductor.spec import catalog, managed, trust
+from conductor.spec.consent.agreements import Agreements
+from conductor.spec.digests import short
+from conductor.spec.installed import Receipt
+from conductor.spec.model import Spec
+
+HELP: Final = paragraphs(
+    "List installed components: version, source, digest, signer, and whether you agreed to what "
+    "they ask for.",
+    "`conductor components` lists those that come with conductor.",
+)
+EPILOG: Final = "Examples:\n\n  conductor list\n\n  conductor list --available"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One installed component, as `--json` prints it."""
+
+    name: str
+    version: str = ""
+    kind: str
+    """`module`, `python`, `program` or `damaged`."""
+    source: str = ""
+    sha256: str = ""
+    """The digest of its content."""
+    signer: str = ""
+    since: str = ""
+    wants: str = ""
+    """Whether it has what it asks for."""
+    problem: str = ""
+    """Why it cannot be used."""
+
+
+class Offered(msgspec.Struct, frozen=True, kw_only=True):
+    """One component of a catalogue."""
+
+    name: str
+    version: str
+    description: str
+    source: str
+    catalogue: str
+    installed: bool
+
+
+def list_(
+    available: Annotated[
+        bool, typer.Option("--available", help="List what catalogues offer instead.")
+    ] = False,
+    index: Index = None,
+    json_: Json = False,
+) -> int:
+    """Lists components."""
+    if available or index:
+        return _available(places(index), as_json=json_)
+    rows = [_row(each) for each in store.receipts()]
+    if json_:
+        report.say_json({"installed": rows})
+        return 0
+    if not rows:
+        report.say("nothing is installed: `conductor add SOURCE`")
+    for row in rows:
+        _say(row)
+    return 0
+
+
+def _say(row: Row) -> None:
+    version = f" {visible_path(row.version)}" if row.version else ""
+    report.say(f"{row.name}{version}  ({row.kind})")
+    if row.problem:
+        report.say(f"  DAMAGED: {row.problem}")
+    if row.source:
+        report.say(f"  from {visible_path(row.source)}")
+        signer = f"signed by {row.signer}" if row.signer else "not signed"
+        report.say(f"  sha256:{short(row.sha256)}, {signer}, since {row.since}")
+    if row.wants:
+        report.say(f"  {row.wants}")
+
+
+def _row(each: Receipt | Damaged) -> Row:
+    if isinstance(each, Damaged):
+        return Row(name=each.name, kind="damaged", problem=each.why)
+    kind, wants, problem = "damaged", "", ""
+    try:
+        spec = catalog.resolve(each.name)
+    except UsageError as error:
+        problem = error.with_hint
+    else:
+        kind = "python" if spec.script else "module" if spec.sandboxed else "program"
+        wants = _wants(spec)
+    moment = datetime.datetime.fromtimestamp(each.since).astimezone()
+    return Row(
+        name=each.name,
+        version=each.release,
+        kind=kind,
+        source=each.source,
+        sha256=each.content,
+        signer=str(each.signer) if each.signer is not None else "",
+        since=moment.isoformat(sep=" ", timespec="minutes"),
+        wants=wants,
+        problem=problem,
+    )
+
+
+def _wants(spec: Spec) -> str:
+    """Whether a component has what it asks for, in a few words."""
+    if not spec.sandboxed:
+        known, _ = trust.known()
+        is_trusted = known.folder_of(trust.program_of(spec)) is not None
+        return "runs with all your rights" if is_trusted else "is a program that you do not trust"
+    agreements = Agreements(again=False, permit=managed.tried)
+    (settled,) = agreements.settled([spec])
+    if agreements.questions:
+        return "has the default rights: you have not agreed to what it asks for"
+    if agreements.refused:
+        return f"has the default rights: {agreements.refused[0][1]}"
+    if settled != spec:
+        return "has what it asks for: you agreed"
+    return "asks for nothing beyond the default"
+
+
+def _available(where: list[str], *, as_json: bool) -> int:
+    if not where:
+        raise UsageError(
+            "there is no catalogue", '`--index CATALOGUE`, or `indexes = ["…"]` in conductor.toml'
+        )
+    known = {each.name for each in store.receipts()}
+    rows = [
+        Offered(
+            name=entry.name,
+            version=entry.version,
+            description=entry.description,
+            source=entry.source,
+            catalogue=entry.catalogue,
+            installed=entry.name in known,
+        )
+        for entry in catalogue.available(where)
+    ]
+    if as_json:
+        report.say_json({"available": rows})
+        return 0
+    width = max((len(row.name) for row in rows), default=0)
+    for row in rows:
+        version = f"{row.version} " if row.version else ""
+        mark = " (installed)" if row.installed else ""
+        report.say(f"{row.name:<{width}}  {version}{visible_path(row.description)}{mark}")
+    if not rows:
+        report.say("the catalogues offer nothing for conductor")
+    return 0

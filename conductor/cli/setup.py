@@ -1,0 +1,303 @@
+"""`conductor setup`: a chain among the agents of an editor, tested before anything is written."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from conductor.cli import configured, report
+from conductor.cli.typer_options import paragraphs
+from conductor.editors import apply, chain, launcher, record, table
+from conductor.editors.record import Settings
+from conductor.editors.target import ENTRY, Edit, Launch, Target
+from conductor.errors import ComponentError, UsageError, one_line, visible_path
+from conductor.spec import paths
+from conductor.spec.config.model import Config, Written
+
+HELP: Final = paragraphs(
+    "Put a chain among the agents of an editor, or in front of an agent that is there (--wrap). "
+    "Without EDITOR, list the editors.",
+    "Conductor starts the chain as the editor will, and changes nothing unless it answers. What is "
+    "in the file stays as it is, with its comments.",
+)
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor setup zed datetime claude-code-acp",
+    '  conductor setup jetbrains --chain work --name "With review"',
+    '  conductor setup zed datetime --wrap "Claude Code"',
+    "  conductor setup zed --remove",
+)
+
+_PATIENCE: Final = 90.0
+"""Seconds that the chain may take to answer `initialize`: more than any editor waits."""
+
+
+class _AgainError(Exception):
+    """The entry needs the PATH of this terminal."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One `conductor setup`."""
+
+    target: Target
+    words: list[str]
+    """Behind the launcher: `agent` and what follows."""
+    name: str
+    wrap: bool
+    choosing: bool
+    """Whether `[[choose]]` picks the chain."""
+
+    def launch(self, env: dict[str, str]) -> Launch:
+        """What the entry starts, or what stands in front of its command."""
+        program, *first = launcher.command()
+        return Launch(program, [*first, *self.words], env)
+
+    def edit(self, text: str | None, settings: Settings, env: dict[str, str]) -> Edit:
+        """The edit of the editor's file. Raises `UsageError`."""
+        make = self.target.wrap if self.wrap else self.target.put
+        return make(text, settings, self.name, self.launch(env))
+
+
+def setup(
+    context: typer.Context,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="EDITOR", help=f"One of: {', '.join(table.TARGETS)}.", show_default=False
+        ),
+    ] = None,
+    components: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMPONENT",
+            help="The proxies, then the agent, as `conductor agent` takes them; with --wrap the "
+            "proxies alone.",
+            show_default=False,
+        ),
+    ] = None,
+    chain_name: Annotated[
+        str, typer.Option("--chain", metavar="NAME", help="A chain of the configuration.")
+    ] = "",
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name", metavar="ENTRY", help=f"What the editor calls the entry. Default: {ENTRY}."
+        ),
+    ] = "",
+    wrap: Annotated[
+        str,
+        typer.Option(
+            "--wrap", metavar="ENTRY", help="Put the conductor in front of this entry's command."
+        ),
+    ] = "",
+    project: Annotated[
+        str,
+        typer.Option(
+            "--project",
+            metavar="FOLDER",
+            help=f"Folder whose `{paths.CONFIG}` the entry uses, wherever the editor starts it.",
+        ),
+    ] = "",
+    print_: Annotated[
+        bool, typer.Option("--print", help="Print the entry, and change nothing.")
+    ] = False,
+    remove: Annotated[
+        bool,
+        typer.Option("--remove", help="Take the entry out, or give a wrapped one back."),
+    ] = False,
+) -> int:
+    """Sets an editor up."""
+    if target is None:
+        return _list()
+    found = table.find(target)
+    _refuse_contradictions(name, wrap, chain_name, components or [], print_=print_, remove=remove)
+    if remove:
+        return _remove(found, name or wrap or ENTRY)
+    rest, here = list(context.obj or []), os.getcwd()
+    if rest and wrap:
+        raise UsageError(
+            "`--wrap` takes the command of the entry, and one is given behind `--`",
+            "leave one of the two out",
+        )
+    config = configured.here({"project": project} if project else {})
+    folder = os.path.realpath(project) if project else ""
+    words: list[str] = []
+    if components or chain_name or not rest:
+        words = chain.words(components or [], chain_name, config, folder, here)
+    request = Request(
+        target=found,
+        words=["agent", *(["--project", folder] if folder else []), *words, *_behind(rest, here)],
+        name=wrap or name or ENTRY,
+        wrap=bool(wrap),
+        choosing=not words and not rest and not folder,
+    )
+    if print_:
+        return _print(request)
+    _prepare(words, rest, config, wrapped=bool(wrap))
+    return _write(request)
+
+
+def _behind(rest: list[str], here: str) -> list[str]:
+    from conductor.spec.config import anchors
+
+    return ["--", *anchors.command(rest, here)] if rest else []
+
+
+def _refuse_contradictions(
+    name: str, wrap: str, chain_name: str, components: list[str], *, print_: bool, remove: bool
+) -> None:
+    if wrap and name:
+        raise UsageError(
+            "`--wrap` and `--name` exclude each other", "a wrapped entry keeps its name"
+        )
+    if remove and (components or chain_name or print_):
+        raise UsageError(
+            "`--remove` takes no components, and nothing else but `--name` or `--wrap`",
+            "it takes back what `conductor setup` has done",
+        )
+    if any(not text.strip() for text in (name or "-", wrap or "-")):
+        raise UsageError("an entry needs a name", f"without `--name` it is `{ENTRY}`")
+
+
+# -- adding ----------------------------------------------------------------------------------------
+
+
+def _print(request: Request) -> int:
+    """Prints what a user would write by hand."""
+    launch = request.launch({})
+    if request.wrap:
+        snapshot, settings = apply.look(request.target)
+        launch = request.edit(snapshot.text, settings, {}).launch or launch
+    report.say(f"In {visible_path(request.target.file())}:", "")
+    report.page(request.target.shown(request.name, launch))
+    return 0
+
+
+def _prepare(words: list[str], rest: list[str], config: Config | None, *, wrapped: bool) -> None:
+    """Finds out what the components are, and compiles them. Raises `ConductorError`."""
+    from conductor.run import compiled
+    from conductor.spec.catalog import resolve_all
+
+    whole: list[str | Written] = [*words]
+    if rest:
+        whole.append(Written(rest))
+    specs = resolve_all(whole, agent_last=not wrapped, config=config)
+    compiled.compile_ahead(
+        specs, begun=lambda spec: report.write(f"compiling {spec.name}, once", word="info")
+    )
+
+
+def _write(request: Request) -> int:
+    env: dict[str, str] = {}
+    tested: list[str] = []
+
+    def test(edit: Edit) -> None:
+        assert edit.launch is not None
+        said, path = _tested(request, edit.launch)
+        if path:
+            env["PATH"] = path
+            raise _AgainError
+        tested[:] = [said]
+
+    def make(text: str | None, settings: Settings) -> Edit:
+        return request.edit(text, settings, env)
+
+    try:
+        outcome = apply.change(request.target, make, test)
+    except _AgainError:
+        outcome = apply.change(request.target, make, test)
+    _report(request, outcome, tested[0], "PATH" in env)
+    return 0
+
+
+def _tested(request: Request, launch: Launch) -> tuple[str, str]:
+    """Starts the entry as the editor does: what answered, and the PATH without which it does not.
+
+    Raises `ComponentError`: it does not start.
+    """
+    from conductor.client.probe import probe
+
+    bare = launcher.bare_environment() if request.target.bare else dict(os.environ)
+    words = launch.words
+    if request.choosing:  # as in the project that is open here
+        at = words.index("agent") + 1
+        words = [*words[:at], "--project", os.getcwd(), *words[at:]]
+    found = probe(words, {**bare, **launch.env}, _PATIENCE, session=False)
+    if found.answers:
+        return one_line(f"{found.name} {found.version}".strip() or "an agent"), ""
+    path = launcher.full_path()
+    if request.target.bare and launch.env.get("PATH") != path:
+        again = probe(words, {**bare, **launch.env, "PATH": path}, _PATIENCE, session=False)
+        if again.answers:
+            return "", path
+        found = again
+    raise ComponentError(
+        f"{request.target.title} could not start this: {found.error}; nothing was changed",
+        f"see it here: `{shlex.join(['conductor', 'exec', '-p', 'hello', *_chain(launch)])}`",
+    )
+
+
+def _chain(launch: Launch) -> list[str]:
+    return launch.args[launch.args.index("agent") + 1 :]
+
+
+def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bool) -> None:
+    target, launch = request.target, outcome.edit.launch
+    assert launch is not None
+    where = f"{visible_path(outcome.path)} ({target.title})"
+    if not outcome.changed:
+        report.say(f"nothing to be done: the entry `{request.name}` is in {where}")
+    else:
+        did = "the conductor stands in front of" if request.wrap else "wrote the entry"
+        report.say(f"{did} `{request.name}` in {where}")
+    report.say(f"  it starts  {one_line(shlex.join(launch.words), 1000)}")
+    report.say(f"  tested     {tested} answers")
+    if with_path:
+        report.say("  PATH       that of this terminal is in the entry: it does not start without")
+    if outcome.backup and outcome.changed:
+        report.say(f"  before     kept in {visible_path(outcome.backup)}")
+    report.say(
+        f"  use it     {target.pick.format(name=request.name, key=target.key(request.name))}",
+        f"  logs       {target.logs}",
+        f"  undo       {_undo(request)}",
+    )
+    for remark in outcome.edit.remarks:
+        report.write(remark, word="warning")
+
+
+def _undo(request: Request) -> str:
+    named = [] if request.name == ENTRY else ["--name", request.name]
+    return shlex.join(["conductor", "setup", request.target.name, "--remove", *named])
+
+
+# -- removing and listing --------------------------------------------------------------------------
+
+
+def _remove(target: Target, name: str) -> int:
+    outcome = apply.change(
+        target, lambda text, settings: target.remove(text, settings, name), lambda _: None
+    )
+    where = f"{visible_path(outcome.path)} ({target.title})"
+    if outcome.removed:
+        report.say(f"removed {where}: `setup` had made it, and nothing else was in it")
+    elif outcome.changed:
+        report.say(f"took the entry `{name}` back in {where}")
+    for remark in outcome.edit.remarks:
+        report.say(f"  {remark}")
+    return 0
+
+
+def _list() -> int:
+    held = record.load().files
+    width = max(len(each.name) for each in table.TARGETS.values())
+    for target in table.TARGETS.values():
+        path = target.file()
+        known = held.get(path)
+        ours = ", ".join(known.entries) if known is not None else ""
+        state = f"has {ours}" if ours else "" if os.path.lexists(path) else "not there"
+        report.say(f"{target.name:<{width}}  {visible_path(path)}{f'  ({state})' if state else ''}")
+    return 0

@@ -1,0 +1,105 @@
+"""`conductor update [NAME…]`: what the sources of installed components offer now."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from conductor.cli import offer, report
+from conductor.cli.add import Trusting, Yes
+from conductor.cli.offer import Decision
+from conductor.cli.typer_options import paragraphs
+from conductor.errors import ConductorError, UsageError, did_you_mean, visible_path
+from conductor.packages import install, store
+from conductor.packages.install import Candidate
+from conductor.packages.store import Damaged
+from conductor.spec import catalog, installed
+from conductor.spec.installed import Receipt
+from conductor.spec.model import Spec
+
+HELP: Final = paragraphs(
+    "Look for newer versions of installed components where they came from: a tag, a catalogue, a "
+    "package, a file or folder that has changed. Show what they change, and ask.",
+    "A source with a digest, a commit or an exact version has nothing newer: `conductor add` with "
+    "another one replaces it.",
+    "Exit code 1 if something could not be updated; with --check, if there is something newer.",
+)
+EPILOG: Final = "Examples:\n\n  conductor update --check\n\n  conductor update weather"
+
+
+def update(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Default: all that is installed.", show_default=False),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Show what is newer, and install nothing.")
+    ] = False,
+    yes: Yes = False,
+    trust: Trusting = False,
+) -> int:
+    """Updates components."""
+    found = {each.name: each for each in store.receipts()}
+    for name in names or ():
+        if name not in found:
+            raise UsageError(
+                f"no component is installed as `{visible_path(name)}`",
+                did_you_mean(name, found, "`conductor list` shows what is installed"),
+            )
+    if not found:
+        report.say("nothing is installed: `conductor add SOURCE`")
+    code = 0
+    for name in dict.fromkeys(names or found):
+        try:
+            code = max(code, _update(found[name], check=check, yes=yes, trusting=trust))
+        except ConductorError as error:
+            report.error(f"{name}: {error.text}", error.hint)
+            code = 1
+    return code
+
+
+def _update(receipt: Receipt | Damaged, *, check: bool, yes: bool, trusting: bool) -> int:
+    """Updates one component; the exit code. Raises `ConductorError`."""
+    if isinstance(receipt, Damaged):
+        raise UsageError(receipt.why, f"`conductor remove {receipt.name}`, then add it again")
+    name = receipt.name
+    source = install.source_of(receipt)
+    if source.is_pinned:
+        installed.check(receipt)
+        report.say(f"{name}: pinned to {visible_path(receipt.source)}")
+        return 0
+    with store.incoming() as folder:
+        made = install.candidate(source, folder, name)
+        if made.is_installed:
+            if not check:
+                install.commit(made)
+            report.say(f"{name}: up to date{_release(receipt)}")
+            return 0
+        report.say(f"{name}{_release(receipt)}: there is another version{_release(made.receipt)}")
+        offer.show(made, install.changes(_before(receipt), made.spec) or ["- nothing it asks for"])
+        if check:
+            return 1
+        return _decide(made, yes=yes, trusting=trusting)
+
+
+def _decide(made: Candidate, *, yes: bool, trusting: bool) -> int:
+    again = offer.command("update", made.receipt.name)
+    decision = offer.decide(made, yes=yes, trusting=trusting, again=again)
+    if decision is Decision.NO:
+        report.say(f"{made.receipt.name}: left as it is")
+        return offer.EXIT_DECLINED
+    offer.put(made, decision)
+    return 0
+
+
+def _before(receipt: Receipt) -> Spec | None:
+    """What is installed now; None if that cannot be used any more."""
+    try:
+        return catalog.resolve(receipt.name)
+    except UsageError:
+        return None
+
+
+def _release(receipt: Receipt) -> str:
+    return f" ({visible_path(receipt.release)})" if receipt.release else ""

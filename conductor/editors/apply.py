@@ -1,0 +1,285 @@
+"""Writes an edit into an editor's settings: as a whole, with a copy of what was, and never over
+what somebody else has written meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from conductor.editors import record
+from conductor.editors.record import Settings
+from conductor.editors.target import Edit, Target
+from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.spec import paths, private_files, untrusted_files
+
+MOST: Final = 4 << 20
+"""Bytes of a file of settings."""
+
+_TRIES: Final = 10
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A file of settings as it is."""
+
+    path: str
+    """As the editor calls it."""
+    real: str
+    """Where a link leads."""
+    content: bytes | None
+    """None: there is no file."""
+
+    @property
+    def text(self) -> str | None:
+        """The content. Raises `UsageError` if it is not UTF-8."""
+        try:
+            return None if self.content is None else self.content.decode()
+        except UnicodeDecodeError as error:
+            raise UsageError(
+                f"{visible_path(self.path)} is not UTF-8 (byte {error.start + 1}); nothing was "
+                "changed",
+                "save it as UTF-8 in the editor, then run this again",
+            ) from None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What has come of an edit."""
+
+    edit: Edit
+    path: str
+    changed: bool
+    created: bool = False
+    removed: bool = False
+    """The file itself: nothing but what `setup` had written was left in it."""
+    backup: str = ""
+
+
+class _ChangedError(Exception):
+    """Somebody has written the file since it was read."""
+
+
+Make = Callable[["str | None", Settings], Edit]
+"""Makes an edit of what the file and the record hold."""
+
+
+def look(target: Target) -> tuple[Snapshot, Settings]:
+    """An editor's file, and what the record holds of it. Raises `UsageError`."""
+    snapshot = read(target.file())
+    known = record.load().files.get(snapshot.path)
+    return snapshot, known if known is not None else Settings(target.name)
+
+
+def change(target: Target, make: Make, tested: Callable[[Edit], None]) -> Outcome:
+    """Edits an editor's settings.
+
+    Args:
+        target: The editor.
+        make: Makes the edit; called again if the file changes meanwhile.
+        tested: Raises if the editor could not start what the edit holds. Called before anything is
+            written, once for each launch.
+
+    Raises:
+        ConductorError: Nothing was changed.
+    """
+    passed = None
+    for _ in range(_TRIES):
+        snapshot, settings = look(target)
+        edit = make(snapshot.text, copy.deepcopy(settings))
+        if edit.launch is not None and edit.launch != passed:
+            tested(edit)
+            passed = edit.launch
+        with record.alone(), contextlib.suppress(_ChangedError):
+            now, held = look(target)
+            if (now.content, held) == (snapshot.content, settings):
+                return _perform(now, held, edit)
+    raise ConductorError(
+        f"{visible_path(target.file())} changes all the time; nothing was changed",
+        "close the editor, then run this again",
+    )
+
+
+def _perform(snapshot: Snapshot, settings: Settings, edit: Edit) -> Outcome:
+    """Writes the record, then the file; the record again if the file cannot be written. The caller
+    holds the lock."""
+    created = snapshot.content is None
+    wanted = copy.deepcopy(edit.settings)
+    wanted.created = settings.created or created
+    content = None if edit.text is None else edit.text.encode()
+    if content == b"" and wanted.created:
+        content = None
+    changed = content != snapshot.content
+    if not changed and wanted.entries == settings.entries:
+        return Outcome(edit, snapshot.path, changed=False)
+    if changed:
+        _refuse_what_cannot_be_written(snapshot)
+        if not wanted.created and not wanted.backup:
+            wanted.backup = _backup(snapshot)
+    whole = record.load()
+    before = copy.deepcopy(whole)
+    whole.files[snapshot.path] = wanted
+    if not wanted.entries:
+        del whole.files[snapshot.path]
+    record.save(whole)
+    try:
+        if changed:
+            _write(snapshot, content)
+    except BaseException as error:
+        record.save(before)
+        if isinstance(error, OSError):
+            raise _unwritable(snapshot.path, error) from None
+        raise
+    return Outcome(
+        edit,
+        snapshot.path,
+        changed=changed,
+        created=changed and created,
+        removed=changed and content is None,
+        backup=wanted.backup,
+    )
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+def read(path: str) -> Snapshot:
+    """A file of settings. Raises `UsageError` for one that is not the user's, and for one that
+    cannot be read."""
+    real = os.path.realpath(path)
+    try:
+        if os.path.islink(path):
+            _refuse_strangers(path, os.lstat(path))
+            if not os.path.lexists(real):
+                raise _refused(path, f"it is a link that leads nowhere: {visible_path(real)}")
+        _refuse_strangers(path, os.stat(_existing_folder(real)))
+        if not os.path.lexists(real):
+            return Snapshot(path, real, None)
+        _refuse_strangers(path, os.stat(real))
+        return Snapshot(path, real, untrusted_files.read(real, MOST))
+    except OSError as error:
+        raise _refused(path, str(error.strerror)) from None
+
+
+def _existing_folder(path: str) -> str:
+    """The nearest folder above a path that is there."""
+    folder = os.path.dirname(path)
+    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _refuse_strangers(path: str, status: os.stat_result) -> None:
+    """Raises `UsageError` for what another user has made, or may write."""
+    what = "a folder of it" if stat.S_ISDIR(status.st_mode) else "it"
+    if stat.S_ISLNK(status.st_mode):
+        what = "the link"
+    if status.st_uid != os.geteuid():
+        raise _refused(path, f"{what} belongs to another user")
+    if not stat.S_ISLNK(status.st_mode) and status.st_mode & stat.S_IWOTH:
+        raise _refused(path, f"every user of this machine may write {what}")
+
+
+def _refused(path: str, why: str) -> UsageError:
+    return UsageError(
+        f"{visible_path(path)} cannot be used: {why}; nothing was changed",
+        "put that right, or write the entry by hand: the same command with `--print` shows it",
+    )
+
+
+def _refuse_what_cannot_be_written(snapshot: Snapshot) -> None:
+    """Raises `UsageError` for what its owner has made read-only: a new file could take its place,
+    and that is not meant."""
+    for place in (snapshot.real, _existing_folder(snapshot.real)):
+        if os.path.lexists(place) and not os.stat(place).st_mode & stat.S_IWUSR:
+            error = OSError(errno.EACCES, f"`{visible_path(place)}` is read-only")
+            raise _unwritable(snapshot.path, error)
+
+
+def _unwritable(path: str, error: OSError) -> UsageError:
+    return UsageError(
+        f"{visible_path(path)} cannot be written: {error.strerror}; nothing was changed",
+        "make it writable, or write the entry by hand: the same command with `--print` shows it",
+    )
+
+
+def _write(snapshot: Snapshot, content: bytes | None) -> None:
+    """Puts the content in the place of the file, or removes it. Raises `OSError`, and
+    `_ChangedError` if the file is not as it was read."""
+    if content is None:
+        _compare(snapshot)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(snapshot.real)
+        return
+    folder, name = os.path.split(snapshot.real)
+    os.makedirs(folder, exist_ok=True)
+    fd, fresh = tempfile.mkstemp(prefix=f".{name}.", suffix=".conductor", dir=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            if snapshot.content is not None:
+                _like(snapshot.real, fresh)
+            os.fsync(file.fileno())
+        _compare(snapshot)
+        os.replace(fresh, snapshot.real)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
+        raise
+    _sync(folder)
+
+
+def _like(path: str, fresh: str) -> None:
+    """Gives a new file the mode, the group and the attributes of the one it replaces."""
+    status = os.stat(path)
+    with contextlib.suppress(PermissionError):  # a group that the user is not in
+        os.chown(fresh, -1, status.st_gid)
+    shutil.copystat(path, fresh)
+    os.utime(fresh)
+
+
+def _compare(snapshot: Snapshot) -> None:
+    """Raises `_ChangedError` if the file is not as it was read."""
+    try:
+        now: bytes | None = untrusted_files.read(snapshot.real, MOST)
+    except FileNotFoundError:
+        now = None
+    if now != snapshot.content or os.path.realpath(snapshot.path) != snapshot.real:
+        raise _ChangedError
+
+
+def _sync(folder: str) -> None:
+    """Makes a rename last. Not every file system can."""
+    with contextlib.suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _backup(snapshot: Snapshot) -> str:
+    """Keeps the file as it is, unless it was kept before; the copy's path. Raises `UsageError`."""
+    assert snapshot.content is not None
+    digest = hashlib.sha256(snapshot.path.encode()).hexdigest()[:8]
+    name = f"{digest}-{os.path.basename(snapshot.path)}"
+    place = os.path.join(paths.editors(), "backups", name)
+    try:
+        private_files.make_folder(place)
+        if not os.path.lexists(place):
+            private_files.replace(place, snapshot.content)
+    except OSError as error:
+        raise UsageError(
+            f"{visible_path(snapshot.path)} cannot be copied to `{place}`: {error.strerror}; "
+            "nothing was changed",
+            "make that folder writable, or set XDG_STATE_HOME to one that is",
+        ) from None
+    return place

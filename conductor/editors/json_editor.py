@@ -1,0 +1,500 @@
+"""Editors that keep their agents in a JSON file, with or without comments."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from conductor.editors import jsonc, launcher
+from conductor.editors.jsonc import Seam, Slot, SyntaxMistakeError, Value
+from conductor.editors.record import Container, Kept, Settings
+from conductor.editors.target import Edit, Launch
+from conductor.errors import ConductorError, UsageError, did_you_mean, one_line
+
+_Keys: TypeAlias = tuple[str, str | int]
+"""What leads to an entry."""
+
+_NAMES: Final[dict[type, str]] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+}
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """How an editor writes an entry."""
+
+    read: Callable[[dict[str, Any]], Launch | None]
+    """What an entry starts; None if it has no command of its own."""
+    write: Callable[[dict[str, Any], str, Launch], dict[str, Any]]
+    """An entry that starts something, made from a present one (or an empty one) and its name."""
+    key: Callable[[str], str] = str
+    """What stands in the file for a name."""
+    listed: bool = False
+    """Whether entries are items of a list with an `id`; else members of an object."""
+    no_command: str = ""
+    """What an entry without a command is, and what to do instead."""
+
+
+class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
+    """An editor with a JSON file; a `Target`."""
+
+    name: str
+    title: str
+    place: Callable[[], str]
+    where: str
+    """The member of the file that holds the agents."""
+    shape: Shape
+    pick: str
+    logs: str
+    bare: bool = True
+    comments: bool = False
+    """Whether the editor reads comments and trailing commas in its file."""
+    fresh: dict[str, Any] = {}
+    """What else a new file holds."""
+    note: str = ""
+    """A sentence to say after an entry was added."""
+
+    def file(self) -> str:
+        """Its file of settings."""
+        return self.place()
+
+    def key(self, name: str) -> str:
+        """What stands in the file for the name of an entry, and in the record."""
+        return self.shape.key(name)
+
+    # -- what is there -----------------------------------------------------------------------------
+
+    def entries(self, text: str | None) -> dict[str, Launch | None]:
+        """What it starts by which name. Raises `UsageError`."""
+        holder = self._holder(self._root(text or ""))
+        found = {}
+        for slot in (holder.slots if holder is not None else None) or ():
+            data = slot.value.data
+            name = _name(data) if self.shape.listed else slot.key
+            if name:
+                found[name] = self._read(data)
+        return found
+
+    def _read(self, data: Any) -> Launch | None:
+        return self.shape.read(data) if isinstance(data, dict) else None
+
+    def _root(self, text: str) -> Value | None:
+        """The whole file; None if it holds nothing. Raises `UsageError`."""
+        try:
+            root = jsonc.parse(text)
+        except SyntaxMistakeError as error:
+            raise UsageError(
+                f"{self.file()}:{error.line}:{error.column}: {error.why}; nothing was changed",
+                f"correct it there, then run this again; `conductor setup {self.name} … --print` "
+                "shows what to write by hand",
+            ) from None
+        if root is not None and not root.is_object:
+            raise self._unexpected(text, root, "the file holds", dict)
+        return root
+
+    def _holder(self, root: Value | None) -> Value | None:
+        """The object or list of the agents; None if there is none. Raises `UsageError`."""
+        slot = root.get(self.where) if root is not None else None
+        return None if slot is None or slot.value.data is None else slot.value
+
+    def _checked_holder(self, text: str, root: Value | None) -> Value | None:
+        holder = self._holder(root)
+        wanted = list if self.shape.listed else dict
+        if holder is not None and not isinstance(holder.data, wanted):
+            raise self._unexpected(text, holder, f"`{self.where}` is", wanted)
+        return holder
+
+    def _unexpected(self, text: str, value: Value, what: str, wanted: type) -> UsageError:
+        line, column = jsonc.place(text, value.start)
+        kind = _NAMES.get(type(value.data), "a number")
+        return UsageError(
+            f"{self.file()}:{line}:{column}: {what} {kind}, and {self.title} wants "
+            f"{_NAMES[wanted]}; nothing was changed",
+            f"correct it there; `conductor setup {self.name} … --print` shows what to write",
+        )
+
+    def _found(self, holder: Value | None, name: str) -> Slot | None:
+        """The entry with a name; of several the last one, which counts."""
+        key = self.key(name)
+        found = None
+        for slot in (holder.slots if holder is not None else None) or ():
+            if self.shape.listed:
+                data = slot.value.data
+                is_it = isinstance(data, dict) and (
+                    data.get("id") in (key, name) or data.get("name") == name
+                )
+            else:
+                is_it = self.shape.key(slot.key) == key
+            found = slot if is_it else found
+        return found
+
+    # -- adding ------------------------------------------------------------------------------------
+
+    def put(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
+        """An entry added, or brought up to date. Raises `UsageError`."""
+        before = text or ""
+        holder = self._checked_holder(before, self._root(before))
+        slot = self._found(holder, name)
+        if slot is None:
+            return self._added(text, settings, name, launch)
+        present = self._read(slot.value.data)
+        kept = settings.entries.get(self.key(name))
+        if present is None or not launcher.starts_conductor(present.words):
+            raise UsageError(
+                f"{self._at(before, slot)}: there is an entry `{name}`, and it is not the "
+                "conductor's; nothing was changed",
+                f"`--name` gives ours another name; `--wrap {name}` puts the conductor in front "
+                "of its command",
+            )
+        if kept is not None and kept.wraps:
+            raise UsageError(
+                f"`{name}` is an entry that the conductor wraps; nothing was changed",
+                f"`conductor setup {self.name} COMPONENT… --wrap {name}` wraps it in others, "
+                f"`conductor setup {self.name} --remove --name {name}` gives it back; `--name` "
+                "adds another entry",
+            )
+        was = before[slot.value.start : slot.value.end]
+        # What the user has set beside ours stays, as do variables.
+        wanted = Launch(launch.command, launch.args, {**present.env, **launch.env})
+        return self._changed(text, settings, name, slot, wanted, Kept("", was=was))
+
+    def wrap(self, text: str | None, settings: Settings, name: str, front: Launch) -> Edit:
+        """A conductor in front of the command of an entry that is there. Raises `UsageError`."""
+        before = text or ""
+        holder = self._checked_holder(before, self._root(before))
+        slot = self._found(holder, name)
+        if slot is None:
+            known = self.entries(text)
+            listed = ", ".join(f"`{each}`" for each in known) or "none"
+            raise UsageError(
+                f"{self.title} has no entry `{name}` in {self.file()}",
+                did_you_mean(name, known, f"there are: {one_line(listed)}", prefix="--wrap "),
+            )
+        present = self._read(slot.value.data)
+        if present is None:
+            raise UsageError(
+                f"{self._at(before, slot)}: `{name}` has no command that the conductor could stand "
+                "in front of",
+                self.shape.no_command,
+            )
+        kept = settings.entries.get(self.key(name))
+        if kept is not None and kept.wraps:
+            present = self._behind(kept, present, name)
+        elif launcher.starts_conductor(present.words):
+            raise UsageError(
+                f"`{name}` already starts a conductor: {one_line(' '.join(present.words))}",
+                f"`conductor setup {self.name} COMPONENT… AGENT --name {name}` changes its chain",
+            )
+        was = before[slot.value.start : slot.value.end]
+        env = {**present.env, **front.env}
+        wanted = Launch(front.command, [*front.args, "--", *present.words], env)
+        return self._changed(text, settings, name, slot, wanted, Kept("", was=was, wraps=True))
+
+    def _behind(self, kept: Kept, present: Launch, name: str) -> Launch:
+        """The command of a wrapped entry without our words. Raises `UsageError`."""
+        written = self._launch(kept.written)
+        front = _front(written)
+        if present.words[: len(front)] != front or len(present.words) == len(front):
+            raise UsageError(
+                f"somebody has changed the command of `{name}` since the conductor was put in "
+                "front of it",
+                f"`conductor setup {self.name} --remove --name {name}` takes out what is left",
+            )
+        rest = present.words[len(front) :]
+        return Launch(rest[0], rest[1:], present.env)
+
+    def _launch(self, entry: str) -> Launch:
+        """What the text of an entry starts, which was read once before."""
+        value = jsonc.parse(entry)
+        launch = self._read(value.data) if value is not None else None
+        return launch if launch is not None else Launch("")
+
+    def _changed(
+        self,
+        text: str | None,
+        settings: Settings,
+        name: str,
+        slot: Slot,
+        wanted: Launch,
+        kept: Kept,
+    ) -> Edit:
+        """An entry that is there with another launch; its other members stay as they are."""
+        before = text or ""
+        data = self.shape.write(slot.value.data, name, wanted)
+        keys = self._keys(before, name)
+        after = _with_data(before, keys, data)
+        root = jsonc.parse(after)
+        value = root.at(*keys) if root is not None else None
+        assert value is not None
+        self._check(before, after, keys, data)
+        known = settings.entries.get(self.key(name))
+        written = after[value.start : value.end]
+        fresh = copy.deepcopy(settings)
+        if known is not None:  # what was there before the first change is what counts
+            kept = msgspec.structs.replace(known, written=written)
+        else:
+            kept = msgspec.structs.replace(kept, written=written)
+        if known is not None or after != before:
+            fresh.entries[self.key(name)] = kept
+        return Edit(after, fresh, wanted, self._remarks(after))
+
+    def _keys(self, text: str, name: str) -> _Keys:
+        """What leads to an entry that is there."""
+        holder = self._holder(self._root(text))
+        slot = self._found(holder, name)
+        assert holder is not None
+        assert holder.slots is not None
+        assert slot is not None
+        at = next(index for index, each in enumerate(holder.slots) if each is slot)
+        return (self.where, at if self.shape.listed else slot.key)
+
+    def _added(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
+        fresh = copy.deepcopy(settings)
+        after = text or ""
+        if jsonc.parse(after) is None:
+            after, seam = jsonc.insert(after, None, None, {})
+            _remember(fresh, Container((), seam))
+            for member, each in reversed(self.fresh.items()):
+                after = _inserted(after, (), member, each)[0]
+        root = jsonc.parse(after)
+        assert root is not None
+        slot = root.get(self.where)
+        empty: Any = [] if self.shape.listed else {}
+        if slot is None:
+            after, seam = _inserted(after, (), self.where, empty)
+            _remember(fresh, Container((self.where,), seam))
+        elif not slot.value.data:
+            was = after[slot.value.start : slot.value.end]
+            if slot.value.data is None:
+                after = jsonc.replace(after, slot.value, empty)
+            _remember(fresh, Container((self.where,), Seam("", ""), was))
+        data = self.shape.write({}, name, launch)
+        key = None if self.shape.listed else self.key(name)
+        after, seam = _inserted(after, (self.where,), key, data)
+        keys: _Keys = (self.where, 0 if key is None else key)
+        root = jsonc.parse(after)
+        value = root.at(*keys) if root is not None else None
+        assert value is not None
+        self._check(text or "", after, keys, data, added=True)
+        written = after[value.start : value.end]
+        fresh.entries[self.key(name)] = Kept(written, seam)
+        return Edit(after, fresh, launch, self._remarks(after))
+
+    def _remarks(self, text: str) -> tuple[str, ...]:
+        if self.comments:
+            return ()
+        at = jsonc.beyond_json(text)
+        if at < 0:
+            return ()
+        line, column = jsonc.place(text, at)
+        remark = (
+            f"{self.title} reads plain JSON, and its file has more ({line}:{column}: a comment, or "
+            "a comma before a bracket): if it does not list the agent, take that out"
+        )
+        return (remark,)
+
+    def _check(
+        self,
+        before: str,
+        after: str,
+        keys: _Keys,
+        data: Any,
+        *,
+        added: bool = False,
+    ) -> None:
+        """Reads an edited text back: only what was to change may have changed."""
+        old, new = jsonc.parse(before), jsonc.parse(after)
+        expected: Any = copy.deepcopy(old.data if old is not None else self.fresh)
+        where, key = keys
+        holder = expected.get(where)
+        if holder is None:
+            holder = expected[where] = [] if self.shape.listed else {}
+        if added and self.shape.listed:
+            holder.insert(0, data)
+        else:
+            holder[key] = data
+        if new is None or new.data != expected:
+            raise ConductorError(
+                f"{self.file()} cannot be edited: its text reads back otherwise than intended; "
+                "nothing was changed",
+                f"`conductor setup {self.name} … --print` shows what to write by hand; please "
+                "report the file as a bug of conductor",
+            )
+
+    # -- removing ----------------------------------------------------------------------------------
+
+    def remove(self, text: str | None, settings: Settings, name: str) -> Edit:
+        """An entry taken out, or given back as it was. Raises `UsageError`."""
+        key = self.key(name)
+        kept = settings.entries.get(key)
+        before = text or ""
+        root = self._root(before)
+        slot = self._found(self._checked_holder(before, root), name)
+        if kept is None:
+            raise self._unknown(before, settings, name, slot)
+        fresh = copy.deepcopy(settings)
+        del fresh.entries[key]
+        if slot is None:
+            remark = f"`{name}` was not in {self.title}'s settings any more"
+            return self._tidied(text, fresh, (remark,))
+        if kept.was:
+            return self._given_back(before, fresh, name, kept)
+        holder = self._holder(root)
+        assert holder is not None
+        remarks = []
+        if before[slot.value.start : slot.value.end] != kept.written:
+            remarks.append(f"the entry was changed since; what it held: {_compact(slot.value)}")
+        after = jsonc.take_out(before, holder, slot, kept.seam or Seam("", ""))
+        return self._tidied(after, fresh, tuple(remarks))
+
+    def _unknown(self, text: str, settings: Settings, name: str, slot: Slot | None) -> UsageError:
+        if slot is not None:
+            return UsageError(
+                f"{self._at(text, slot)}: `setup` has no record that it made or changed the entry "
+                f"`{name}`; nothing was changed",
+                "take it out there by hand",
+            )
+        known = [*settings.entries]
+        listed = ", ".join(f"`{each}`" for each in known) or "none"
+        return UsageError(
+            f"`setup` has added no entry `{name}` to {self.title}'s settings",
+            did_you_mean(name, known, f"entries of ours there: {one_line(listed)}"),
+        )
+
+    def _given_back(self, text: str, settings: Settings, name: str, kept: Kept) -> Edit:
+        """An entry that was there before, as it was, or without our words if it was changed."""
+        keys = self._keys(text, name)
+        root = jsonc.parse(text)
+        value = root.at(*keys) if root is not None else None
+        assert value is not None
+        if text[value.start : value.end] == kept.written:
+            after = text[: value.start] + kept.was + text[value.end :]
+            return Edit(after, settings, None, (f"`{name}` is as it was before",))
+        present, original = self._read(value.data), self._launch(kept.was)
+        written = self._launch(kept.written)
+        if present is None or present.command != written.command:
+            remark = f"somebody has changed `{name}` since: it has nothing of ours, and stays"
+            return Edit(text, settings, None, (remark,))
+        front = _front(written)
+        rest = present.words[len(front) :]
+        if kept.wraps and rest and present.words[: len(front)] == front:
+            back = Launch(rest[0], rest[1:], present.env)
+        else:
+            back = Launch(original.command, original.args, present.env)
+        data = self.shape.write(value.data, name, back)
+        was = jsonc.parse(kept.was)
+        if was is not None and not back.args:
+            # Without arguments the member goes, if the entry had none before.
+            data = {key: each for key, each in data.items() if key != "args" or key in was.data}
+        after = _with_data(text, keys, data)
+        remark = f"somebody has changed `{name}` since: only our words were taken out of it"
+        return Edit(after, settings, None, (remark,))
+
+    def _tidied(self, text: str | None, settings: Settings, remarks: tuple[str, ...]) -> Edit:
+        """Takes out what `setup` has made for its entries, where nothing is in it any more."""
+        if text is None:
+            return Edit(None, settings, None, remarks)
+        for container in sorted(settings.containers, key=lambda each: -len(each.keys)):
+            root = jsonc.parse(text)
+            value = root.at(*container.keys) if root is not None else None
+            if value is None or settings.entries:
+                continue
+            whole = text[value.start : value.end]
+            is_fresh = self.fresh and value.data == self.fresh and jsonc.beyond_json(whole) < 0
+            if not is_fresh and not _is_empty(text, value, container):
+                continue
+            if container.was:
+                text = text[: value.start] + container.was + text[value.end :]
+            else:
+                text = _without(text, root, container)
+        self._root(text)  # what is written must be read again
+        return Edit(text, settings, None, remarks)
+
+    # -- showing -----------------------------------------------------------------------------------
+
+    def shown(self, name: str, launch: Launch) -> str:
+        """What a user would write into the settings by hand."""
+        data = self.shape.write({}, name, launch)
+        holder: Any = [data] if self.shape.listed else {self.key(name): data}
+        return json.dumps({**self.fresh, self.where: holder}, indent=2, ensure_ascii=False)
+
+    def _at(self, text: str, slot: Slot) -> str:
+        line, column = jsonc.place(text, slot.start)
+        return f"{self.file()}:{line}:{column}"
+
+
+def _name(data: Any) -> str:
+    """The name of an item of a list."""
+    name = data.get("id") if isinstance(data, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _front(launch: Launch) -> list[str]:
+    """The words of a wrapped entry up to the entry's own command."""
+    words = launch.words
+    return words[: words.index("--") + 1] if "--" in words else words
+
+
+def _compact(value: Value) -> str:
+    return one_line(json.dumps(value.data, ensure_ascii=False), 500)
+
+
+def _is_empty(text: str, value: Value, container: Container) -> bool:
+    """Whether a container of ours has nothing in it, or of the user's nothing but what it had."""
+    inside, before = text[value.start + 1 : value.end - 1], container.was
+    before = before[1:-1] if before[:1] in ("{", "[") else ""
+    return not value.slots and inside.split() == before.split()
+
+
+def _without(text: str, root: Value | None, container: Container) -> str:
+    assert root is not None
+    if not container.keys:
+        whole = Slot(root.start, root)
+        return jsonc.take_out(text, None, whole, container.seam)
+    slot = root.get(container.keys[0])
+    assert slot is not None
+    return jsonc.take_out(text, root, slot, container.seam)
+
+
+def _remember(settings: Settings, container: Container) -> None:
+    others = [each for each in settings.containers if each.keys != container.keys]
+    settings.containers = [*others, container]
+
+
+def _inserted(text: str, keys: tuple[str, ...], key: str | None, data: Any) -> tuple[str, Seam]:
+    root = jsonc.parse(text)
+    where = root.at(*keys) if root is not None else None
+    assert where is not None
+    return jsonc.insert(text, where, key, data)
+
+
+def _with_data(text: str, keys: tuple[str | int, ...], data: dict[str, Any]) -> str:
+    """A text with other data in an object; members that are the same keep their text."""
+    while True:
+        root = jsonc.parse(text)
+        value = root.at(*keys) if root is not None else None
+        assert value is not None
+        for slot in value.slots or ():
+            if slot.key not in data:
+                text = jsonc.cut(text, value, slot)
+                break
+        else:
+            break
+    for key, wanted in reversed(data.items()):
+        root = jsonc.parse(text)
+        value = root.at(*keys) if root is not None else None
+        assert value is not None
+        slot_ = value.get(key)
+        if slot_ is None:
+            text = jsonc.insert(text, value, key, wanted)[0]
+        elif isinstance(wanted, dict) and slot_.value.is_object:
+            text = _with_data(text, (*keys, key), wanted)
+        elif slot_.value.data != wanted:
+            text = jsonc.replace(text, slot_.value, wanted)
+    return text

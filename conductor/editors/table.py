@@ -1,0 +1,242 @@
+"""The table of editors: where each keeps its agents, in which form, and what its user does next."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import sys
+from typing import Any, Final
+
+from conductor.editors.json_editor import JsonEditor, Shape
+from conductor.editors.target import Launch, Target, of_json
+from conductor.errors import UsageError, did_you_mean
+from conductor.version import version
+
+
+def home(*parts: str) -> str:
+    """A path in the user's home folder. Raises `UsageError` where there is none."""
+    base = os.path.expanduser("~")
+    if not os.path.isabs(base):
+        raise UsageError("there is no home folder", "set HOME to an absolute path")
+    return os.path.join(base, *parts)
+
+
+def config(*parts: str) -> str:
+    """A path in the user's folder of configuration (XDG base directory specification)."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return os.path.join(base, *parts) if os.path.isabs(base) else home(".config", *parts)
+
+
+# -- Zed, JetBrains, VS Code: members with a command, arguments and variables ----------------------
+
+
+def _read(entry: dict[str, Any]) -> Launch | None:
+    command, args, env = entry.get("command"), entry.get("args") or [], entry.get("env") or {}
+    if entry.get("type") in ("registry", "extension"):
+        return None  # Zed keeps their commands in its registry
+    if not isinstance(command, str) or not command or not of_json(args):
+        return None
+    if not isinstance(env, dict) or not of_json([*env.values()]):
+        return None
+    return Launch(command, args, env)
+
+
+def _write(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:
+    written = {**entry, "command": launch.command}
+    if launch.args or "args" in entry or not entry:
+        written["args"] = launch.args
+    if launch.env or "env" in entry or not entry:
+        written["env"] = launch.env
+    return written
+
+
+def _write_typed(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:
+    others = {key: each for key, each in entry.items() if key != "type"}
+    return {"type": "custom", **_write(others, name, launch)}
+
+
+def _vscode() -> str:
+    if sys.platform == "darwin":
+        return home("Library", "Application Support", "Code", "User", "settings.json")
+    return config("Code", "User", "settings.json")
+
+
+# -- Devin: a registry of agents -------------------------------------------------------------------
+
+_SYSTEMS: Final = {"darwin": "darwin", "linux": "linux"}
+_MACHINES: Final = {"arm64": "aarch64", "aarch64": "aarch64"}
+
+
+def _machine() -> str:
+    """This machine, as the ACP registry calls it."""
+    machine = _MACHINES.get(platform.machine().lower(), "x86_64")
+    return f"{_SYSTEMS.get(sys.platform, 'linux')}-{machine}"
+
+
+def _devin() -> str:
+    folder = home(".windsurf")
+    following = home(".windsurf-next")
+    if os.path.isdir(following) and not os.path.isdir(folder):
+        folder = following
+    return os.path.join(folder, "acp", "registry.json")
+
+
+def _read_agent(entry: dict[str, Any]) -> Launch | None:
+    at: Any = entry
+    for key in ("distribution", "binary", _machine()):
+        at = at.get(key) if isinstance(at, dict) else None
+    if not isinstance(at, dict):
+        return None
+    command = at.get("cmd")
+    if not isinstance(command, str) or command.startswith("."):  # in an archive
+        return None
+    return _read({"command": command, "args": at.get("args"), "env": at.get("env")})
+
+
+def _write_agent(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:
+    fresh = {
+        "id": _slug(name),
+        "name": name,
+        "version": version(),
+        "description": "A chain of proxies and an agent, run by conductor",
+    }
+    distribution = entry.get("distribution") or {}
+    binary = distribution.get("binary") or {}
+    # The registry demands the address of an archive. Devin loads none: it starts `cmd`.
+    present = binary.get(_machine()) or {"archive": f"file://{launch.command}"}
+    started = {**present, "cmd": launch.command, "args": launch.args}
+    if launch.env:
+        started["env"] = launch.env
+    binary = {**binary, _machine(): started}
+    return {**(entry or fresh), "distribution": {**distribution, "binary": binary}}
+
+
+def _slug(name: str) -> str:
+    """An id as the ACP registry wants it."""
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return slug if slug[:1].isalpha() else f"agent-{slug}".rstrip("-")
+
+
+# -- acpx ------------------------------------------------------------------------------------------
+
+_UNFIT: Final = re.compile(r"[\s'\"]")
+"""What acpx refuses in a command that has arguments beside it."""
+
+
+def _read_acpx(entry: dict[str, Any]) -> Launch | None:
+    words = entry.get("argv")
+    if words is None and isinstance(entry.get("command"), str) and "args" not in entry:
+        try:
+            words = shlex.split(entry["command"])
+        except ValueError:
+            return None
+    if words is None:
+        return _read(entry)
+    return Launch(words[0], words[1:]) if of_json(words) and words else None
+
+
+def _write_acpx(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:
+    others = {key: each for key, each in entry.items() if key not in ("argv", "command", "args")}
+    if "argv" in entry or _UNFIT.search(launch.command):
+        return {"argv": launch.words, **others}
+    return {"command": launch.command, "args": launch.args, **others}
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+_EDITORS: Final = (
+    JsonEditor(
+        name="zed",
+        title="Zed",
+        place=lambda: config("zed", "settings.json"),
+        where="agent_servers",
+        shape=Shape(
+            _read,
+            _write_typed,
+            no_command="Zed starts it from its registry: add an entry beside it, "
+            "`conductor setup zed COMPONENT… AGENT`",
+        ),
+        comments=True,
+        pick="in Zed's agent panel, the `+` menu has `{name}`",
+        logs="Zed's command palette: `dev: open acp logs`",
+        note="In a project over SSH or in WSL, Zed starts agents on the other machine: run this "
+        "there as well",
+    ),
+    JsonEditor(
+        name="jetbrains",
+        title="JetBrains",
+        place=lambda: home(".jetbrains", "acp.json"),
+        where="agent_servers",
+        shape=Shape(_read, _write, no_command="give it a command there first"),
+        pick="in AI Chat, the list of agents has `{name}` (IDE and AI Assistant 2025.3 or later)",
+        logs="the menu of AI Chat: `Get ACP Logs`",
+    ),
+    JsonEditor(
+        name="vscode",
+        title="VS Code",
+        place=_vscode,
+        where="acp.agents",
+        shape=Shape(_read, _write, no_command="give it a command there first"),
+        comments=True,
+        pick="in the view of the extension ACP Client (`formulahendry.acp-client`), connect to "
+        "`{name}`",
+        logs="VS Code's command palette: `ACP: Show Log` and `ACP: Show Protocol Traffic`",
+        note="VS Code adds the entry to the agents that the extension brings",
+    ),
+    JsonEditor(
+        name="devin",
+        title="Devin Desktop",
+        place=_devin,
+        where="agents",
+        shape=Shape(
+            _read_agent,
+            _write_agent,
+            key=_slug,
+            listed=True,
+            no_command="Devin starts it by its package: add an entry beside it, `conductor setup "
+            'devin COMPONENT… "npx -y PACKAGE"`',
+        ),
+        fresh={"version": "1.0.0", "extensions": []},
+        pick="in Devin User Settings, tab Agents, switch `{name}` on, and restart Devin; then the "
+        "list of agents at its lower right has it",
+        logs="Devin documents none of its own",
+    ),
+    JsonEditor(
+        name="acpx",
+        title="acpx",
+        place=lambda: home(".acpx", "config.json"),
+        where="agents",
+        shape=Shape(
+            _read_acpx,
+            _write_acpx,
+            key=lambda name: name.strip().lower(),
+            no_command="give it a command there first",
+        ),
+        bare=False,
+        pick='`acpx {key} "your prompt"`',
+        logs="`acpx --verbose …` shows them",
+    ),
+)
+
+TARGETS: Final[dict[str, Target]] = {editor.name: editor for editor in _EDITORS}
+"""Every editor that `conductor setup` knows, by the name that is typed."""
+
+_OTHER_NAMES: Final[dict[str, str]] = {
+    "code": "vscode",
+    "intellij": "jetbrains",
+    "pycharm": "jetbrains",
+    "windsurf": "devin",
+}
+
+
+def find(name: str) -> Target:
+    """An editor by its name. Raises `UsageError`."""
+    target = TARGETS.get(_OTHER_NAMES.get(name.lower(), name.lower()))
+    if target is None:
+        raise UsageError(
+            f"there is no editor `{name}` that `setup` knows",
+            did_you_mean(name, [*TARGETS, *_OTHER_NAMES], f"there are: {', '.join(TARGETS)}"),
+        )
+    return target

@@ -1,0 +1,91 @@
+"""What `conductor setup` needs to know of an editor, and what an edit of its settings is."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from conductor.editors.record import Settings
+
+ENTRY: Final = "Conductor"
+"""The name of our entry, unless the user gives another."""
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """How an editor starts an agent."""
+
+    command: str
+    args: list[str] = []
+    env: dict[str, str] = {}
+    """Variables that it adds to its own."""
+
+    @property
+    def words(self) -> list[str]:
+        """The program and its arguments."""
+        return [self.command, *self.args]
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """Settings as they are to be: pure, nothing is written yet."""
+
+    text: str | None
+    """None: no file."""
+    settings: Settings
+    """What the record is to hold of them."""
+    launch: Launch | None = None
+    """What the editor starts then; None if it is nothing of ours."""
+    remarks: tuple[str, ...] = ()
+    """Sentences for the user."""
+
+
+class Target(Protocol):
+    """An editor that `conductor setup` knows; its edits are pure."""
+
+    @property
+    def name(self) -> str:
+        """As typed."""
+
+    @property
+    def title(self) -> str:
+        """As its makers write it."""
+
+    @property
+    def bare(self) -> bool:
+        """Whether it may start agents without the PATH of the user's shell."""
+
+    @property
+    def pick(self) -> str:
+        """How the user picks the agent: a sentence, with `{name}` for the entry, and `{key}` for
+        what stands in the file."""
+
+    @property
+    def logs(self) -> str:
+        """Where it shows what went wrong: a sentence."""
+
+    def file(self) -> str:
+        """Its file of settings."""
+
+    def key(self, name: str) -> str:
+        """What stands in the file for the name of an entry, and in the record."""
+
+    def put(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
+        """An entry added, or brought up to date. Raises `UsageError`."""
+
+    def wrap(self, text: str | None, settings: Settings, name: str, front: Launch) -> Edit:
+        """A conductor in front of the command of an entry that is there. Raises `UsageError`."""
+
+    def remove(self, text: str | None, settings: Settings, name: str) -> Edit:
+        """An entry taken out, or given back as it was. Raises `UsageError`."""
+
+    def shown(self, name: str, launch: Launch) -> str:
+        """What a user would write into the settings by hand."""
+
+    def entries(self, text: str | None) -> dict[str, Launch | None]:
+        """What it starts by which name; None for an entry without a command of its own. Raises
+        `UsageError`."""
+
+
+def of_json(value: Any) -> bool:
+    """Whether a value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)

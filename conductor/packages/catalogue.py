@@ -1,0 +1,106 @@
+"""Packages by name: which catalogues there are, and what `conductor add NAME` fetches.
+
+A catalogue gives a name its source. The source is pinned, so that the catalogue decides what is
+installed, and no server or network between: what arrives is held to the digest of the entry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from conductor.errors import UsageError, did_you_mean
+from conductor.packages import download, sources
+from conductor.packages.sources import Fetched, Source
+from conductor.packages.sources.local import Local
+from conductor.spec import catalogues
+from conductor.spec.catalogues import Entry
+from conductor.spec.programs import is_name
+
+_FILES: Final = (".wasm", ".py", ".zip", ".gz", ".tgz", ".whl", ".toml")
+_PINNED: Final = re.compile(r"(.*)#sha256=([0-9a-f]{64})", re.DOTALL)
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A name of a catalogue, as a source."""
+
+    entry: Entry
+    source: Source
+    """What it stands for today."""
+    is_pinned: bool = False
+
+    @property
+    def written(self) -> str:
+        """The name."""
+        return self.entry.name
+
+    @property
+    def origin(self) -> str:
+        """The name and the catalogue."""
+        return f"{self.entry.name} of {self.entry.catalogue}"
+
+    def fetch(self, folder: str) -> Fetched:
+        """Fetches what the entry names."""
+        fetched = self.source.fetch(folder)
+        version = fetched.version or self.entry.version
+        return msgspec.structs.replace(fetched, version=version)
+
+
+def is_catalogue_name(text: str) -> bool:
+    """Whether a user's text is a name, and no path: `./NAME` is the path."""
+    return is_name(text) and not text.endswith(_FILES) and text not in (".", "..")
+
+
+def find(name: str, places: Iterable[str]) -> Named:
+    """What the first catalogue that has a name offers under it. Raises `ConductorError`."""
+    known: list[str] = []
+    searched = list(places)
+    for where in searched:
+        entries = read(where)
+        if name in entries:
+            return _named(entries[name])
+        known += entries
+    if not searched:
+        raise UsageError(
+            f"there is no catalogue to find `{name}` in",
+            f"name one with `--index` or `indexes` in conductor.toml; the file or folder of that "
+            f"name is `./{name}`",
+        )
+    others = f"`conductor list --available` shows them; a file or folder is `./{name}`"
+    raise UsageError(f"no catalogue offers `{name}`", did_you_mean(name, known, others))
+
+
+def available(places: Iterable[str]) -> Iterator[Entry]:
+    """All that catalogues offer; of a name, what the first has. Raises `ConductorError`."""
+    seen: set[str] = set()
+    for where in places:
+        for name, entry in sorted(read(where).items()):
+            if name not in seen:
+                seen.add(name)
+                yield entry
+
+
+def read(where: str) -> dict[str, Entry]:
+    """The entries of a catalogue, by name. Raises `ConductorError`."""
+    if not catalogues.is_remote(where):
+        return catalogues.read(where)
+    return catalogues.parse(download.get(where, most=catalogues.MOST).content, where)
+
+
+def _named(entry: Entry) -> Named:
+    """The entry as a source. Raises `UsageError` for one that is not pinned."""
+    if entry.here:
+        pinned = _PINNED.fullmatch(entry.source)
+        path, digest = (pinned[1], pinned[2]) if pinned else (entry.source, "")
+        return Named(entry, Local(path, sha256=digest))
+    try:
+        source = sources.parse(entry.source)
+    except UsageError as error:
+        raise catalogues.refused(entry.catalogue, f"`{entry.name}`: {error.text}") from None
+    if not source.is_pinned:
+        why = f"`{entry.name}` names no digest, commit or version"
+        raise catalogues.refused(entry.catalogue, why)
+    return Named(entry, source)

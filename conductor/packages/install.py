@@ -1,0 +1,185 @@
+"""Installing, step by step, without a word to the user: what would be installed, and what changes.
+
+    source ─▶ fetched ─▶ a candidate, which the user decides on ─▶ the store
+
+`conductor.cli.offer` shows a candidate and asks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import msgspec
+from packaging.version import InvalidVersion, Version
+
+from conductor.errors import ConductorError, UsageError, one_line, visible_path
+from conductor.packages import package, sources, store
+from conductor.packages.catalogue import Named
+from conductor.packages.package import Package
+from conductor.packages.sources import Source
+from conductor.packages.store import Damaged
+from conductor.spec import agents, catalog, installed, trust
+from conductor.spec.installed import Receipt
+from conductor.spec.model import Spec
+from conductor.spec.programs import NAME_RULE, is_name, is_reserved
+
+_FILES = (".wasm", ".py", ".wat", ".json")
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A package that has been fetched and checked. Nothing is installed yet."""
+
+    package: Package
+    receipt: Receipt
+    """As it will be."""
+    before: Receipt | Damaged | None
+    """What is installed under its name."""
+    spec: Spec
+    """The component, under its name."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether what is installed has the same content already."""
+        before = self.before
+        return isinstance(before, Receipt) and before.content == self.receipt.content
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it would run with the user's rights."""
+        return not self.spec.sandboxed
+
+    @property
+    def is_older(self) -> bool:
+        """Whether its version is lower than that of what is installed."""
+        before = self.before.release if isinstance(self.before, Receipt) else ""
+        try:
+            return bool(before) and Version(self.receipt.release) < Version(before)
+        except InvalidVersion:
+            return False
+
+
+def candidate(source: Source, folder: str, name: str = "") -> Candidate:
+    """Fetches a package into a folder of the store's, and says what would be installed.
+
+    Args:
+        name: What it shall be called; empty: as its catalogue or it itself says.
+
+    Raises:
+        ConductorError: The source, the package or the name is refused.
+        OSError: The file system takes nothing.
+    """
+    entry = source.entry if isinstance(source, Named) else None
+    if name or entry is not None:
+        check_name(name or source.written)
+    there = os.path.join(folder, "fetched")
+    os.mkdir(there, 0o700)
+    found = package.read(source.fetch(there))
+    name = name or (entry.name if entry is not None else found.spec.name)
+    check_name(name)
+    before = known(name)
+    if isinstance(before, Receipt) and origin(before) != source.origin:
+        raise UsageError(
+            f"`{name}` is installed already, from {visible_path(before.source)}",
+            f"give this one another name with `--name`, or first `conductor remove {name}`",
+        )
+    receipt = Receipt(
+        name=name,
+        asked=source.written,
+        catalogue=entry.catalogue if entry is not None else "",
+        source=found.fetched.source,
+        content=store.seal(found.root),
+        file=found.file,
+        release=one_line(found.release, 64),
+        signer=found.fetched.signer,
+        since=trust.now(),
+    )
+    spec = msgspec.structs.replace(found.spec, name=name, source=name, receipt=receipt)
+    return Candidate(found, receipt, before, spec)
+
+
+def commit(made: Candidate) -> None:
+    """Puts it into the store. Raises `ConductorError`."""
+    store.install(made.package.root, made.receipt, made.before)
+
+
+def known(name: str) -> Receipt | Damaged | None:
+    """What is installed under a name."""
+    try:
+        return installed.read(name)
+    except UsageError as error:
+        return Damaged(name, error.text)
+
+
+def source_of(receipt: Receipt) -> Source:
+    """The source that an installed component was asked from. Raises `ConductorError`."""
+    if not receipt.catalogue:
+        return sources.parse(receipt.asked)
+    from conductor.packages import catalogue
+
+    return catalogue.find(receipt.asked, [receipt.catalogue])
+
+
+def origin(receipt: Receipt) -> str:
+    """What all versions of an installed component have in common."""
+    if receipt.catalogue:
+        return f"{receipt.asked} of {receipt.catalogue}"
+    try:
+        return sources.parse(receipt.asked).origin
+    except ConductorError:
+        return receipt.asked
+
+
+def check_name(name: str) -> None:
+    """Raises `UsageError` for a name that cannot be that of an installed component."""
+    hint = "give it another name with `--name NAME`"
+    if not is_name(name) or name.startswith(("-", ".", "@", "+")) or name.endswith(_FILES):
+        raise UsageError(
+            f"a component cannot be installed as `{visible_path(name)}`: its name would mean "
+            "something else in a chain",
+            f"{hint}: {NAME_RULE}, and a letter or digit first",
+        )
+    if is_reserved(name):
+        raise UsageError(f"a component cannot be called `{name}`: logs use that word", hint)
+    if catalog.bundled_manifest(name) is not None:
+        raise UsageError(f"`{name}` is the name of a component that comes with conductor", hint)
+    if agents.named(name) is not None:
+        raise UsageError(f"`{name}` is the name of an agent that conductor knows", hint)
+
+
+# -- what changes ----------------------------------------------------------------------------------
+
+
+def changes(before: Spec | None, now: Spec) -> list[str]:
+    """What a version asks for and takes that the one before did not, and the other way round."""
+    if before is None:
+        return []
+    old, new = dict(_words(before)), dict(_words(now))
+    lines = [f"- {word}" for word in old if word not in new]
+    for word, why in new.items():
+        if word not in old:
+            lines.append(f"+ {word}" + (f": {one_line(why, 120)}" if why else ""))
+    return lines
+
+
+def _words(spec: Spec) -> Iterator[tuple[str, str]]:
+    """Each thing that a component asks for, or can be set, with its author's reason."""
+    yield ("runs in the sandbox" if spec.sandboxed else "runs with all your rights"), ""
+    if spec.command is not None:
+        yield f"runs `{one_line(' '.join(spec.command[1:]), 200)}`", ""
+    manifest = spec.manifest
+    if manifest is None:
+        return
+    wants = manifest.wants
+    if wants.profile is not None:
+        yield f"asks for the profile {wants.profile}", wants.reason
+    for noun, table in (
+        ("right", wants.rights),
+        ("grant", wants.grants),
+        ("service", wants.services),
+    ):
+        for word, reason in table.items():
+            yield f"asks for the {noun} {one_line(word, 120)}", reason
+    for key, setting in manifest.settings.items():
+        must = ", required" if setting.required else ""
+        yield f"has the setting {key} ({setting.type}{must})", setting.description

@@ -1,0 +1,81 @@
+"""What a fetched package is: which of its files is the component, and what conductor makes of it.
+
+Nothing of it runs. A package is a file (`.wasm`, `.py`), or a folder with one component in it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import msgspec
+
+from conductor.packages.archive import refused
+from conductor.packages.sources import Fetched
+from conductor.spec import catalog
+from conductor.spec.model import Spec
+from conductor.spec.paths import MANIFEST
+from conductor.spec.python_guest import scripts
+
+_DEEPEST: Final = 8
+"""Folders that hold nothing but another folder."""
+
+
+class Package(msgspec.Struct, frozen=True):
+    """A component in a private folder, not installed yet."""
+
+    root: str
+    """The folder of all that belongs to it."""
+    file: str
+    """What runs, below the root; empty: the root itself."""
+    fetched: Fetched
+    spec: Spec
+    """What it would be, under the name that it gives itself."""
+
+    @property
+    def release(self) -> str:
+        """Its version, if it or its source names one."""
+        manifest = self.spec.manifest
+        return (manifest.version if manifest is not None else "") or self.fetched.version
+
+
+def read(fetched: Fetched) -> Package:
+    """What a fetched package is. Raises `UsageError` for one without exactly one component."""
+    if os.path.isdir(fetched.place):
+        root = _root(fetched.place)
+        file = _runs(root)
+    else:
+        root, file = os.path.split(fetched.place)
+    return Package(root, file, fetched, catalog.at(os.path.join(root, file) if file else root))
+
+
+def _root(folder: str) -> str:
+    """The folder itself, or the one that is all there is in it: archives often have one."""
+    for _ in range(_DEEPEST):
+        names = os.listdir(folder)
+        inner = os.path.join(folder, names[0]) if len(names) == 1 else ""
+        if not inner or not os.path.isdir(inner):
+            break
+        folder = inner
+    return folder
+
+
+def _runs(root: str) -> str:
+    """What runs of a folder, below it; empty: the folder."""
+    if os.path.isfile(os.path.join(root, MANIFEST)):
+        return ""
+    modules = sorted(name for name in os.listdir(root) if name.endswith(".wasm"))
+    is_python = scripts.main_of(root) is not None
+    if is_python and not modules:
+        return ""
+    if len(modules) == 1 and not is_python:
+        return modules[0]
+    if len(modules) > 1 or modules:
+        raise refused(
+            f"it holds several components and no {MANIFEST}",
+            f"a {MANIFEST} in it says which `file` runs (docs/packages.md)",
+        )
+    raise refused(
+        f"there is no component in it: no {MANIFEST}, no `.wasm` and no `proxy.py`",
+        "of a repository with several, name the folder of one: `#subdirectory=FOLDER`",
+    )

@@ -1,0 +1,80 @@
+"""Runs the programs that fetch packages (`git`, `pip`), bounded in time and in what they write."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, Final
+
+from conductor.errors import ConductorError, one_line
+
+_UNIT: Final = 512
+"""Bytes: what `ulimit -f` counts in."""
+
+_SHOWN: Final = 4096
+"""Bytes of complaints that are read: the last."""
+
+
+class ProgramError(Exception):
+    """The program has failed; the text is its last complaint."""
+
+
+def bounded(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    until: float,
+    given: bytes = b"",
+    *,
+    largest: int,
+) -> bytes:
+    """Runs a program and returns what it printed.
+
+    It ends with the time, and with it all that it started. No file that it writes becomes larger
+    than `largest` bytes, and what it prints goes to a file.
+
+    Raises:
+        ProgramError: It failed.
+        ConductorError: It took too long.
+        OSError: It cannot be started.
+    """
+
+    name = os.path.basename(command[0])
+    with (
+        tempfile.TemporaryFile() as question,
+        tempfile.TemporaryFile() as answer,
+        tempfile.TemporaryFile() as complaint,
+    ):
+        question.write(given)
+        question.seek(0)
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f'ulimit -f {largest // _UNIT}; exec "$@"', name, *command],
+            stdin=question,
+            stdout=answer,
+            stderr=complaint,
+            env=environment,
+            cwd="/",
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(max(0.0, until - time.monotonic()))
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                text = f"`{name}` has taken too long"
+                raise ConductorError(text, "try again later; nothing was changed") from None
+            raise
+        if code == 0:
+            answer.seek(0)
+            return answer.read()
+        raise ProgramError(_last_words(complaint) or f"`{name}` ended with {code}")
+
+
+def _last_words(complaint: IO[bytes]) -> str:
+    size = complaint.seek(0, os.SEEK_END)
+    complaint.seek(max(0, size - _SHOWN))
+    return one_line(complaint.read().decode("utf-8", "replace"), 400)

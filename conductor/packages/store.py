@@ -1,0 +1,316 @@
+"""The store: what is installed, changed so that a crash at any moment leaves all or nothing.
+
+    installed/receipts/NAME.json     replaced or unlinked as a whole: installing, updating, removing
+    installed/sha256-HEX/            content, written before the first receipt that names it
+    installed/incoming-…/            what is being fetched, by one conductor
+    installed/gone-…/                what is being deleted
+    installed/lock                   held by whoever changes receipts or content
+
+One rule cleans up: a folder that no receipt names and no process holds is deleted (`prune`). A
+chain holds the content it runs (`conductor.spec.installed.hold`), so what was removed or replaced
+stays until the chain ends. What the user trusts in such a folder ends with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.spec import installed, paths, trust, untrusted_files
+from conductor.spec.installed import Receipt
+from conductor.spec.trust import Trust
+
+_WAIT: Final = 30.0
+"""Seconds to wait for another conductor that changes the store."""
+
+_CONTENT: Final = "sha256-"
+_INCOMING: Final = "incoming-"
+_GONE: Final = "gone-"
+_OURS: Final = (_CONTENT, _INCOMING, _GONE)
+
+
+class Damaged(msgspec.Struct, frozen=True):
+    """A receipt that cannot be used."""
+
+    name: str
+    why: str
+
+
+class _Named(msgspec.Struct):
+    """What pruning needs of a receipt, of whatever version."""
+
+    content: str
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def receipts() -> list[Receipt | Damaged]:
+    """All that is installed, by name. Raises `UsageError` where the store itself cannot be used."""
+    found: list[Receipt | Damaged] = []
+    try:
+        os.listdir(installed.receipts())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise unreadable(error) from None
+    known = installed.names()
+    if known:
+        with contextlib.suppress(FileNotFoundError):
+            installed.refuse_what_others_write()
+    for name in known:
+        try:
+            receipt = installed.read(name)
+        except UsageError as error:
+            found.append(Damaged(name, error.text))
+        else:
+            if receipt is not None:  # else it has just been removed
+                found.append(receipt)
+    return found
+
+
+def unreadable(error: OSError) -> UsageError:
+    """The error for a store that cannot be read."""
+    return UsageError(
+        f"installed components cannot be read from `{visible_path(paths.installed())}`: "
+        f"{error.strerror or error}",
+        "make that folder yours, or move it away and add them again",
+    )
+
+
+def unwritable(error: OSError) -> ConductorError:
+    """The error for a store that takes nothing."""
+    return ConductorError(
+        f"nothing can be written to `{visible_path(paths.installed())}`: {error.strerror or error}",
+        "make room there and the folder writable, or set XDG_DATA_HOME to another one",
+    )
+
+
+# -- changing --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def incoming() -> Iterator[str]:
+    """A private folder to fetch a package into; deleted at the end. Raises `ConductorError`."""
+    try:
+        _make()
+        with _alone():  # `prune` must not see the folder before it is held
+            folder = os.path.join(paths.installed(), f"{_INCOMING}{secrets.token_hex(8)}")
+            os.mkdir(folder, 0o700)
+            fd = _hold(folder)
+        try:
+            yield folder
+        finally:
+            _delete(folder)
+            if fd is not None:
+                os.close(fd)
+    except OSError as error:
+        raise unwritable(error) from None
+
+
+def seal(root: str) -> str:
+    """Makes the files of a package unchangeable, and returns the digest of its content.
+
+    Raises `OSError`.
+    """
+    for folder, _, files in os.walk(root):
+        for name in files:
+            path = os.path.join(folder, name)
+            os.chmod(path, 0o500 if os.stat(path).st_mode & stat.S_IXUSR else 0o400)
+    return installed.tree(root)
+
+
+def install(root: str, receipt: Receipt, before: Receipt | Damaged | None) -> None:
+    """Puts content into the store, and its receipt in place of the one that was there before.
+
+    Args:
+        root: A sealed folder of `incoming`, whose digest the receipt has.
+        before: The receipt that it replaces, as the user has seen it.
+
+    Raises:
+        ConductorError: The store takes nothing, or another conductor has changed this name.
+    """
+    try:
+        with _alone():
+            now = _receipt(receipt.name)
+            if now != before and not (isinstance(now, Receipt) and now.content == receipt.content):
+                raise ConductorError(
+                    f"another conductor has just changed `{receipt.name}`",
+                    "look at it with `conductor list`, then try again",
+                )
+            _put(root, receipt)
+            _write(receipt)
+            prune()
+    except OSError as error:
+        raise unwritable(error) from None
+
+
+def remove(name: str) -> None:
+    """Removes a component that is installed, or whose receipt is damaged. Raises
+    `ConductorError`."""
+    try:
+        with _alone():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(installed.receipt_path(name))
+            _settle(installed.receipts())
+            prune()
+    except OSError as error:
+        raise unwritable(error) from None
+
+
+def prune() -> None:
+    """Deletes what no receipt names and nobody uses. The caller changes the store alone."""
+    store = paths.installed()
+    named = {os.path.basename(installed.content_folder(each)) for each in _contents()}
+    gone = []
+    for name in os.listdir(store):
+        path = os.path.join(store, name)
+        if not name.startswith(_OURS) or name in named or os.path.islink(path):
+            continue
+        with contextlib.suppress(OSError):
+            fd = _hold(path, alone=True)
+            if not name.startswith(_GONE):
+                away = os.path.join(store, f"{_GONE}{secrets.token_hex(8)}")
+                os.rename(path, away)
+                gone.append(path)
+                path = away
+            _delete(path)
+            if fd is not None:
+                os.close(fd)
+    if gone:
+        forget(gone)
+
+
+def _receipt(name: str) -> Receipt | Damaged | None:
+    try:
+        return installed.read(name)
+    except UsageError as error:
+        return Damaged(name, error.text)
+
+
+def _contents() -> Iterator[str]:
+    """The digests that receipts name, also those of other versions."""
+    for name in installed.names():
+        with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            text = untrusted_files.read(installed.receipt_path(name), installed.MOST, links=False)
+            yield msgspec.json.decode(text, type=_Named).content
+
+
+def _make() -> None:
+    """Makes the folders of the store, for this user alone. Raises `OSError`, `UsageError`."""
+    store = paths.installed()
+    os.makedirs(os.path.dirname(store), mode=0o700, exist_ok=True)
+    for folder in (store, installed.receipts()):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+    installed.refuse_what_others_write()
+
+
+def _put(root: str, receipt: Receipt) -> None:
+    """Puts content into its place, unless it is there and undamaged."""
+    place = receipt.folder
+    if os.path.lexists(place):
+        with contextlib.suppress(OSError):
+            if not os.path.islink(place) and installed.tree(place) == receipt.content:
+                return
+        os.rename(place, os.path.join(paths.installed(), f"{_GONE}{secrets.token_hex(8)}"))
+    os.rename(root, place)
+    _settle(paths.installed())
+
+
+def _write(receipt: Receipt) -> None:
+    path = installed.receipt_path(receipt.name)
+    fresh = os.path.join(installed.receipts(), f".{receipt.name}.new")  # only one writes it
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(fresh)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(receipt)))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, path)
+    _settle(installed.receipts())
+
+
+def _settle(folder: str) -> None:
+    """Waits until what was renamed or removed in a folder is so on disk as well."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _delete(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _hold(folder: str, *, alone: bool = False) -> int | None:
+    """Holds a folder; None on a file system without locks, where it cannot be known who holds it.
+
+    Raises `OSError`; with `alone` also where anybody else holds it.
+    """
+    import fcntl
+
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        if alone:
+            raise
+        return None
+    return fd
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Waits until no other conductor changes the store. Raises `OSError`, `ConductorError`."""
+    import fcntl
+
+    path = os.path.join(paths.installed(), "lock")
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        until = time.monotonic() + _WAIT
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise ConductorError(
+                        "another conductor changes what is installed, and does not end",
+                        "wait for it, or end it; then try again",
+                    ) from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(fd)
+
+
+def forget(folders: list[str]) -> None:
+    """What the user trusted in these folders is trusted no longer: they are deleted."""
+    real = [os.path.realpath(folder) for folder in folders]
+
+    def is_gone(place: str) -> bool:
+        return any(paths.within(place, folder) for folder in real)
+
+    def edit(held: Trust) -> None:
+        for path in [path for path in held.folders if is_gone(path)]:
+            del held.folders[path]
+        for key in [key for key, agreed in held.agreed.items() if is_gone(agreed.place)]:
+            del held.agreed[key]
+
+    with contextlib.suppress(UsageError):  # a trust store that cannot be used is trusted by nobody
+        held = trust.load()
+        if any(map(is_gone, [*held.folders, *(each.place for each in held.agreed.values())])):
+            trust.change(edit)

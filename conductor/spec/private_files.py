@@ -1,0 +1,72 @@
+"""Files that only the user may read and write: changed as a whole, by one conductor at a time.
+
+Errors are `OSError`s with a text in `strerror`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator
+from typing import Final
+
+_WAIT: Final = 5.0
+"""Seconds that another conductor may hold a file."""
+
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def refuse_what_others_write(path: str) -> None:
+    """Raises `OSError` for a file, or a folder of it, that another user may have written."""
+    for place in (path, os.path.dirname(path)):
+        status = os.stat(place, follow_symlinks=False)
+        if status.st_uid != os.geteuid():
+            why = f"`{place}` belongs to another user, or is a link of one"
+            raise OSError(errno.EPERM, why, path)
+        if not stat.S_ISLNK(status.st_mode) and status.st_mode & _OTHERS_WRITE:
+            raise OSError(errno.EPERM, f"other users may write `{place}`", path)
+
+
+def make_folder(path: str) -> None:
+    """Makes the folder of a file that is new, so that nobody else may write there."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if not os.path.lexists(path):  # one that is there may be a stranger's, which reading refuses
+        os.chmod(folder, 0o700)
+
+
+@contextlib.contextmanager
+def alone(path: str) -> Iterator[None]:
+    """Holds a lock file; raises `OSError` where another conductor holds it for long."""
+    import fcntl
+
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        until = time.monotonic() + _WAIT
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > until:
+                    raise OSError(error.errno, "another conductor holds it", path) from None
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(fd)
+
+
+def replace(path: str, content: bytes) -> None:
+    """Puts content in the place of a file, as a whole; for the holder of its lock."""
+    fresh = f"{path}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(fresh)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, path)
