@@ -178,7 +178,7 @@ async def _drawn(waiting: dict[str, None]) -> None:
     await asyncio.sleep(_FIRST)
     while True:
         if waiting:
-            report.cover(f"waiting for {', '.join(waiting)}: {loop.time() - since:.0f} s")
+            report.cover(f"waiting for {', '.join(waiting)}: {loop.time() - since:.0f} s")  # type: ignore[attr-defined]
         await asyncio.sleep(_REDRAWN)
 
 
