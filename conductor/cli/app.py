@@ -25,8 +25,13 @@ from conductor.cli import (
     list_,
     new_,
     options,
+    pack,
     pages,
+<<<<<<< HEAD
+    publish,
+=======
     remove,
+>>>>>>> main
     replay,
     report,
     setup,
@@ -262,6 +267,8 @@ _making(name="dev", help=dev.HELP, epilog=dev.EPILOG)(dev.dev)
 _making(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
 _making(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
 _making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
+_making(name="pack", help=pack.HELP, epilog=pack.EPILOG)(pack.pack)
+_making(name="publish", help=publish.HELP, epilog=publish.EPILOG)(publish.publish)
 _making(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
 
 _trusting: Final = partial(app.command, rich_help_panel=_TRUST)

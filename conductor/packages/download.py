@@ -53,6 +53,14 @@ class Answer(msgspec.Struct, frozen=True):
         return next((value for key, value in self.headers if key == name), "")
 
 
+class _Request(msgspec.Struct, frozen=True):
+    """What is asked, wherever redirects lead."""
+
+    method: str
+    headers: dict[str, str]
+    body: bytes | None = None
+
+
 class DownloadError(ConductorError):
     """A download has failed. Nothing of it was kept."""
 
@@ -105,15 +113,33 @@ def get(
         UsageError: The URL is refused.
         DownloadError: Anything else.
     """
-    if until is None:
-        until = time.monotonic() + SECONDS
+    answer = send("GET", url, most=most, until=until, headers=headers)
+    if not accepted(answer.status):
+        raise DownloadError(f"{answer.url} answered with status {answer.status}", "check the URL")
+    return answer
+
+
+def send(
+    method: str,
+    url: str,
+    body: bytes | None = None,
+    *,
+    most: int = MOST,
+    until: float | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """The answer to a request, whatever its status; redirects of a `GET` are followed.
+
+    The other arguments and the errors are those of `get`.
+    """
+    end = time.monotonic() + SECONDS if until is None else until
 
     async def within() -> Answer:
-        with anyio.fail_after(max(0.0, until - time.monotonic())):
-            return await _follow(url, most, dict(headers or {}))
+        with anyio.fail_after(max(0.0, end - time.monotonic())):
+            return await _follow(_Request(method, dict(headers or {}), body), url, most)
 
     try:
-        answer = anyio.run(within)
+        return anyio.run(within)
     except TimeoutError:
         raise DownloadError(f"{url} did not arrive in time", "try again later") from None
     except httpcore.ProtocolError as error:
@@ -129,9 +155,6 @@ def get(
     ) as error:
         why = one_line(error) or type(error).__name__
         raise DownloadError(f"{url} cannot be reached: {why}", _AGAIN) from None
-    if not accepted(answer.status):
-        raise DownloadError(f"{answer.url} answered with status {answer.status}", "check the URL")
-    return answer
 
 
 _AGAIN: Final = "check the URL and your network, then try again; what is installed works offline"
@@ -142,12 +165,12 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-async def _follow(url: str, most: int, headers: dict[str, str]) -> Answer:
+async def _follow(request: _Request, url: str, most: int) -> Answer:
     at = checked(url)
     for _ in range(_REDIRECTS + 1):
-        answer = await _once(at, most, headers)
+        answer = await _once(request, at, most)
         target = answer.header("location")
-        if answer.status not in _MOVED or not target:
+        if answer.status not in _MOVED or not target or request.method != "GET":
             return answer
         try:
             there = urljoin(at, target)
@@ -162,7 +185,8 @@ async def _follow(url: str, most: int, headers: dict[str, str]) -> Answer:
         except UsageError as error:
             raise DownloadError(f"{url} redirects elsewhere: {error.text}", _MOVE) from None
         if urlsplit(there).netloc != urlsplit(at).netloc:
-            headers = {k: v for k, v in headers.items() if k.lower() != "authorization"}
+            kept = {k: v for k, v in request.headers.items() if k.lower() != "authorization"}
+            request = msgspec.structs.replace(request, headers=kept)
         at = there
     raise DownloadError(f"{url} redirects more than {_REDIRECTS} times", _MOVE)
 
@@ -170,12 +194,16 @@ async def _follow(url: str, most: int, headers: dict[str, str]) -> Answer:
 _MOVE: Final = "take the URL that its own page names"
 
 
-async def _once(url: str, most: int, headers: dict[str, str]) -> Answer:
-    sent = {"User-Agent": f"conductor/{version()}", "Accept": "*/*", **headers}
+async def _once(request: _Request, url: str, most: int) -> Answer:
+    sent = {"User-Agent": f"conductor/{version()}", "Accept": "*/*", **request.headers}
+    if request.body is not None:
+        sent["Content-Length"] = str(len(request.body))
     host = urlsplit(url).netloc
     async with (
         _pool(url) as pool,
-        pool.stream("GET", url, headers=[("Host", host), *sent.items()]) as response,
+        pool.stream(
+            request.method, url, headers=[("Host", host), *sent.items()], content=request.body
+        ) as response,
     ):
         received = [
             (name.decode("latin-1").lower(), value.decode("latin-1"))

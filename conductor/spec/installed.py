@@ -41,6 +41,11 @@ class Signer(msgspec.Struct, frozen=True, omit_defaults=True):
     """An address, the URL of a workflow, or `sha256:` and the digest of a public key."""
     issuer: str = ""
     """Who vouches for the identity; empty for a key."""
+    key: str = ""
+    """The public key, which the next version is compared with (`conductor.spec.signing`)."""
+
+    def __str__(self) -> str:
+        return f"{self.identity} ({self.issuer})" if self.issuer else f"the key {self.identity}"
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

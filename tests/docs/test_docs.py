@@ -172,7 +172,7 @@ def test_option_tables_are_of_their_commands() -> None:
         for command in re.findall(r"`(\w+)`", head):
             seen[command] = seen.get(command, set()) | names
     running = {"agent", "proxy", "exec", "lock", "replay"}
-    assert set(seen) == running | {"new", "dev", "test", "check", "setup"}
+    assert set(seen) == running | {"new", "dev", "test", "check", "setup", "pack", "publish"}
     for name, names in seen.items():
         assert names == options(name), name
 

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import msgspec
 
 from conductor.errors import UsageError, did_you_mean, visible_path
+from conductor.packages.signatures import ANYBODY, Demand
 from conductor.spec.installed import Signer
 
 _LONGEST: Final = 2048
@@ -64,8 +65,12 @@ class Source(Protocol):
     def is_pinned(self) -> bool:
         """Whether it always means the same bytes: then there is nothing newer to be had from it."""
 
-    def fetch(self, folder: str) -> Fetched:
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Fetches the package into an empty, private folder.
+
+        Args:
+            folder: Where to.
+            wanted: Who must have signed it (`conductor.packages.signatures.signer_of`).
 
         Raises:
             ConductorError: With a hint. What is in the folder then is of no use.

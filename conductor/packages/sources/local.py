@@ -12,8 +12,14 @@ from typing import Final
 
 import msgspec
 
+<<<<<<< HEAD
+from conductor.errors import UsageError, visible_path
+from conductor.packages import archive, signatures
+from conductor.packages.signatures import ANYBODY, Demand, Offer
+=======
 from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.packages import archive, download
+>>>>>>> main
 from conductor.packages.sources import Fetched
 from conductor.spec import untrusted_files
 
@@ -28,21 +34,33 @@ class Local(msgspec.Struct, frozen=True):
     """The digest that a file must have, if it is known."""
     is_pinned: bool = False
 
+<<<<<<< HEAD
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
+=======
     @property
     def origin(self) -> str:
         """The path."""
         return self.written
 
     def fetch(self, folder: str) -> Fetched:
+>>>>>>> main
         """Copies it. Raises `UsageError`, `OSError`."""
         path = self.written
+        signer = None
         try:
             if os.path.isdir(path):
                 place = os.path.join(folder, "package")
                 os.mkdir(place, 0o700)
+                signer = signatures.signer_of(b"", (), wanted, path)
                 _copy(path, archive.Tree(place))
             else:
+<<<<<<< HEAD
+                data = untrusted_files.read(path, archive.BOUNDS.unpacked)
+                signer = signatures.signer_of(data, _offers(path), wanted, path)
+                place = placed(data, os.path.basename(path), folder)
+=======
                 place = _of_file(path, self.sha256, folder)
+>>>>>>> main
         except OSError as error:
             if error.filename is not None and str(error.filename).startswith(folder):
                 raise
@@ -50,7 +68,7 @@ class Local(msgspec.Struct, frozen=True):
             raise UsageError(
                 f"`{shown}` cannot be read: {error.strerror}", "check the path"
             ) from None
-        return Fetched(place=place, source=path)
+        return Fetched(place=place, source=path, signer=signer)
 
 
 def parse(text: str) -> Local:
@@ -58,6 +76,16 @@ def parse(text: str) -> Local:
     return Local(os.path.abspath(os.path.expanduser(text)))
 
 
+<<<<<<< HEAD
+def _offers(path: str) -> list[Offer]:
+    """The signatures beside a file. Raises `OSError`."""
+    offers = []
+    for ending, kind in signatures.BESIDE.items():
+        if os.path.lexists(path + ending):
+            content = untrusted_files.read(path + ending, signatures.MOST)
+            offers.append(Offer(kind, content))
+    return offers
+=======
 def _of_file(path: str, digest: str, folder: str) -> str:
     """A file, or what is in it if it is an archive."""
     data = untrusted_files.read(path, archive.BOUNDS.unpacked)
@@ -69,6 +97,7 @@ def _of_file(path: str, digest: str, folder: str) -> str:
             "ask the publisher of the catalogue; nothing was installed",
         )
     return placed(data, os.path.basename(path), folder)
+>>>>>>> main
 
 
 def placed(data: bytes, name: str, folder: str) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
 from conductor.errors import ConductorError, UsageError
-from conductor.packages import download
+from conductor.packages import download, signatures
+from conductor.packages.signatures import ANYBODY, Demand, Offer
 from conductor.packages.sources import Fetched
 from conductor.packages.sources.local import placed
 
 _DIGEST: Final = re.compile(r"sha256=([0-9a-f]{64})")
+_FOUND: Final = 200
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_+.@-]+")
 
 
@@ -35,12 +37,16 @@ class Web(msgspec.Struct, frozen=True):
         """The URL with the digest behind it."""
         return f"{self.url}#sha256={self.sha256}" if self.sha256 else self.url
 
+<<<<<<< HEAD
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
+=======
     @property
     def origin(self) -> str:
         """The URL."""
         return self.url
 
     def fetch(self, folder: str) -> Fetched:
+>>>>>>> main
         """Downloads it. Raises `ConductorError` for anything but the bytes of the digest."""
         content = download.get(self.url).content
         now = download.sha256(content)
@@ -55,9 +61,23 @@ class Web(msgspec.Struct, frozen=True):
                 f"{self.url} is not what you asked for: its sha256 is {now}, not {self.sha256}",
                 "somebody has changed it: ask its author; nothing was installed",
             )
+        signer = signatures.signer_of(content, self._offers(wanted), wanted, self.url)
         name = unquote(os.path.basename(urlsplit(self.url).path))
         place = placed(content, name if _PLAIN.fullmatch(name) else "proxy", folder)
-        return Fetched(place=place, source=self.written)
+        return Fetched(place=place, source=self.written, signer=signer)
+
+    def _offers(self, wanted: Demand) -> list[Offer]:
+        """The signatures beside it on the web. Raises `ConductorError`."""
+        offers = []
+        for ending, kind in signatures.BESIDE.items():
+            if kind == "plain" and not wanted.key:
+                continue
+            parts = urlsplit(self.url)
+            url = urlunsplit(parts._replace(path=parts.path + ending))
+            answer = download.get(url, most=signatures.MOST, accepted=lambda _: True)
+            if answer.status == _FOUND:
+                offers.append(Offer(kind, answer.content))
+        return offers
 
 
 def parse(text: str) -> Web:

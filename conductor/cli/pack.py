@@ -1,0 +1,58 @@
+"""`conductor pack`: makes the archive of a component."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Annotated, Final
+
+import typer
+
+from conductor.cli import report
+from conductor.cli.typer_options import paragraphs
+
+HELP: Final = paragraphs(
+    "Make an archive of a component: its manifest and what that names, its README, its licence "
+    "and its transcripts. The same files give the same archive.",
+    "It is held to what `conductor add` asks of a package. A link that leads out of the folder, or "
+    "a file that looks like a secret, is refused.",
+)
+EPILOG: Final = "Examples:\n\n  conductor pack\n\n  conductor pack ./my-proxy -o my-proxy.tar.gz"
+
+
+def pack(
+    folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FOLDER]",
+            help="The component's folder. Default: this one.",
+            show_default=False,
+        ),
+    ] = ".",
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The file to write. Default: NAME-VERSION.tar.gz.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Makes the archive of a component."""
+    from conductor.packages import pack as packing
+
+    package = packing.pack(folder)
+    path = output or package.file_name
+    packing.write(path, package.archive)
+    shown = path if os.path.dirname(path) else f"./{path}"
+    url = f"https://HOST/{os.path.basename(path)}#sha256={package.sha256}"
+    report.say(
+        f"{path}: {len(package.files)} files, {len(package.archive):,} bytes",
+        *(f"  {name}" for name in package.files),
+        f"sha256 {package.sha256}",
+        f"to install it: {shlex.join(['conductor', 'add', shown])}",
+        f"from where you put it: {shlex.join(['conductor', 'add', url])}",
+    )
+    return 0

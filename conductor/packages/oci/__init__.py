@@ -1,0 +1,12 @@
+"""Components in OCI registries: `oci://HOST[:PORT]/NAME:TAG` or `…@sha256:HEX`.
+
+    reference   how a component in a registry is written
+    artifact    manifests: which a component may have, which ours have, what lies in them (pure)
+    transport   one request: bounded in bytes, time and redirects; credentials
+    registry    what the distribution API offers: manifests, blobs, referrers
+    pull        a component out of a registry, each byte compared with its digest
+    push        a component into a registry
+
+A registry is a stranger: what it answers counts only after its bytes have been compared with a
+digest, and a tag is asked for once.
+"""

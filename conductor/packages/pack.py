@@ -1,0 +1,248 @@
+"""A component's folder as a package: what belongs to it, held to what `conductor add` will find.
+
+The same files give the same bytes: in order, without times, owners or modes of this machine. Before
+anybody gets them they are unpacked again by the one unpacker that every source goes through.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import gzip
+import hashlib
+import io
+import os
+import re
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+import wasm_host
+from conductor.errors import UsageError, visible_path
+from conductor.packages import archive
+from conductor.spec import catalog, untrusted_files
+from conductor.spec.manifest.reading import Manifest, load, path_of
+from conductor.spec.paths import MANIFEST
+from conductor.spec.python_guest import scripts
+
+_BESIDE: Final = ("readme*", "license*", "licence*", "copying*", "notice*", "changelog*")
+"""What goes with a component that its manifest does not name, whatever the case of its letters."""
+
+_SKIPPED: Final = ("__pycache__", "node_modules", "venv")
+
+_SECRET_NAMES: Final = (
+    *(".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx"),
+    *("id_rsa*", "id_ed25519*", "id_ecdsa*", ".netrc", ".npmrc", ".pypirc", "credentials*"),
+)
+_PUBLIC: Final = ("*.pub", "*.pub.pem")
+_SECRET: Final = re.compile(
+    rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----"
+    rb"|\bAKIA[0-9A-Z]{16}\b"
+    rb"|\bgh[pousr]_[A-Za-z0-9]{36}"
+    rb"|\bglpat-[A-Za-z0-9_-]{20}"
+    rb"|\bsk-ant-[A-Za-z0-9_-]{20}"
+    rb"|\bxox[baprs]-[0-9A-Za-z-]{20}"
+)
+"""How private keys and tokens of well-known services begin."""
+
+
+class File(msgspec.Struct, frozen=True):
+    """A file of a package."""
+
+    content: bytes
+    executable: bool = False
+
+
+class Package(msgspec.Struct, frozen=True):
+    """A component that is ready to be given away."""
+
+    manifest: Manifest
+    files: dict[str, File]
+    """By path within the package, in order."""
+    archive: bytes
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the archive."""
+        return hashlib.sha256(self.archive).hexdigest()
+
+    @property
+    def file_name(self) -> str:
+        """What its archive is called."""
+        version = f"-{self.manifest.version}" if self.manifest.version else ""
+        return f"{self.manifest.name}{version}.tar.gz"
+
+    @property
+    def module(self) -> bytes | None:
+        """Its module; None: it is Python source, or a program."""
+        manifest = self.manifest
+        if manifest.file is None or manifest.scripted:
+            return None
+        return self.files[os.path.normpath(manifest.file)].content
+
+    @property
+    def description(self) -> bytes:
+        """Its `component.toml`."""
+        return self.files[MANIFEST].content
+
+
+def pack(folder: str) -> Package:
+    """The package of the component in a folder.
+
+    Raises:
+        UsageError: There is none, it is not built, or it holds what nobody should get.
+    """
+    path = path_of(folder)
+    if path is None:
+        raise UsageError(
+            f"there is no {MANIFEST} in `{folder}`",
+            "a package is a component with its manifest; `conductor new NAME` makes one",
+        )
+    manifest = load(path)
+    try:
+        names = sorted({os.path.normpath(name) for name in _names(folder, manifest)})
+        files = {name.replace(os.sep, "/"): _read(folder, name) for name in names}
+    except OSError as error:
+        shown = visible_path(str(error.filename or folder))
+        raise UsageError(f"`{shown}` cannot be packed: {error.strerror}", "check it") from None
+    for name, file in files.items():
+        _refuse_secrets(name, file.content)
+    package = Package(manifest, files, _archive(files))
+    _try_out(package)
+    return package
+
+
+def write(path: str, content: bytes) -> None:
+    """Puts a file in place, whole or not at all. Raises `UsageError`."""
+    beside = f"{path}.{os.getpid()}.new"
+    try:
+        try:
+            with open(beside, "xb") as file:
+                file.write(content)
+            os.replace(beside, path)
+        except OSError:
+            if os.path.lexists(beside):
+                os.unlink(beside)
+            raise
+    except OSError as error:
+        raise UsageError(
+            f"cannot write `{path}`: {error.strerror}", "name another with --output"
+        ) from None
+
+
+# -- what belongs to it ----------------------------------------------------------------------------
+
+
+def _names(folder: str, manifest: Manifest) -> Iterator[str]:
+    """The paths of its files, relative to the folder. Raises `OSError`, `UsageError`."""
+    yield MANIFEST
+    if manifest.file is None:
+        yield from _everything(folder, manifest)
+        return
+    path = os.path.join(folder, manifest.file)
+    if not os.path.exists(path):
+        raise UsageError(
+            f"`{manifest.name}` has no `{manifest.file}`", "`conductor build` makes it"
+        )
+    if os.path.isdir(path):
+        yield from (os.path.join(manifest.file, name) for name in scripts.read(path).files)
+    else:
+        yield manifest.file
+    if manifest.source is not None and os.path.isfile(os.path.join(folder, manifest.source)):
+        yield manifest.source
+    for pattern in manifest.test.transcripts:
+        found = glob.glob(pattern, root_dir=folder)
+        yield from (name for name in found if os.path.isfile(os.path.join(folder, name)))
+    for name in os.listdir(folder):
+        if _fits(name.lower(), _BESIDE) and os.path.isfile(os.path.join(folder, name)):
+            yield name
+
+
+def _everything(folder: str, manifest: Manifest) -> Iterator[str]:
+    """Of a program: all that lies beside it, since nothing says what it loads."""
+
+    def wanted(name: str) -> bool:
+        return name not in _SKIPPED and not name.startswith(".")
+
+    made = (f"{manifest.name}.tar.gz", f"{manifest.name}-*.tar.gz")
+    for path in untrusted_files.below(folder, wanted):
+        name = os.path.basename(path)
+        if wanted(name) and not _fits(path, made):
+            yield path
+
+
+def _read(folder: str, name: str) -> File:
+    """A file of the folder. Raises `OSError`, and `UsageError` for a path that leads out of it."""
+    path = os.path.join(folder, name)
+    home = os.path.realpath(folder)
+    above = os.path.realpath(os.path.dirname(path))
+    if not f"{above}{os.sep}".startswith(f"{home.rstrip(os.sep)}{os.sep}"):
+        raise UsageError(
+            f"`{visible_path(name)}` lies outside of `{folder}`", "put a copy into the folder"
+        )
+    with untrusted_files.ordinary(path, links=False) as file:
+        executable = bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
+        content = file.read(archive.BOUNDS.unpacked + 1)
+    return File(content, executable)
+
+
+def _fits(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _refuse_secrets(name: str, content: bytes) -> None:
+    """Raises `UsageError` for a file that looks as if it were nobody else's business."""
+    base = os.path.basename(name).lower()
+    if _fits(base, _SECRET_NAMES) and not _fits(base, _PUBLIC):
+        raise UsageError(
+            f"`{visible_path(name)}` looks like a secret, and a package is for everybody",
+            "keep it elsewhere; a component gets secrets through its settings",
+        )
+    found = _SECRET.search(content)
+    if found is not None:
+        line = content.count(b"\n", 0, found.start()) + 1
+        raise UsageError(
+            f"`{visible_path(name)}`, line {line}, looks like a private key or a token, and a "
+            "package is for everybody",
+            "take it out, and have it replaced where it is in use",
+        )
+
+
+# -- the archive -----------------------------------------------------------------------------------
+
+
+def _archive(files: dict[str, File]) -> bytes:
+    """The files as a `.tar.gz`."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=9, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name, file in files.items():
+            head = tarfile.TarInfo(name)  # no owner, and the time 0
+            head.size = len(file.content)
+            head.mode = 0o755 if file.executable else 0o644
+            tar.addfile(head, io.BytesIO(file.content))
+    return packed.getvalue()
+
+
+def _try_out(package: Package) -> None:
+    """Unpacks a package as `conductor add` would. Raises `UsageError` for one that it refuses."""
+    with tempfile.TemporaryDirectory(prefix="conductor-pack-") as folder:
+        archive.unpack(package.archive, folder)
+        spec = catalog.resolve(f"{folder}/")
+        if spec.wasm is None or spec.script:
+            return
+        try:
+            info = wasm_host.describe(spec.wasm)
+        except wasm_host.LoadError as error:
+            raise UsageError(f"`{package.manifest.file}`: {error}", error.hint) from None
+    if info.problems:
+        raise UsageError(
+            f"`{package.manifest.file}` would be refused: it {'; it '.join(info.problems)}",
+            "`conductor inspect` says more",
+        )

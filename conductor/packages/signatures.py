@@ -1,0 +1,389 @@
+"""Who signed a package: signatures that came with it, compared offline.
+
+    a bundle     of sigstore: an identity, vouched for by an issuer, at a time that a log confirms
+    a key        a signature by a key of the user's choice: in a bundle, of cosign, or `FILE.sig`
+
+"Signed" alone means nothing: what counts is by whom. The user names an identity and its issuer, or
+a key; of a package that nobody asked about, conductor shows the identity that a bundle proves, and
+the receipt holds the next version to it. A signature by a key that nobody named proves nothing.
+
+`cryptography` and `sigstore` are extras: they are loaded where there is a signature.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import importlib.util
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from conductor.errors import ConductorError, UsageError, one_line
+from conductor.spec import signing, untrusted_files
+from conductor.spec.installed import Signer
+from conductor.spec.signing import Key
+
+if TYPE_CHECKING:
+    from sigstore.models import Bundle
+    from sigstore.verify import Verifier
+
+MOST: Final = 1024 * 1024
+"""Bytes of a signature, with everything that belongs to it."""
+
+_MOST_ROOT: Final = 4 * 1024 * 1024
+_MOST_OFFERS: Final = 32
+_PAYLOAD: Final = "application/vnd.in-toto+json"
+_PREDICATES: Final = (
+    "https://sigstore.dev/cosign/sign/v1",
+    "https://slsa.dev/provenance/v1",
+)
+"""What a statement about a package may say to count as its signature: that somebody signs it, or
+that somebody built it. Others, such as the result of a scan, praise nothing."""
+
+_SIMPLE: Final = "cosign container image signature"
+
+
+Kind: TypeAlias = Literal["bundle", "simple", "plain"]
+
+BESIDE: Final[dict[str, Kind]] = {".sigstore.json": "bundle", ".sig": "plain"}
+"""The endings of signatures beside a file."""
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A signature that came with a package. Nothing of it is believed yet."""
+
+    kind: Kind
+    """A bundle of sigstore; one of cosign before bundles, of a payload that holds a digest; or of
+    the bytes themselves."""
+    content: bytes
+    """The bundle, or the signature."""
+    payload: bytes = b""
+    """Of a simple one: what it signs."""
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """Who must have signed a package; empty: anybody may have, or nobody."""
+
+    identity: str = ""
+    issuer: str = ""
+    key: str = ""
+    """A public key: DER in base64."""
+    trusted_root: str = ""
+    """A file with the root of a sigstore of one's own; empty: the public one, as it comes with the
+    package `sigstore`."""
+
+    def __bool__(self) -> bool:
+        return bool(self.identity or self.key)
+
+    def __str__(self) -> str:
+        signer = Signer(identity=self.identity, issuer=self.issuer)
+        return str(_keyed(self.key) if self.key else signer)
+
+
+ANYBODY: Final = Demand()
+
+
+class _NoProofError(Exception):
+    """Why a signature proves nothing."""
+
+
+def demand(signer: str = "", issuer: str = "", key: str = "", trusted_root: str = "") -> Demand:
+    """What the user typed: an identity with its issuer, or the file of a public key.
+
+    Raises:
+        UsageError: One without the other, both, or a key that cannot be used.
+    """
+    if signer and key:
+        raise UsageError(
+            "a package is held to an identity or to a key, not to both", "leave out one"
+        )
+    if bool(signer) != bool(issuer):
+        raise UsageError(
+            "an identity counts only with who vouches for it",
+            "--signer IDENTITY --issuer URL, as in --signer me@example.com --issuer "
+            "https://accounts.google.com",
+        )
+    return Demand(
+        identity=signer, issuer=issuer, key=_key_of(key) if key else "", trusted_root=trusted_root
+    )
+
+
+def as_before(signer: Signer | None, trusted_root: str = "") -> Demand:
+    """The demand that a newer package is signed by whoever signed the one that is installed."""
+    if signer is None:
+        return Demand(trusted_root=trusted_root)
+    return Demand(
+        identity="" if signer.key else signer.identity,
+        issuer=signer.issuer,
+        key=signer.key,
+        trusted_root=trusted_root,
+    )
+
+
+def signer_of(content: bytes, offers: Sequence[Offer], wanted: Demand, what: str) -> Signer | None:
+    """Who signed these bytes; None: nobody that can be named, and nobody was demanded.
+
+    Args:
+        content: What is signed: a file, or the manifest of an artifact.
+        offers: The signatures that came with it.
+        wanted: Who must have signed it.
+        what: The package, for errors.
+
+    Raises:
+        UsageError: It is not signed by whom it must be.
+    """
+    why: list[str] = []
+    for offer in offers[:_MOST_OFFERS]:
+        try:
+            if (signer := _checked(content, offer, wanted)) is not None:
+                return signer
+        except _NoProofError as error:
+            why.append(one_line(error))
+    if not wanted:
+        return None
+    reasons = "; ".join(dict.fromkeys(why)) or (
+        "the signatures that come with it are of others" if offers else "it comes with no signature"
+    )
+    raise UsageError(
+        f"`{what}` is not signed by {wanted}: {reasons}",
+        "nothing was installed; ask its publisher who signs it now",
+    )
+
+
+def _checked(content: bytes, offer: Offer, wanted: Demand) -> Signer | None:
+    """Who one signature proves; None: it is by a key, and the user named none."""
+    if offer.kind == "bundle" and not _is_keyed(offer.content):
+        if wanted.key:
+            raise _NoProofError("it is signed by an identity, not by a key")
+        return _of_bundle(content, offer.content, wanted)
+    if not wanted.key:
+        if wanted:
+            raise _NoProofError("it is signed by a key, not by an identity")
+        return None
+    key = signing.of_text(wanted.key)
+    if offer.kind == "bundle":
+        _by_key(content, offer.content, key)
+    elif offer.kind == "simple":
+        _hold(key, offer.content, offer.payload)
+        _names(offer.payload, content)
+    else:
+        _hold(key, signing.read_signature(offer.content), content)
+    return _keyed(wanted.key)
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+def _key_of(path: str) -> str:
+    """The public key in a file, as receipts keep it. Raises `UsageError`."""
+    try:
+        content = untrusted_files.read(path, MOST)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}", "a public key in PEM") from None
+    _need_cryptography()
+    return signing.of_pem(content, path).text
+
+
+def _need_cryptography() -> None:
+    if importlib.util.find_spec("cryptography") is None:
+        raise UsageError(
+            "signatures by keys need `cryptography`, which is not installed",
+            "pip install 'conductor-acp[signatures]'",
+        )
+
+
+def _keyed(key: str) -> Signer:
+    return Signer(identity=signing.fingerprint(key), key=key)
+
+
+def _hold(key: Key, signature: bytes, content: bytes) -> None:
+    """Raises `_NoProofError` unless this is the key's signature of these bytes."""
+    if not key.signed(signature, content):
+        raise _NoProofError("a signature is not of this package with this key")
+
+
+def _names(payload: bytes, manifest: bytes) -> None:
+    """Raises `_NoProofError` unless a payload of cosign names this manifest."""
+    try:
+        critical = json.loads(payload)["critical"]
+        digest, kind = critical["image"]["docker-manifest-digest"], critical["type"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise _NoProofError("what is signed is no payload of cosign") from None
+    if kind != _SIMPLE or digest != f"sha256:{hashlib.sha256(manifest).hexdigest()}":
+        raise _NoProofError("the signature is of another package")
+
+
+def _is_keyed(bundle: bytes) -> bool:
+    """Whether a bundle is by a key: then there is no certificate in it."""
+    try:
+        return "publicKey" in json.loads(bundle)["verificationMaterial"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _by_key(content: bytes, bundle: bytes, key: Key) -> None:
+    """Raises `_NoProofError` unless a bundle holds the key's signature of these bytes. What a log
+    confirms of it counts for identities: a key is believed by itself."""
+    try:
+        read = json.loads(bundle)
+        envelope = read.get("dsseEnvelope")
+        if envelope is None:
+            signature = base64.b64decode(read["messageSignature"]["signature"], validate=True)
+            return _hold(key, signature, content)
+        (signed,) = envelope["signatures"]
+        payload = base64.b64decode(envelope["payload"], validate=True)
+        kind = str(envelope["payloadType"])
+        signature = base64.b64decode(signed["sig"], validate=True)
+    except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
+        raise _NoProofError("a bundle cannot be read") from None
+    _hold(key, signature, _encoded(kind, payload))
+    return _states(kind, payload, content)
+
+
+def _states(kind: str, payload: bytes, content: bytes) -> None:
+    """Raises `_NoProofError` unless a statement is a signature of these bytes."""
+    digest = hashlib.sha256(content).hexdigest()
+    try:
+        statement = json.loads(payload)
+        digests = [one["digest"].get("sha256") for one in statement["subject"]]
+        predicate = statement["predicateType"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise _NoProofError("what is signed is no statement about a package") from None
+    if kind != _PAYLOAD or predicate not in _PREDICATES:
+        raise _NoProofError("what is signed says something else than that it is signed")
+    if digest not in digests:
+        raise _NoProofError("the signature is of another package")
+
+
+def bundle(content: bytes, key: str) -> bytes:
+    """A bundle with the signature of a manifest by a private key, as cosign writes one.
+
+    Args:
+        content: The manifest.
+        key: The file of the private key, in PEM and without a password.
+
+    Raises:
+        UsageError: It cannot be used.
+    """
+    _need_cryptography()
+    private = signing.private(key)
+    statement = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": "", "digest": {"sha256": hashlib.sha256(content).hexdigest()}}],
+        "predicateType": _PREDICATES[0],
+        "predicate": {},
+    }
+    payload = json.dumps(statement, separators=(",", ":")).encode()
+    signature = signing.sign(private, _encoded(_PAYLOAD, payload))
+    public = signing.Key(private.public_key(), key).text
+    envelope = {
+        "payload": base64.b64encode(payload).decode(),
+        "payloadType": _PAYLOAD,
+        "signatures": [{"sig": base64.b64encode(signature).decode()}],
+    }
+    hint = signing.fingerprint(public).removeprefix("sha256:")
+    made = {
+        "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+        "verificationMaterial": {"publicKey": {"hint": hint}, "tlogEntries": []},
+        "dsseEnvelope": envelope,
+    }
+    return json.dumps(made, separators=(",", ":")).encode()
+
+
+def _encoded(kind: str, payload: bytes) -> bytes:
+    """What an envelope signs: its payload with its kind (DSSE's pre-authentication encoding)."""
+    return f"DSSEv1 {len(kind.encode())} {kind} {len(payload)} ".encode() + payload
+
+
+# -- identities ------------------------------------------------------------------------------------
+
+
+def _of_bundle(content: bytes, bundle: bytes, wanted: Demand) -> Signer:
+    """Who a bundle proves to have signed these bytes."""
+    try:
+        from sigstore.errors import Error as SigstoreError
+        from sigstore.models import Bundle
+        from sigstore.verify import policy
+    except ImportError:
+        hint = "pip install 'conductor-acp[sigstore]'"
+        if wanted:
+            raise UsageError(
+                "who signed it cannot be checked: `sigstore` is not installed", hint
+            ) from None
+        raise _NoProofError(f"`sigstore` is not installed ({hint})") from None
+    verifier = _verifier(wanted.trusted_root)
+    try:
+        read = Bundle.from_json(bundle)
+        identity, issuer = _named(read)
+        if wanted and (identity, issuer) != (wanted.identity, wanted.issuer):
+            raise _NoProofError(f"it is signed by {Signer(identity=identity, issuer=issuer)}")
+        held = policy.Identity(identity=identity, issuer=issuer)
+        if read._inner.dsse_envelope is None:
+            verifier.verify_artifact(content, read, held)
+        else:
+            kind, payload = verifier.verify_dsse(read, held)
+            _states(kind, payload, content)
+    except _NoProofError:
+        raise
+    except (SigstoreError, ConductorError) as error:
+        raise _NoProofError(error) from None
+    except Exception as error:  # what a stranger's bundle can raise within a parser has no bound
+        raise _NoProofError(f"a bundle cannot be read: {error}") from None
+    return Signer(identity=identity, issuer=issuer)
+
+
+def _verifier(trusted_root: str) -> Verifier:
+    """What compares bundles, without a network. Raises `UsageError` for a root that is none."""
+    from importlib import resources
+    from urllib.parse import quote
+
+    from sigstore._internal.tuf import DEFAULT_TUF_URL
+    from sigstore.models import TrustedRoot
+    from sigstore.verify import Verifier
+
+    # `Verifier.production(offline=True)` would take the root that lies in a cache.
+    shipped = resources.files("sigstore._store") / quote(DEFAULT_TUF_URL, safe="")
+    try:
+        if trusted_root:
+            untrusted_files.read(trusted_root, _MOST_ROOT)  # it is a file, and not endless
+            return Verifier(trusted_root=TrustedRoot.from_file(trusted_root))
+        with resources.as_file(shipped / "trusted_root.json") as path:
+            return Verifier(trusted_root=TrustedRoot.from_file(str(path)))
+    except OSError as error:
+        shown = f"the trusted root {trusted_root or 'of `sigstore`'}"
+        raise UsageError(f"{shown}: {error.strerror or error}", "check the path") from None
+    except Exception as error:  # pydantic's, sigstore's or those of certificates
+        raise UsageError(
+            f"`{trusted_root}` is no trusted root: {one_line(error)}",
+            "a `trusted_root.json` of sigstore",
+        ) from None
+
+
+def _named(bundle: Bundle) -> tuple[str, str]:
+    """The identity in a bundle's certificate and who vouches for it, both still to be verified.
+
+    Raises `_NoProofError` for a certificate with none, or several.
+    """
+    from cryptography import x509
+
+    extensions = bundle.signing_certificate.extensions
+    try:
+        names: Any = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        issuer = extensions.get_extension_for_oid(x509.ObjectIdentifier(_ISSUER)).value
+    except x509.ExtensionNotFound:
+        raise _NoProofError("its certificate names nobody") from None
+    found = [
+        *names.get_values_for_type(x509.RFC822Name),
+        *names.get_values_for_type(x509.UniformResourceIdentifier),
+    ]
+    if len(found) != 1 or not isinstance(issuer, x509.UnrecognizedExtension):
+        raise _NoProofError("its certificate does not name one identity")
+    return found[0], issuer.value.decode()
+
+
+_ISSUER: Final = "1.3.6.1.4.1.57264.1.1"
+"""Where certificates of sigstore have the issuer of an identity."""

@@ -1,0 +1,160 @@
+"""Where the user's login at a registry goes, and where it does not."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from conductor.errors import ConductorError
+from conductor.packages.oci import credentials
+from tests.packages.oci import registries
+from tests.packages.oci.registries import BASIC, PASSWORD, TOKEN, USER, HandMade, log_in
+from tests.packages.oci.test_pull import MODULE, fetch, manifest
+
+
+def given(made: HandMade, at: str = "") -> set[str]:
+    return {authorization for _, path, authorization in made.asked if path.startswith(at)}
+
+
+@pytest.mark.parametrize("auth", ["basic", "bearer"])
+def test_with_a_login(
+    made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auth: str
+) -> None:
+    log_in(monkeypatch, tmp_path / "docker", made.host)
+    made.auth = auth
+    made.put("p", "1", manifest(), MODULE, b"{}")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert Path(fetch(made, folder).place).read_bytes() == MODULE
+    expected = {"basic": {"", BASIC}, "bearer": {"", f"Bearer {TOKEN}"}}[auth]
+    assert given(made, "/v2/") == expected
+    refused = [path for _, path, authorization in made.asked if not authorization]
+    assert refused == ["/v2/p/manifests/1"], "one refusal, and then the login is known"
+    if auth == "bearer":
+        (asked,) = [path for _, path, _ in made.asked if path.startswith("/token")]
+        assert "service=registry" in asked
+        assert "repository%3Ap%3Apull" in asked
+
+
+@pytest.mark.parametrize("auth", ["basic", "bearer"])
+@pytest.mark.parametrize("password", [None, "wrong"])
+def test_without_the_right_login(
+    made: HandMade,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    auth: str,
+    password: str | None,
+) -> None:
+    """A registry that refuses again and again is asked twice, and the error says how to log in."""
+    if password is not None:
+        log_in(monkeypatch, tmp_path / "docker", made.host, password=password)
+    made.auth = auth
+    made.put("p", "1", manifest(), MODULE, b"{}")
+    with pytest.raises(ConductorError) as refused:
+        fetch(made, tmp_path)
+    assert "docker login" in refused.value.hint
+    assert "wrong" not in str(refused.value)
+    assert len(made.asked) <= 3
+
+
+def test_a_redirect_takes_no_login_along(
+    made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(monkeypatch, tmp_path / "docker", made.host)
+    made.auth = "basic"
+    made.put("p", "1", manifest(), MODULE, b"{}")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with registries.hand_made() as elsewhere:
+        elsewhere.odd["GET /there"] = lambda handler: handler.answer(200, MODULE)
+        made.odd["GET /v2/p/blobs/"] = lambda handler: handler.answer(
+            307, Location=f"{elsewhere.origin}/there"
+        )
+        fetch(made, folder)
+        assert given(elsewhere) == {""}
+
+
+@pytest.mark.parametrize(
+    "realm",
+    ["http://token.invalid/x", "file:///etc/passwd", "//x", "", "https://me:pw@token.invalid/"],
+)
+def test_a_login_goes_to_no_token_service_without_tls(
+    made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, realm: str
+) -> None:
+    log_in(monkeypatch, tmp_path / "docker", made.host)
+    made.odd["/manifests/"] = lambda handler: handler.answer(
+        401, WWW_Authenticate=f'Bearer realm="{realm}"'
+    )
+    with pytest.raises(ConductorError, match="sends us elsewhere"):
+        fetch(made, tmp_path)
+
+
+@pytest.mark.parametrize("token", [b"", b"[]", b"{}", b'{"token": 7}', b'{"token": "a\\r\\nX: y"}'])
+def test_a_token_that_is_none(
+    made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: bytes
+) -> None:
+    log_in(monkeypatch, tmp_path / "docker", made.host)
+    made.auth = "bearer"
+    made.odd["GET /token"] = lambda handler: handler.answer(200, token)
+    with pytest.raises(ConductorError):
+        fetch(made, tmp_path)
+
+
+def test_anonymous_tokens(made: HandMade, tmp_path: Path) -> None:
+    """Public components of most registries need a token, and no login."""
+    made.auth = "bearer"
+    made.odd["GET /token"] = lambda handler: handler.answer(
+        200, json.dumps({"access_token": TOKEN}).encode()
+    )
+    made.put("p", "1", manifest(), MODULE, b"{}")
+    assert Path(fetch(made, tmp_path).place).read_bytes() == MODULE
+    assert given(made, "/token") == {""}
+
+
+# -- config.json -----------------------------------------------------------------------------------
+
+
+def helper(folder: Path, script: str) -> None:
+    path = folder / "docker-credential-test"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("key", ["credHelpers", "credsStore"])
+def test_a_credential_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    value = {"r.example": "test"} if key == "credHelpers" else "test"
+    (tmp_path / "config.json").write_text(json.dumps({key: value, "auths": {"r.example": {}}}))
+    answer = json.dumps({"ServerURL": "x", "Username": USER, "Secret": PASSWORD})
+    helper(tmp_path, f"read name; [ \"$1 $name\" = 'get r.example' ] && echo '{answer}'")
+    login = credentials.login("r.example")
+    assert login is not None
+    assert login.basic == BASIC
+    helper(tmp_path, "exit 1")
+    assert credentials.login("r.example") is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "{",
+        "[]",
+        '{"auths": {"r.example": {"auth": "%"}}}',
+        '{"auths": {"r.example": {"auth": "/w=="}}}',
+        '{"credHelpers": {"r.example": "../../bin/sh"}}',
+        '{"credHelpers": {"r.example": "that-nobody-has"}}',
+        '{"credHelpers": ["r.example"]}',
+    ],
+)
+def test_a_config_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "config.json").write_text(config)
+    with pytest.raises(ConductorError) as refused:
+        credentials.login("r.example")
+    assert refused.value.hint
