@@ -27,11 +27,8 @@ from conductor.cli import (
     options,
     pack,
     pages,
-<<<<<<< HEAD
     publish,
-=======
     remove,
->>>>>>> main
     replay,
     report,
     setup,

@@ -42,6 +42,11 @@ class Oci(msgspec.Struct, frozen=True):
         return str(self.reference)
 
     @property
+    def origin(self) -> str:
+        """The repository."""
+        return f"{reference.SCHEME}{self.reference.host}/{self.reference.name}"
+
+    @property
     def is_pinned(self) -> bool:
         """Whether it names a digest."""
         return bool(self.reference.digest)

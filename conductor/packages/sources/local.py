@@ -12,14 +12,9 @@ from typing import Final
 
 import msgspec
 
-<<<<<<< HEAD
-from conductor.errors import UsageError, visible_path
-from conductor.packages import archive, signatures
-from conductor.packages.signatures import ANYBODY, Demand, Offer
-=======
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.packages import archive, download
->>>>>>> main
+from conductor.packages import archive, download, signatures
+from conductor.packages.signatures import ANYBODY, Demand, Offer
 from conductor.packages.sources import Fetched
 from conductor.spec import untrusted_files
 
@@ -34,16 +29,12 @@ class Local(msgspec.Struct, frozen=True):
     """The digest that a file must have, if it is known."""
     is_pinned: bool = False
 
-<<<<<<< HEAD
-    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
-=======
     @property
     def origin(self) -> str:
         """The path."""
         return self.written
 
-    def fetch(self, folder: str) -> Fetched:
->>>>>>> main
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Copies it. Raises `UsageError`, `OSError`."""
         path = self.written
         signer = None
@@ -54,13 +45,9 @@ class Local(msgspec.Struct, frozen=True):
                 signer = signatures.signer_of(b"", (), wanted, path)
                 _copy(path, archive.Tree(place))
             else:
-<<<<<<< HEAD
-                data = untrusted_files.read(path, archive.BOUNDS.unpacked)
+                data = _read(path, self.sha256)
                 signer = signatures.signer_of(data, _offers(path), wanted, path)
                 place = placed(data, os.path.basename(path), folder)
-=======
-                place = _of_file(path, self.sha256, folder)
->>>>>>> main
         except OSError as error:
             if error.filename is not None and str(error.filename).startswith(folder):
                 raise
@@ -76,7 +63,6 @@ def parse(text: str) -> Local:
     return Local(os.path.abspath(os.path.expanduser(text)))
 
 
-<<<<<<< HEAD
 def _offers(path: str) -> list[Offer]:
     """The signatures beside a file. Raises `OSError`."""
     offers = []
@@ -85,9 +71,10 @@ def _offers(path: str) -> list[Offer]:
             content = untrusted_files.read(path + ending, signatures.MOST)
             offers.append(Offer(kind, content))
     return offers
-=======
-def _of_file(path: str, digest: str, folder: str) -> str:
-    """A file, or what is in it if it is an archive."""
+
+
+def _read(path: str, digest: str) -> bytes:
+    """The bytes of a file, which must have this digest if there is one."""
     data = untrusted_files.read(path, archive.BOUNDS.unpacked)
     now = download.sha256(data)
     if digest not in ("", now):
@@ -96,8 +83,7 @@ def _of_file(path: str, digest: str, folder: str) -> str:
             f"{digest}",
             "ask the publisher of the catalogue; nothing was installed",
         )
-    return placed(data, os.path.basename(path), folder)
->>>>>>> main
+    return data
 
 
 def placed(data: bytes, name: str, folder: str) -> str:

@@ -37,16 +37,12 @@ class Web(msgspec.Struct, frozen=True):
         """The URL with the digest behind it."""
         return f"{self.url}#sha256={self.sha256}" if self.sha256 else self.url
 
-<<<<<<< HEAD
-    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
-=======
     @property
     def origin(self) -> str:
         """The URL."""
         return self.url
 
-    def fetch(self, folder: str) -> Fetched:
->>>>>>> main
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Downloads it. Raises `ConductorError` for anything but the bytes of the digest."""
         content = download.get(self.url).content
         now = download.sha256(content)
