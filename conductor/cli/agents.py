@@ -116,14 +116,14 @@ async def _found(wanted: Sequence[KnownAgent], seconds: float) -> list[Finding]:
         finally:
             del waiting[agent.id]
 
-    drawing = loop.create_task(_drawn(waiting)) if getattr(report, "can_cover", bool)() else None
+    drawing = loop.create_task(_drawn(waiting)) if report.can_cover() else None
     try:
         findings = await asyncio.gather(*map(asked, wanted))
     finally:
         if drawing is not None:
             drawing.cancel()
             await asyncio.gather(drawing, return_exceptions=True)
-            report.uncover()  # type: ignore[attr-defined]
+            report.uncover()
     return sorted(findings, key=lambda found: not found.installed)
 
 
@@ -178,7 +178,7 @@ async def _drawn(waiting: dict[str, None]) -> None:
     await asyncio.sleep(_FIRST)
     while True:
         if waiting:
-            report.cover(f"waiting for {', '.join(waiting)}: {loop.time() - since:.0f} s")  # type: ignore[attr-defined]
+            report.cover(f"waiting for {', '.join(waiting)}: {loop.time() - since:.0f} s")
         await asyncio.sleep(_REDRAWN)
 
 
