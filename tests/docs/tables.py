@@ -391,6 +391,11 @@ def written() -> str:
     return table(("written", "is"), topics.GRAMMAR)
 
 
+def package_sources() -> str:
+    """How a source is written."""
+    return table(("written", "is"), topics.SOURCES)
+
+
 def help_topics() -> str:
     """What `conductor help` explains."""
     rows = [(f"`conductor help {name}`", topic.what) for name, topic in topics.TOPICS.items()]
@@ -418,6 +423,7 @@ def config_options() -> str:
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "written": written,
+    "sources": package_sources,
     "topics": help_topics,
     "exit_codes": exit_codes,
     "component_options": component_options_table,
