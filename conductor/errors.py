@@ -92,6 +92,11 @@ class UnknownWordError(ValueError):
         self.hint = did_you_mean(str(word), known)
 
 
+def with_log(hint: str, path: str) -> str:
+    """A hint that also names the log file."""
+    return f"{hint}; log: {path}" if hint else f"log: {path}"
+
+
 def hint_of(error: Exception) -> str:
     """The hint that an error brings, if any."""
     return getattr(error, "hint", "")

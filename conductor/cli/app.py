@@ -44,9 +44,9 @@ from conductor.spec.paths import LOCK_FILE
 from conductor.version import version
 
 _EXAMPLES: Final = paragraphs(
-    "Try it, then have your editor start the second instead of the agent:",
+    "Try it, then put it into your editor, with your own agent:",
     '  conductor exec datetime demo -p "what day is it?"',
-    "  conductor agent datetime claude-code-acp",
+    "  conductor setup zed datetime claude",
 )
 _RUN, _SET_UP, _LOOK, _TRUST, _MAKE = pages.HEADINGS
 
@@ -82,9 +82,17 @@ _running(help=chains.AGENT_HELP, epilog=chains.AGENT_EPILOG)(chains.agent)
 _running(help=chains.PROXY_HELP, epilog=chains.PROXY_EPILOG)(chains.proxy)
 _running(name="exec", help=chains.EXEC_HELP, epilog=chains.EXEC_EPILOG)(chains.exec_)
 _keeping: Final = partial(app.command, rich_help_panel=_SET_UP)
+_keeping(
+    name="setup", help=setup.HELP, epilog=setup.EPILOG, short_help="Put a chain into an editor"
+)(setup.setup)
 _keeping(name="add", help=add.HELP, epilog=add.EPILOG)(add.add)
 _keeping(name="list", help=list_.HELP, epilog=list_.EPILOG)(list_.list_)
-_keeping(name="update", help=update.HELP, epilog=update.EPILOG)(update.update)
+_keeping(
+    name="update",
+    help=update.HELP,
+    epilog=update.EPILOG,
+    short_help="Replace installed components by newer versions, where you agree",
+)(update.update)
 _keeping(name="remove", help=remove.HELP, epilog=remove.EPILOG)(remove.remove)
 
 
@@ -242,9 +250,6 @@ _trusting(name="trust", help=trust_.TRUST_HELP, epilog=trust_.TRUST_EPILOG)(trus
 _trusting(name="untrust", help=trust_.UNTRUST_HELP, epilog=trust_.UNTRUST_EPILOG)(trust_.untrust)
 _trusting(name="trusted", help=trust_.TRUSTED_HELP)(trust_.trusted)
 app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
-app.command(name="setup", rich_help_panel=_SET_UP, help=setup.HELP, epilog=setup.EPILOG)(
-    setup.setup
-)
 app.add_typer(
     config_.app,
     name="config",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -78,10 +79,9 @@ def check(
     if not failed:
         return 0
     rules = f"{len(failed)} rule{'' if len(failed) == 1 else 's'}"
-    report.error(
-        f"`{spec.name}` breaks {rules}: {', '.join(failed)}",
-        f"`conductor check --only {failed[0]} COMPONENT` repeats a single check",
-    )
+    single = f"`conductor check --only {failed[0]} {shlex.quote(component)}` repeats a single check"
+    page = "docs/authoring.md says what a proxy has to do"
+    report.error(f"`{spec.name}` breaks {rules}: {', '.join(failed)}", page if only else single)
     return EXIT_BROKEN
 
 

@@ -101,7 +101,7 @@ def _values(parameter: Any, command: Any) -> list[str]:
     match metavar:
         case "COMPONENT":
             return [_COMPONENT, _FILES]
-        case "FILE" | "TRACE" | "FOLDER|FILE":
+        case "FILE" | "TRACE" | "FOLDER|FILE" | "FILE|none":
             return [_FILES]
         case "FOLDER":
             return [_FOLDERS]

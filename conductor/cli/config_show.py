@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor.cli import configured, report
-from conductor.cli.options import FILE, FOLDER
+from conductor.cli.options import FILE, FOLDER, OPTIONAL_FILE
 from conductor.record.redaction import redacted
 from conductor.spec import managed, secrets, syntax
 from conductor.spec.config.layers import State
@@ -165,7 +165,7 @@ def shown_option(key: str, option: WrittenOption) -> Any:
     """What an option is set to: paths absolute, as they are used."""
     value = configured.value(key, option)
     row = configured.ROWS[key]
-    if row.kind in (FILE, FOLDER):
+    if row.kind in (FILE, FOLDER) or (row.kind is OPTIONAL_FILE and value != "none"):
         return os.path.abspath(value)
     return value if isinstance(value, bool) else option.value
 

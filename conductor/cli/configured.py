@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor.cli import options, report
-from conductor.cli.options import FILE, FOLDER, Option, Parsed
+from conductor.cli.options import FILE, FOLDER, OPTIONAL_FILE, Option, Parsed
 from conductor.errors import UsageError, did_you_mean, visible_path
 from conductor.spec import paths
 
@@ -264,7 +264,7 @@ def _typed(row: Option, written: WrittenOption) -> Any:
         if from_file and not isinstance(given, bool):
             raise ValueError("a switch is true or false")
         return given if from_file else options.switch(given)
-    if row.kind in (FILE, FOLDER):
+    if row.kind in (FILE, FOLDER) or (row.kind is OPTIONAL_FILE and given != "none"):
         return _path(given, written.here)
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         raise ValueError(f"it is {row.kind.metavar}, as on the command line")

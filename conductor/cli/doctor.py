@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.cli import report
+from conductor.cli import doctor_editors, log_file, report
 from conductor.errors import UsageError, one_line
 from conductor.spec import catalog, managed, paths
 from conductor.spec.python_guest import scripts
@@ -68,12 +68,14 @@ def checks(cache: str | None = None) -> list[CheckResult]:
         _works("fast guest calls", _fast_calls, _SLOW_CALLS, needed=False),
         _works("uvloop", _uvloop, _SLOW_LOOP, needed=False),
         _cache(cache),
+        log_files(),
         _guardian(),
         _policy(),
         _node(),
         _python_guest(cache),
         *_modules(),
         *_cage(probe()),
+        *_editors(),
     ]
 
 
@@ -172,6 +174,22 @@ def _unfit(status: os.stat_result) -> str:
         return f"belongs to user {status.st_uid}"
     mode = stat.S_IMODE(status.st_mode)
     return "" if mode == 0o700 or os.name == "nt" else f"has mode {mode:04o} instead of 0700"
+
+
+def log_files() -> CheckResult:
+    """Where chains leave their log files, and the newest of them."""
+    name, folder = "log files", paths.logs()
+    try:
+        log_file.check(folder)
+        files = log_file.runs(folder)
+    except FileNotFoundError:
+        return CheckResult(name, True, f"{folder}: made when a chain is first run")
+    except OSError as error:
+        why = error.strerror or str(error)
+        hint = f"chains write no log file: see to {folder}, or `--log-file FILE`"
+        return CheckResult(name, False, f"{folder}: {why}", hint, needed=False)
+    newest = f"; newest: {os.path.join(folder, files[-1])}" if files else ""
+    return CheckResult(name, True, f"{folder}: {len(files)} of the last runs{newest}")
 
 
 def _guardian() -> CheckResult:
@@ -302,3 +320,9 @@ def _cage(layers: Sequence[Layer]) -> Iterator[CheckResult]:
         needed = layer.name in ESSENTIAL and sys.platform == "linux"
         hint = _CURES.get(layer.name, general)
         yield CheckResult(f"cage: {layer.name}", layer.in_force, layer.detail, hint, needed)
+
+
+def _editors() -> Iterator[CheckResult]:
+    """The editors of this user, and whether our entries in them still start something."""
+    for editor, ok, detail, hint in doctor_editors.findings():
+        yield CheckResult(f"editor {editor}", ok, detail, hint, needed=False)

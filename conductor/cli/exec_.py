@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json as json_
 import os
 import signal
 import sys
@@ -19,10 +20,11 @@ from conductor.cli import report
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import Started, run_loop
+from conductor.cli.status import Shown
 from conductor.client.connection import PERMISSION, ChainEnded
 from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.client.setup import folder
-from conductor.errors import RequestError, UsageError
+from conductor.errors import RequestError, UsageError, with_log
 from conductor.run.runtime import Runtime
 from conductor.spec.consent import Where
 from conductor.transports.memory import MemoryTransport
@@ -39,7 +41,13 @@ EXIT_INTERRUPTED: Final = 130
 _CANCEL_GRACE: Final = 2.0
 """Seconds that an agent gets to end a turn that ran out of time."""
 
+_MOST_DETAILS: Final = 4000
+"""Characters of an error's `data` that are shown …"""
+_MOST_LINES: Final = 30
+"""… and lines."""
+
 _DEBUG: Final = "run it again with --log debug to see what the chain does"
+_DEBUGGED: Final = "`--trace FILE` writes down what the messages hold"
 
 _STOPS: Final[dict[str, tuple[int, str, str]]] = {
     "end_turn": (0, "", ""),
@@ -54,9 +62,9 @@ _STOPS: Final[dict[str, tuple[int, str, str]]] = {
         "the turn was cut off: the agent reached its limit of model requests",
         "ask for less, or give the agent a higher limit",
     ),
-    "cancelled": (EXIT_FAILED, "a component of the chain cancelled the turn", _DEBUG),
+    "cancelled": (EXIT_FAILED, "a component of the chain cancelled the turn", ""),
 }
-"""Stop reason -> exit code, error, hint."""
+"""Stop reason -> exit code, error, hint; without one, the log says more."""
 
 
 def execute(
@@ -84,20 +92,23 @@ def execute(
     output = Output()
     view: View = JsonView(output) if json or format == "json" else TextView(output)
     lend_terminal()
-    turn = _turn(_prompt(prompt), folder(cwd, "--cwd"), _permissions(permissions, prompt), fs, view)
+    text, answers = _prompt(prompt), _permissions(permissions, prompt)
+    session = folder(cwd, "--cwd")
     started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
+    turn = _turn(text, session, answers, fs, view, started)
     runtime = started.runtime(MemoryTransport(turn.run))
-    control = _Control(turn, runtime, view, timeout)
+    started.follow(Shown.LINE if report.can_cover() else Shown.ONCE)
+    control = _Control(turn, started, runtime, view, timeout)
     try:
         run_loop(control.run())
     finally:
         started.guardian.release()
-        started.lines.close()
+        started.close()
     if turn.defect is not None:
         raise turn.defect
     if output.line_open and output.terminal:
         report.write("")
-    return _report(control, turn, runtime)
+    return _report(control, turn, started, runtime)
 
 
 def lend_terminal() -> None:
@@ -133,21 +144,38 @@ def _on_terminal(prompt: str) -> bool:
     return os.isatty(0) and os.isatty(2) and prompt != "-"
 
 
-def _turn(prompt: str, cwd: str, permissions: str, fs: str, view: View) -> ExecTurn:
-    permission = Permissions(permissions, view.note, ask_terminal).request
+def _turn(
+    prompt: str, cwd: str, permissions: str, fs: str, view: View, started: Started
+) -> ExecTurn:
+    async def ask(question: str) -> str:
+        assert started.status is not None
+        with started.status.hushed():
+            return await ask_terminal(question)
+
+    permission = Permissions(permissions, view.note, ask).request
     handlers = {PERMISSION: permission, **Files(Path(cwd), fs).handlers()}
-    return ExecTurn(prompt=prompt, cwd=cwd, view=view, handlers=handlers)
+    return ExecTurn(prompt=prompt, cwd=cwd, view=view, handlers=handlers, answers=started.answers)
 
 
 class _Control:
     """Ends the turn early: on a signal, or at the time limit."""
 
-    def __init__(self, turn: ExecTurn, runtime: Runtime, view: View, timeout: float | None) -> None:
+    def __init__(
+        self,
+        turn: ExecTurn,
+        started: Started,
+        runtime: Runtime,
+        view: View,
+        timeout: float | None,
+    ) -> None:
         self._turn = turn
+        self._started = started
         self._runtime = runtime
         self._view = view
         self.timeout = timeout
         self.timed_out = False
+        self.waited_for = ""
+        """What the chain waited for when the time was over."""
         self.signal = 0
 
     async def run(self) -> int:
@@ -176,44 +204,70 @@ class _Control:
         if self.signal or self._turn.over:
             return
         self.timed_out = True
+        self.waited_for = self._started.waits()
         if self._turn.cancel():
             asyncio.get_running_loop().call_later(_CANCEL_GRACE, self._runtime.stop)
         else:
             self._runtime.stop()
 
 
-def _report(control: _Control, turn: ExecTurn, runtime: Runtime) -> int:
+def _report(control: _Control, turn: ExecTurn, started: Started, runtime: Runtime) -> int:
     """Reports one error at most; returns the exit code."""
     if control.signal:
         return 128 + control.signal
     if control.timed_out:
-        report.error(
-            f"the turn did not end within {control.timeout:g} s",
-            "allow more time with --timeout SECONDS",
+        limit = f"{control.timeout:g} s"
+        waits = f": {control.waited_for}" if control.waited_for else ""
+        _fail(
+            started,
+            f"the turn did not end within {limit}{waits}",
+            f"allow more: --timeout above {limit}",
         )
         return EXIT_TIMEOUT
     if turn.stop_reason is not None:
         code, text, hint = _STOPS.get(
-            turn.stop_reason,
-            (EXIT_FAILED, f"the turn ended with `{turn.stop_reason}`", _DEBUG),
+            turn.stop_reason, (EXIT_FAILED, f"the turn ended with `{turn.stop_reason}`", "")
         )
         if text:
-            report.error(text, hint)
+            _fail(started, text, hint)
         return code
     if runtime.failure is not None:
         report.error(runtime.failure.text, runtime.failure.hint)
         return EXIT_FAILED
-    return _report_error(turn)
+    return _report_error(turn, started)
 
 
-def _report_error(turn: ExecTurn) -> int:
+def _fail(started: Started, text: str, hint: str) -> None:
+    """Reports an error; without a hint that belongs to it, where to see more."""
+    if not hint:
+        hint = _DEBUGGED if started.parsed.log == "debug" else _DEBUG
+    report.error(text, with_log(hint, started.log.path) if started.log.path else hint)
+
+
+def shown_details(details: object) -> str:
+    """The `data` of an error behind its text, on lines of their own; as much as a person reads."""
+    if details in (None, "", {}, []):
+        return ""
+    if isinstance(details, dict) and len(details) == 1:  # `{"details": "why"}` is frequent
+        details = next(iter(details.values()))
+    try:
+        text = json_.dumps(details, indent=2, ensure_ascii=False)
+    except RecursionError:
+        text = ""
+    text = details if isinstance(details, str) else text
+    lines = text[:_MOST_DETAILS].splitlines()
+    cut = len(text) > _MOST_DETAILS or len(lines) > _MOST_LINES
+    return "".join(f"\n{line}" for line in [*lines[:_MOST_LINES], *(["…"] if cut else [])])
+
+
+def _report_error(turn: ExecTurn, started: Started) -> int:
     match turn.error:
-        case RequestError(text=text, hint=hint, method=method):
-            report.error(text, hint or _DEBUG)
+        case RequestError(text=text, hint=hint, method=method, details=details):
+            _fail(started, f"{text}{shown_details(details)}", hint)
             return EXIT_NO_SESSION if method == "session/new" else EXIT_FAILED
         case OutputClosed():
             failed = report.unwritable(str(turn.error))
             report.error(failed.text, failed.hint)
         case ChainEnded() | None:
-            report.error("the chain ended without an answer", _DEBUG)
+            _fail(started, "the chain ended without an answer", "")
     return EXIT_FAILED

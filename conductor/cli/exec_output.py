@@ -49,6 +49,8 @@ class Output:
 
     async def data(self, data: bytes) -> None:
         """Writes bytes unchanged. Raises `OutputClosed`."""
+        if self._terminal:
+            report.uncover()
         view = memoryview(data)
         while view:
             if not self._ready():

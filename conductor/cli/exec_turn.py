@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from conductor.cli.exec_output import OutputClosed, View
 from conductor.client.connection import ChainEnded, Connection, Handler
 from conductor.client.handlers import capabilities
 from conductor.errors import RequestError
 from conductor.transports.memory import Channel
+
+_PARTS: Final = frozenset(
+    {"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"}
+)
+"""The kinds of updates that are parts of an answer."""
 
 
 class ExecTurn:
@@ -22,7 +27,10 @@ class ExecTurn:
         cwd: str,
         view: View,
         handlers: Mapping[str, Handler],
+        answers: Callable[[], None],
     ) -> None:
+        """`answers`: called with each part of the answer, before it is shown."""
+        self._answers = answers
         self._prompt = prompt
         self._cwd = cwd
         self._capabilities = capabilities(handlers)
@@ -60,6 +68,8 @@ class ExecTurn:
     async def _updated(self, session: str, update: dict[str, Any]) -> None:
         # The id is unknown until the answer to `session/new`; there is only one session.
         if self._session in (None, session):
+            if update.get("sessionUpdate") in _PARTS:
+                self._answers()
             await self._view.update(update)
 
     @property

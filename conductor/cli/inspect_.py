@@ -28,8 +28,17 @@ from conductor.cli.inspect_policy import PolicyFacts
 from conductor.core import SERVICES
 from conductor.core.services import granted_names
 from conductor.errors import UsageError
-from conductor.spec import catalog, component_options, limits, paths, syntax, untrusted_files
+from conductor.spec import (
+    agents,
+    catalog,
+    component_options,
+    limits,
+    paths,
+    syntax,
+    untrusted_files,
+)
 from conductor.spec.consent import wishes
+from conductor.spec.installed import Receipt
 from conductor.spec.manifest.reading import Manifest, Setting
 from conductor.spec.model import Spec
 from conductor.spec.python_guest import facts, scripts
@@ -115,6 +124,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     lock: Locked | None = None
     """How it compares with the lock file of this folder; None for what is no component."""
+    receipt: Receipt | None = None
+    """How it was installed, if it was."""
     notes: list[str] = []
     problems: list[str] = []
     """Why conductor refuses it, or why nobody should trust it."""
@@ -225,6 +236,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
             "on_failure": spec.on_failure,
             "timeout": spec.timeout,
             "lock": locked(spec),
+            "receipt": spec.receipt,
             **own,
         }
     )
@@ -233,13 +245,17 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
 def _unsandboxed(component: str, spec: Spec) -> Facts:
     kind = "command" if spec.command is not None else "in-process code"
     manifest = spec.manifest
-    agent = {"policy": None} if manifest is not None and manifest.kind == "agent" else {}
+    known = agents.named(spec.source) if manifest is None else None
+    role = "proxy or agent, by its place" if manifest is None else manifest.kind
+    if known is not None and (spec.command or [])[1:] == [*known.command[1:]]:
+        kind, role = f"known agent ({known.name})", "agent"
+    agent = {"policy": None} if role == "agent" else {}
     return _facts(
         component,
         spec,
         manifest,
         kind=kind if spec.bundled is None else "bundled component",
-        role="proxy or agent, by its place" if manifest is None else manifest.kind,
+        role=role,
         command=spec.command,
         file=spec.command[0] if spec.command is not None else None,
         dialect=spec.dialect or DETECTED,

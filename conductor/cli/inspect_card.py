@@ -79,8 +79,8 @@ def lines(
 ) -> list[str]:
     """The card, no line wider than `width` but for a command that a user copies.
 
-    With a `source` it is about to be installed: what it asks for has as many lines as it needs,
-    since nothing else shows it.
+    With a `source` it is about to be installed: nothing runs it yet, and what it asks for has as
+    many lines as it needs, since nothing else shows it.
     """
     width = max(width, _NARROWEST)
     if facts.problems:
@@ -95,11 +95,8 @@ def lines(
         ("gets", _gets(facts)),
         _identity(facts, signer, state),
     ]
-    return [
-        _heading(facts, width),
-        *_rows(rows, width, whole=bool(source)),
-        f"  {'run':<{_LABEL - 2}}{one_line(_command(facts), 1000)}",
-    ]
+    run = [] if source else [f"  {'run':<{_LABEL - 2}}{one_line(_command(facts), 1000)}"]
+    return [_heading(facts, width), *_rows(rows, width, whole=bool(source)), *run]
 
 
 # -- lines of a bounded width ----------------------------------------------------------------------
@@ -207,7 +204,7 @@ def _gets(facts: Facts) -> Items:
     """What it has of what it asks for: its profile, what it lacks, what it has besides."""
     wants, policy = facts.wants, facts.policy
     has = [] if facts.sandboxed else [("all your rights on this machine",) * 2]
-    if policy is None:
+    if policy is None or (has and not policy.enforced):
         return has
     lacking = None if wants.profile_granted else wants.profile
     lacks = _powers(lacking, wants.not_granted, wants.grants_not_given, wants.rights_not_granted)
@@ -248,7 +245,11 @@ def _marked(word: str, items: Items) -> Items:
 
 def _identity(facts: Facts, signer: str, state: str) -> tuple[str, Items]:
     """What exactly it is, whether that has changed, and who vouches for it."""
+    receipt = facts.receipt
     digest = facts.sha256 or (facts.lock.sha256 if facts.lock is not None else None)
+    if receipt is not None:
+        digest = receipt.content  # of all its files, as `list` and `update` show it
+        signer = signer or str(receipt.signer or "")
     items = [f"sha256:{digest[:_DIGITS]}" if digest else "none"]
     if facts.recorded_sha256 not in (None, facts.sha256):
         items[0] += " is NOT what its manifest records"

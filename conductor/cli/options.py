@@ -102,6 +102,7 @@ SECONDS: Final = Kind("SECONDS", seconds)
 TIME: Final = Kind("TIME", moment)
 FILE: Final = Kind("FILE", str)
 FOLDER: Final = Kind("FOLDER", str)
+OPTIONAL_FILE: Final = Kind("FILE|none", str)
 
 ALL: Final = ("agent", "proxy", "exec")
 """The commands that run a chain."""
@@ -419,10 +420,21 @@ TABLE: Final = (
     Option(
         "--log",
         choice(*LEVELS),
-        "Lowest level that the log on standard error shows.",
+        "Lowest level that the log on standard error shows: `info` lists the stages of the chain, "
+        "`debug` also every message by method and size.",
         panel=_OUTPUT,
         default="warning",
         page="Unless it is `debug` or `info`, the log shows at most 20 lines of each component.",
+    ),
+    Option(
+        "--log-file",
+        OPTIONAL_FILE,
+        "Append the log to this file: the stages of the chain with times, warnings, and what "
+        "components write to standard error; no message. `none` writes no log file.",
+        panel=_OUTPUT,
+        default="a new file for each run in the user's state folder",
+        page="See [Log files](#log-files).",
+        rare=True,
     ),
     Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT, typed=ALL),
     Option("--timeout", SECONDS, "Time limit of each check.", ("check",), default="30"),

@@ -10,6 +10,7 @@ JSON and protocol are UTF-8 in any locale.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import re
 import select
@@ -18,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from conductor.errors import CONTINUED, ConductorError, json_text, marked
+from conductor.errors import CONTINUED, ConductorError, json_text, marked, one_line
 from conductor.run.host_log import ENTRY, FURTHER
 from conductor.spec.programs import is_reserved
 
@@ -42,6 +43,7 @@ _COLOURS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "hint": "\x1b
 
 _FORCES: Final = ("FORCE_COLOR", "CLICOLOR_FORCE")
 _BOLD: Final = "\x1b[1m"
+_CLEAR: Final = b"\x1b[K"
 _ALIKE: Final = {"…": "...", "—": "-", "·": "-", "•": "*", "✓": "ok", "→": "->"}
 """Our own signs, in ASCII."""
 
@@ -94,6 +96,7 @@ def write(text: str, *, word: str = "", dim: bool = False) -> None:
 
     Drops the entry if nobody reads standard error.
     """
+    uncover()
     text = _coloured(marked(text), _DIM if dim else "")
     if word:
         text = f"{_coloured(word, _COLOURS.get(word, ''))}: {text}"
@@ -107,6 +110,60 @@ def write(text: str, *, word: str = "", dim: bool = False) -> None:
             sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         return  # nobody reads standard error: there is nowhere to report it
+
+
+_covered = False
+"""Whether the terminal's last line is a status line."""
+
+
+def can_cover() -> bool:
+    """Whether a status line can be drawn: standard error is a terminal that can go back."""
+    return (
+        sys.stderr is not None
+        and os.environ.get("TERM", "dumb") not in ("", "dumb")
+        and _is_terminal(2)
+    )
+
+
+def cover(text: str) -> None:
+    """Draws a status line over the one before; `text` may quote anybody.
+
+    It stays on one line of the terminal. What else is written there takes it away first.
+    """
+    global _covered  # noqa: PLW0603 - there is one standard error
+    room = select.poll()
+    room.register(2, select.POLLOUT)
+    with contextlib.suppress(OSError):
+        if room.poll(0):  # else its user has stopped it (Ctrl-S): the chain must not wait for that
+            line = _coloured(_fitting(one_line(text, 1000), os.get_terminal_size(2).columns), _DIM)
+            os.write(2, b"\r" + _CLEAR + encoded(line, sys.stderr))
+            _covered = True
+
+
+def uncover() -> None:
+    """Takes the status line away, if there is one."""
+    global _covered  # noqa: PLW0603 - there is one standard error
+    if _covered:
+        _covered = False
+        with contextlib.suppress(OSError):
+            os.write(2, b"\r" + _CLEAR)
+
+
+def _fitting(text: str, columns: int) -> str:
+    """The beginning of a text that leaves the last column free, where a terminal may wrap."""
+    left = (columns or 80) - 4  # for an ellipsis, in ASCII if need be
+    for at, character in enumerate(text):
+        left -= 1 if character.isascii() else 2  # at most: some take two columns
+        if left < 0:
+            return f"{text[:at]}…"
+    return text
+
+
+def _is_terminal(fd: int) -> bool:
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False
 
 
 _lost = 0
@@ -172,6 +229,7 @@ def page(text: str) -> None:
 
 def ask(question: str) -> None:
     """Shows a question of ours in front of what the user types, on a terminal."""
+    uncover()
     sys.stderr.write(question)
     sys.stderr.flush()
 
@@ -199,6 +257,7 @@ def send(data: bytes) -> None:
     """Writes bytes to standard output. Raises `ConductorError`, `BrokenPipeError`."""
     if sys.stdout is None:
         raise unwritable("it is closed")
+    uncover()
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -255,8 +314,10 @@ def lines(level: str, specs: Iterable[Spec]) -> LogLines:
     return LogLines(limits.log_lines(specs), logger(level), level)
 
 
-def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
-    """A function `(component, line)` that takes lines of a component's standard error.
+def relay(
+    level: str, lines: LogLines, write: Callable[[str], None] = write
+) -> Callable[[str, str], None]:
+    """A function `(component, line)` that takes lines of a component's standard error, for `write`.
 
     An empty name stands for the process that hosts sandboxed proxies. Its log entries of `level`
     and above look like all others; any other line of it is marked `[host]`.
@@ -291,6 +352,12 @@ def relay(level: str, lines: LogLines) -> Callable[[str, str], None]:
 def _is_notice(line: str) -> bool:
     """Whether a line of the host outside of its log is a notice of ours; else it is a failure."""
     from conductor.run.segment_spec import NOT_KEPT
+
+    return announces_compiling(line) or line.startswith(NOT_KEPT)
+
+
+def announces_compiling(line: str) -> bool:
+    """Whether a host says by a line that it compiles the Python guest."""
     from conductor.spec.python_guest.scripts import COMPILING
 
-    return line == COMPILING or line.startswith(NOT_KEPT)
+    return line == COMPILING

@@ -10,11 +10,13 @@ import os
 import select
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import configured, report
+from conductor.cli import configured, log_file, report
+from conductor.cli.chain_log import ChainLog
 from conductor.core.dialects import DIALECTS
 from conductor.errors import ConductorError, UsageError
 from conductor.record import wanted
@@ -26,12 +28,13 @@ from conductor.spec.consent import Where
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Coroutine, Sequence
 
     from conductor.cli.options import Parsed
+    from conductor.cli.status import Shown, Status
     from conductor.run.consent import Consent
+    from conductor.run.report_checks import Tracing
     from conductor.run.runtime import Runtime
-    from conductor.services.log_lines import LogLines
     from conductor.spec.consent.agreements import Agreements
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
@@ -54,7 +57,30 @@ def chain(parsed: Parsed) -> int:
         report.error(error.text, error.hint)
         tell_client(error)
         return error.exit_code
+    if os.isatty(0):
+        _explain(parsed)
     return _run(started, early)
+
+
+def _explain(parsed: Parsed) -> None:
+    """Says what a chain waits for whose client is a person at a terminal: most have pasted what is
+    for an editor's settings."""
+    import shlex
+
+    words = [""]
+    behind = ""
+    for component in (parsed.typed or parsed).components:
+        if isinstance(component, str):
+            words.append(shlex.quote(component))
+        elif isinstance(component.what, list):
+            behind = f" -- {shlex.join(component.what)}"
+    chain = " ".join(words)
+    for line in (
+        "conductor waits for an editor's messages on standard input; Ctrl-D ends it",
+        f'to talk to this chain here:  conductor exec{chain} -p "hi"{behind}',
+        f"to put it into an editor:    conductor setup zed{chain}{behind}",
+    ):
+        report.write(line)
 
 
 def _early() -> list[int]:
@@ -71,24 +97,38 @@ class Started:
 
     def __init__(self, parsed: Parsed, where: Where) -> None:
         """`where`: the user is asked there, unless the options are against it."""
-        parsed = _obliged(parsed)
+        complain = partial(report.write, word="warning")
+        self.log = ChainLog(parsed.log, log_file.opened(parsed.options.log_file, complain))
+        try:
+            self._prepare(_obliged(parsed), where)
+        except ConductorError as error:
+            self.log.failed(error)
+            raise
+
+    def _prepare(self, parsed: Parsed, where: Where) -> None:
         self.parsed = parsed
         self._files = _files(parsed)
         self._where = where
         self._agreements: Agreements | None = None
         self._consent: Consent | None = None
         self._runtime: Runtime | None = None
+        self.status: Status | None = None
         specs = self._resolved(parsed)
-        self.lines: LogLines = report.lines(parsed.log, specs)
+        self.log.limit(limits.log_lines(specs))
+        names = ", ".join(f"`{spec.name}`" for spec in specs)
+        self.log.note(f"`conductor {parsed.command}` starts as process {os.getpid()}: {names}")
         self._opened = wanted.opened(
-            specs,
-            parsed.options,
-            report.logger(parsed.log),
-            mode=parsed.mode,
-            on_stderr=report.relay(parsed.log, self.lines),
+            specs, parsed.options, self.log.say, mode=parsed.mode, on_stderr=self._heard
         )
         self.launcher = self._opened.launcher
         self.guardian = self.launcher.guardian
+
+    def _heard(self, name: str, line: str) -> None:
+        """A component wrote a line to its standard error; an empty name: a host of guests."""
+        status = self.status if not name and report.announces_compiling(line) else None
+        if status is not None:
+            status.compiles()
+        self.log.heard(name, line, shown=status is None or not status.draws)
 
     def runtime(self, upstream: Transport, **others: Any) -> Runtime:
         """The runtime of the chain, with `upstream` at the client's end of it."""
@@ -97,19 +137,54 @@ class Started:
         if self.parsed.chosen is not None:
             from conductor.run.judged_folder import JudgedFolder
 
-            upstream = JudgedFolder(upstream, *self.parsed.chosen, self.lines.say)
+            upstream = JudgedFolder(upstream, *self.parsed.chosen, self.log.say)
         self._runtime = Runtime(
             self._opened.planned,
             self.parsed.mode,
             upstream,
             self.parsed.options,
-            log=self.lines.say,
-            tracer=self._opened.tracer,
+            log=self.log.say,
+            tracer=self._messages(),
             auditor=self._opened.auditor,
             preparation=self,
+            log_file=self.log.path,
             **others,
         )
         return self._runtime
+
+    def _messages(self) -> Tracing | None:
+        """What sees every message: the trace, and with `--log debug` the log."""
+        if self.parsed.log != "debug":
+            return self._opened.tracer
+        from conductor.run.message_log import MessageLog
+
+        return MessageLog(self.log.say, self._opened.tracer)
+
+    def follow(self, shown: Shown) -> None:
+        """Follows the stages of the chain from now on: in the log, and on a terminal."""
+        from conductor.cli.status import Status
+
+        assert self._runtime is not None
+        self.status = Status(self._runtime, self.log.say, shown)
+
+    def answers(self) -> None:
+        """The client gets something on the terminal that shows the stages."""
+        if self.status is not None:
+            self.status.answers()
+
+    def waits(self) -> str:
+        """What the chain waits for, in words; empty: nothing."""
+        return self.status.waits() if self.status is not None else ""
+
+    def close(self) -> None:
+        """The chain has ended, and nothing of it is left."""
+        if self.status is not None:
+            self.status.close()
+        failure = self._runtime.failure if self._runtime is not None else None
+        if failure is not None:
+            self.log.note(f"error: {failure.text}")
+        self.log.note("the chain has ended")
+        self.log.close()
 
     def _resolved(self, parsed: Parsed) -> list[Spec]:
         """What the words of the command line stand for now. Raises `ConductorError`."""
@@ -120,7 +195,7 @@ class Started:
             parsed.components,
             agent_last=agent_last,
             config=parsed.config,
-            note=_note(parsed.log) if parsed.options.verbose else None,
+            note=self._noted if parsed.options.verbose else None,
         )
         if agent_last and not specs:
             raise UsageError(
@@ -131,6 +206,10 @@ class Started:
         if any(spec.attribute for spec in specs):
             report.divert_prints()
         return self._agreed(specs)
+
+    def _noted(self, text: str) -> None:
+        """Logs what a name of a component hides."""
+        self.log.say("info", "conductor", text)
 
     def _agreed(self, specs: list[Spec]) -> list[Spec]:
         """The components with what the user has agreed to."""
@@ -195,14 +274,14 @@ class Started:
         parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode)
         specs = self._held_to_lock(self._resolved(parsed))
         self._files = _files(parsed)
-        self.lines.limit(limits.log_lines(specs))
+        self.log.limit(limits.log_lines(specs))
         self.connected()
         return specs
 
     def _held_to_lock(self, specs: list[Spec]) -> list[Spec]:
         parsed = self.parsed
-        log, agent_last = report.logger(parsed.log), parsed.mode != "proxy"
-        return wanted.locked(specs, parsed.options, log, agent_last=agent_last)
+        agent_last = parsed.mode != "proxy"
+        return wanted.locked(specs, parsed.options, self.log.say, agent_last=agent_last)
 
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload
@@ -225,12 +304,6 @@ def _nothing(command: str) -> UsageError:
     )
 
 
-def _note(log: str) -> Callable[[str], None]:
-    """Logs what a name of a component hides."""
-    logger = report.logger(log)
-    return lambda text: logger("info", "conductor", text)
-
-
 def _obliged(parsed: Parsed) -> Parsed:
     """The chain to run, with what the managed policy demands of it. Raises `UsageError`."""
     if managed.policy() is None:
@@ -244,21 +317,27 @@ def _obliged(parsed: Parsed) -> Parsed:
 def _run(started: Started, early: list[int]) -> int:
     import gc
 
+    from conductor.cli.status import Shown, Uncovering
     from conductor.transports.stdio import StdioTransport
 
     parsed = started.parsed
+    upstream: Transport = StdioTransport(line_limit=parsed.options.line_limit)
+    drawn = os.isatty(0) and report.can_cover()
+    if drawn:
+        upstream = Uncovering(upstream, started.answers)
     runtime = started.runtime(
-        StdioTransport(line_limit=parsed.options.line_limit),
+        upstream,
         on_failure=lambda reason: report.error(reason.text, reason.hint),
         outer_dialect=DIALECTS.get(parsed.dialect) if parsed.dialect else None,
     )
+    started.follow(Shown.LINE if drawn else Shown.NOWHERE)
     # What exists now lives as long as the process; collecting it again and again costs latency.
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)
     gc.enable()
     stopped: list[int] = []
     code = run_loop(_until_done(runtime, stopped, early))
-    started.lines.close()
+    started.close()
     started.guardian.release()
     end_strays()
     return 128 + stopped[0] if stopped else code

@@ -226,6 +226,47 @@ def clean_url(url: str) -> str:
     return _QUERY.sub(_without_value, url) if _holds(url, _KEYED) else url
 
 
+def clean_text(text: str) -> str:
+    """A line that a program wrote for people, without what looks like a secret: values behind names
+    of secrets, what follows `Bearer`, tokens of well-known shape, and what `redacted` and
+    `clean_url` take out of JSON and of URLs."""
+    before, brace, rest = text.partition("{")
+    payload = (brace + rest).encode(errors="surrogateescape")
+    if brace and _decoded(_members, payload) is not None:
+        return _clean_words(before) + redacted(payload).decode(errors="surrogateescape")
+    return _clean_words(text)
+
+
+def _clean_words(text: str) -> str:
+    text = _ADDRESS.sub(lambda found: clean_url(found[0]), text)
+    text = _VALUE.sub(_without_named, text)
+    return _SHAPED.sub(_MARK, text)
+
+
+def _without_named(found: re.Match[str]) -> str:
+    name, between, value = found[1], found[2], found[3]
+    says = not between.strip() and not name.startswith("-")  # a sentence, and no option
+    counts = value.isdigit() and not _holds(name, _SECRET)
+    return found[0] if says or counts else f"{name}{between}{_MARK}"
+
+
+_WORDS: Final = "|".join((*_SECRET, *_TOKEN, "auth-key", "authkey"))
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]{0,15}://[^\s\"'<>]+")
+# Each part is bounded, and begins where a word begins: else a long word would take time with its
+# square.
+_VALUE: Final = re.compile(
+    rf"""(?<![\w.-])([\w.-]{{0,64}}?(?:{_WORDS})[\w.-]{{0,64}})"""
+    r"""(["']?[ \t]{0,4}[:=][ \t]{0,4}["']?(?:(?:bearer|basic|token)[ \t]{1,4})?|[ \t]{1,4})"""
+    r"""(?!\[redacted)([^\s"',;&}\])]{4,})""",
+    re.IGNORECASE,
+)
+_SHAPED: Final = re.compile(
+    r"\b(?:sk|pk|rk)[-_][\w-]{16,}|\bgh[opusr]_\w{16,}|\bgithub_pat_\w{16,}|\bxox[abeprs]-[\w-]{10,}"
+    r"|\bAKIA[A-Z0-9]{12,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{4,}"
+)
+"""Tokens that say by themselves what they are."""
+
+
 def _without_value(item: re.Match[str]) -> str:
     return f"{item[1]}{item[2]}={_MARK}" if _holds(item[2], _KEYED) else item[0]
 

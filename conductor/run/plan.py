@@ -91,6 +91,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The file of the values that components keep (`kv`); None: the user's."""
     metrics: str | None = None
     """File for the numbers that proxies count, for a collector to read; None: none."""
+    log_file: str | None = None
+    """The log file; `none`: none; None: a new one in the user's folder of logs."""
     lock_file: str | None = None
     """The lock file, if it is not `LOCK_FILE`; with it `locked` need not be set."""
 

@@ -39,7 +39,7 @@ from conductor.core import (
 )
 from conductor.core.policy import checks
 from conductor.core.rearranging import newcomer
-from conductor.errors import ComponentError, ConductorError
+from conductor.errors import ComponentError, ConductorError, with_log
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
@@ -118,6 +118,7 @@ class Runtime:
         on_failure: Called once, as soon as the chain fails.
         preparation: Has the components as they are to be at a reload; None: they stay, and only
             new builds and changed settings are used.
+        log_file: The path of the log file, which failures name; empty: there is none.
     """
 
     def __init__(
@@ -133,8 +134,10 @@ class Runtime:
         auditor: Auditing | None = None,
         on_failure: Callable[[Closure], None] | None = None,
         preparation: Preparation | None = None,
+        log_file: str = "",
     ) -> None:
         self._options = options
+        self._log_file = log_file
         self._log = log
         self._tracer = tracer
         self._audit = auditor or Auditing()
@@ -144,6 +147,8 @@ class Runtime:
         """Made once the components are to be others."""
         self.after_message: Callable[[], object] | None = None
         """Called when what a peer sent has been routed and written."""
+        self.after_feed: Callable[[], object] | None = None
+        """The same, for who follows the stages of the chain (`conductor.run.stages`)."""
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
         planned = traced(planned, tracer)
@@ -394,6 +399,8 @@ class Runtime:
         self.flush(name)
         if self.after_message is not None:
             self.after_message()
+        if self.after_feed is not None:
+            self.after_feed()
 
     def flush(self, source: str) -> None:
         """Writes what is queued; `source` waits if that is too much for somebody."""
@@ -653,8 +660,16 @@ class Runtime:
         if self._is_there(peer):
             self.apply(self.router.not_launching(peer.name))
 
+    def logged(self, reason: Closure) -> Closure:
+        """Why something failed, with the log file that says more."""
+        path = self._log_file
+        if not path or "log" in reason.data:
+            return reason
+        return Closure(reason.text, with_log(reason.hint, path), {**reason.data, "log": path})
+
     def fail(self, reason: Closure) -> None:
         """Ends the chain, since it may not go on."""
+        reason = self.logged(reason)
         if self._teardown.fail(reason) and self._on_failure is not None:
             self._on_failure(reason)
 

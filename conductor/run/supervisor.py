@@ -118,7 +118,7 @@ class Supervisor:
                 self._start(runtime.disconnect(name))
             case GiveUp():
                 runtime.record("failure", str(reason.data.get("component", name)), reason.text)
-                runtime.apply(runtime.router.closed(name, reason))
+                runtime.apply(runtime.router.closed(name, runtime.logged(reason)))
 
     def _action(self, name: str, planned: Planned, *, final: bool) -> Restart | Bypass | GiveUp:
         router = self._runtime.router

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 from pathlib import Path
@@ -67,6 +68,24 @@ def test_an_agent_and_a_program_say_that_nothing_holds_them() -> None:
         assert line("digest", lines).startswith("sha256:")
     assert line("sees", program) == "every message: no rule limits it"
     assert line("run", agent) == "conductor exec demo -p hello"
+
+
+def test_a_known_agent_is_an_agent_and_its_program_by_path_is_not(tmp_path: Path) -> None:
+    program = tmp_path / "opencode"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+
+    def card_of(component: str) -> list[str]:
+        return conductor("inspect", component, env=environment(PATH=path)).out.splitlines()
+
+    agent, plain = card_of("opencode"), card_of("path:opencode")
+    assert agent[0] == "opencode: known agent (OpenCode)"
+    assert line("run", agent) == "conductor exec opencode -p hello"
+    assert line("sees", plain) == "every message: no rule limits it"
+    assert line("run", plain) == "conductor exec path:opencode demo -p hello"
+    missing = conductor("inspect", "opencode", env=environment(PATH=str(tmp_path / "nothing")))
+    missing.assert_error(2, "the agent `opencode` is not installed", "npm install")
 
 
 def test_a_program_with_a_profile_is_held_to_it() -> None:
@@ -161,7 +180,7 @@ def test_what_add_and_update_know_besides() -> None:
         state="CHANGED since added",
     )
     assert line("from", lines) == "oci://registry.example/date@sha256:0"
-    assert line("run", lines) == "conductor exec date demo -p hello"
+    assert not [text for text in lines if text.startswith("  run")]
     assert "; CHANGED since added; " in line("digest", lines)
     wide = inspect_card.card(spec, width=200, signer="alice@example.com\x1b[2J")
     assert "signed by alice@example.com\\u{1b}[2J" in line("digest", wide)

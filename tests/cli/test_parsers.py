@@ -42,7 +42,7 @@ def samples(option: Option) -> list[str]:
 
 def refused(option: Option) -> str:
     """A value that an option refuses; empty: it takes any."""
-    return "no-choice" if "|" in option.kind.metavar else REFUSED.get(option.kind.metavar, "")
+    return "no-choice" if option.kind.choices else REFUSED.get(option.kind.metavar, "")
 
 
 def flags(command: str) -> list[str]:

@@ -97,13 +97,12 @@ def _pattern(line: str) -> str:
 
 
 class Walk:
-    """A reader in an empty folder, with nothing but conductor installed."""
+    """A reader in an empty home folder, with nothing but conductor installed."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.home.mkdir()
         self.at = self.home
-        self._state = folder / "state"
         self._bin = folder / "bin"
         self._bin.mkdir()
         self._where = folder / "where"
@@ -181,15 +180,17 @@ class Walk:
         return came
 
     def _environment(self) -> dict[str, str]:
-        left_out = ("GITHUB_", "FORCE_", "PY_", "PYTEST_")
+        left_out = ("GITHUB_", "FORCE_", "PY_", "PYTEST_", "XDG_")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
+        # What is compiled already stays so: compiling it would take most of the time.
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         return kept | {
             "PATH": f"{self._bin}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "PYTHONPATH": str(ROOT),
+            "HOME": str(self.home),
+            "XDG_CACHE_HOME": cache,
             "NO_COLOR": "1",
             "COLUMNS": "100",
-            "XDG_DATA_HOME": str(self._state),
-            "XDG_STATE_HOME": str(self._state),
         }
 
     def _normal(self, text: str) -> str:

@@ -68,9 +68,12 @@ class Running:
     """`conductor ARGUMENTS` while it runs; what it writes is collected from both streams.
 
     `terminal`: standard input and error are a new terminal, as for a user who pipes the answer.
+    `env`: variables beside those of `environment`.
     """
 
-    def __init__(self, *arguments: str, terminal: bool = False) -> None:
+    def __init__(
+        self, *arguments: str, terminal: bool = False, env: dict[str, str] | None = None
+    ) -> None:
         self._texts: dict[int, bytes] = {}
         slave = -1
         if terminal:
@@ -80,7 +83,7 @@ class Running:
             stdin=slave if terminal else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=slave if terminal else subprocess.PIPE,
-            env=environment(),
+            env=environment(**(env or {})),
             start_new_session=True,
         )
         assert self.process.stdout is not None

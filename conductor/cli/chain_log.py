@@ -1,0 +1,84 @@
+"""The log of a chain: lines of the conductor and of components, on standard error and in the file.
+
+Standard error gets those of the level that `--log` names and above; the log file all but messages,
+which it gets with `--log debug`. In each, a component keeps within its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from conductor.cli import report
+from conductor.cli.log_file import LogFile
+from conductor.errors import ConductorError, UsageError, with_log
+from conductor.services.log_lines import LogLines
+
+
+class ChainLog:
+    """The log of one chain."""
+
+    def __init__(self, level: str, file: LogFile | None) -> None:
+        self._file = file
+        self._places = [_Place(level, LogLines({}, report.logger(level), level))]
+        if file is not None:
+            level = "debug" if level == "debug" else "info"
+            lines = LogLines({}, self._filed, level)
+            self._places.append(_Place(level, lines, file))
+
+    @property
+    def path(self) -> str:
+        """The log file; empty: there is none."""
+        return self._file.path if self._file is not None else ""
+
+    def limit(self, limits: Mapping[str, int]) -> None:
+        """Gives components their limits: lines a second."""
+        for place in self._places:
+            place.lines.limit(limits)
+
+    def say(self, level: str, name: str, text: str) -> None:
+        """Puts a line about a component into the log."""
+        for place in self._places:
+            place.lines.say(level, name, text)
+
+    def heard(self, name: str, line: str, *, shown: bool = True) -> None:
+        """A component wrote a line to its standard error; an empty name: a host of guests.
+
+        `shown`: standard error gets it too.
+        """
+        for place in self._places:
+            if shown or place.file is not None:
+                place.relay(name, line)
+
+    def note(self, text: str) -> None:
+        """Puts a line into the log file alone."""
+        if self._file is not None:
+            self._file.write(text)
+
+    def failed(self, error: ConductorError) -> None:
+        """The chain could not start: the log file has the reason, and the reason names it. What
+        was merely written wrong is in the error as a whole."""
+        if self._file is None:
+            return
+        self._file.write(f"error: {error.with_hint}")
+        error.data = {**error.data, "log": self.path}
+        if not isinstance(error, UsageError):
+            error.hint = with_log(error.hint, self.path)
+
+    def close(self) -> None:
+        """Logs how many lines were left out: nothing more comes."""
+        for place in self._places:
+            place.lines.close()
+        if self._file is not None:
+            self._file.close()
+
+    def _filed(self, level: str, name: str, text: str) -> None:
+        self.note(f"{level}: {name}: {text}")
+
+
+class _Place:
+    """Where lines go."""
+
+    def __init__(self, level: str, lines: LogLines, file: LogFile | None = None) -> None:
+        self.lines = lines
+        self.file = file
+        self.relay = report.relay(level, lines, report.write if file is None else file.write)

@@ -1,0 +1,203 @@
+"""The log file of a chain: its stages, warnings and what components write to standard error.
+
+Each run writes a file of its own in the user's folder of logs, or appends to the file that
+`--log-file` names. It holds no content of messages, and no secret that conductor recognises. A log
+that cannot be written is given up; the chain goes on. The start path loads this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Callable
+from typing import Final
+
+from conductor.errors import marked
+from conductor.record.private_files import reason
+from conductor.spec import paths
+
+NONE: Final = "none"
+"""As `--log-file`: no log file."""
+
+MOST: Final = 10 * 1024 * 1024
+"""Bytes of a file. One that is full becomes `FILE.1`, in place of the former `FILE.1`."""
+KEPT: Final = 20
+"""Files of runs in the folder. Those of runs that go on are kept beside."""
+
+_LONGEST: Final = 4096
+"""Characters of an entry."""
+_HINTS: Final = (
+    *("secret", "passw", "passphrase", "key", "credential", "authorization", "cookie", "token"),
+    *("bearer", "://", "sk-", "pk-", "rk-", "sk_", "pk_", "rk_", "gh", "github_pat", "xox", "akia"),
+    "eyj",
+)
+"""An entry without any of these, in lower case, holds nothing that looks like a secret. Then what
+recognises secrets is not loaded: an editor waits for the first entries."""
+
+_FORMER: Final = ".1"
+_LOG: Final = ".log"
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT
+_CAUTION: Final = (
+    getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+)
+
+Complain = Callable[[str], None]
+"""Takes the reason why there is no log file, or no longer one."""
+
+
+class LogFile:
+    """One run's log file. Made by `opened`."""
+
+    def __init__(self, path: str, complain: Complain, *, own: bool) -> None:
+        """`own`: only this run writes it, and holds a lock on it. Raises `OSError`."""
+        self.path = path
+        self._complain = complain
+        self._own = own
+        self._fd = self._opened()
+        self._size = os.fstat(self._fd).st_size
+
+    def write(self, text: str) -> None:
+        """Writes one entry, with the time; nothing once that has failed."""
+        if self._fd < 0:
+            return
+        now = time.time()
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+        entry = _clean(marked(text))
+        line = f"{stamp}.{int(now * 1000) % 1000:03d}Z {entry}\n".encode(errors="replace")
+        try:
+            if self._size + len(line) > MOST:
+                self._rotate()
+            os.write(self._fd, line)
+            self._size += len(line)
+        except OSError as error:
+            self.close()
+            self._complain(f"the log file `{self.path}` ends here: {reason(error)}")
+
+    def close(self) -> None:
+        """Ends the log."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+    def _opened(self) -> int:
+        fd = os.open(self.path, _FLAGS | _CAUTION | (os.O_EXCL if self._own else 0), 0o600)
+        try:
+            about = os.fstat(fd)
+            if not stat.S_ISREG(about.st_mode):
+                raise OSError("it is no ordinary file")
+            # In a folder that others may write to, somebody could have put it there to read it.
+            if about.st_uid != os.getuid():
+                raise OSError("it belongs to another user")
+            os.fchmod(fd, 0o600)
+            if self._own:
+                _lock(fd, alone=False)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _rotate(self) -> None:
+        """Begins the file anew. Of several runs that write to one file, one renames it and the
+        others follow. Raises `OSError`."""
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):
+            _lock(self._fd, alone=True)  # released with the descriptor
+            if os.path.samestat(os.fstat(self._fd), os.lstat(self.path)):
+                os.replace(self.path, self.path + _FORMER)
+        before, self._fd = self._fd, self._opened()
+        os.close(before)
+        self._size = os.fstat(self._fd).st_size
+
+
+def opened(wanted: str | None, complain: Complain) -> LogFile | None:
+    """The log file of this run; None: there is none.
+
+    Args:
+        wanted: What `--log-file` says; None: a new file in the user's folder of logs.
+        complain: Gets the reason where a file that the user has named cannot be written.
+    """
+    if wanted == NONE or not hasattr(os, "getuid"):
+        return None
+    try:
+        if wanted is None:
+            return _own()
+        return LogFile(os.path.abspath(wanted), complain, own=False)
+    except (OSError, ValueError) as error:
+        if wanted is not None:
+            complain(f"there is no log file: `{wanted}`: {_why(error)}")
+        return None
+
+
+def _own() -> LogFile:
+    """A new file in the folder of logs, which keeps the newest. Raises `OSError`."""
+    folder = paths.logs()
+    if not os.path.isabs(folder):
+        raise OSError("there is no home folder")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    check(folder)
+    now = time.time()
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
+    name = f"{stamp}.{int(now * 1_000_000) % 1_000_000:06d}-{os.getpid()}{_LOG}"
+    log = LogFile(os.path.join(folder, name), lambda why: None, own=True)
+    with contextlib.suppress(OSError):
+        _prune(folder)
+    return log
+
+
+def check(folder: str) -> None:
+    """Raises `OSError` for a folder that is a link, another user's, or open to others."""
+    about = os.lstat(folder)
+    if not stat.S_ISDIR(about.st_mode):
+        raise OSError("it is no folder")
+    if about.st_uid != os.getuid():
+        raise OSError("it belongs to another user")
+    if about.st_mode & 0o022:
+        raise OSError("others may write to it")
+
+
+def runs(folder: str) -> list[str]:
+    """The files of runs in the folder of logs, the oldest first. Raises `OSError`."""
+    return sorted(name for name in os.listdir(folder) if name.endswith(_LOG))
+
+
+def _prune(folder: str) -> None:
+    """Removes the oldest files, but none of a run that goes on."""
+    for name in runs(folder)[:-KEPT]:
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            fd = os.open(path, os.O_RDWR | _CAUTION)
+            try:
+                _lock(fd, alone=True)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path + _FORMER)
+                os.unlink(path)
+            finally:
+                os.close(fd)
+
+
+def _lock(fd: int, *, alone: bool) -> None:
+    """Holds a file: `alone`, as nobody else does. Raises `BlockingIOError` where others do."""
+    import fcntl
+
+    fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+
+
+def _clean(text: str) -> str:
+    """A short entry without what looks like a secret."""
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    lower = text.lower()
+    if not any(hint in lower for hint in _HINTS):
+        return text
+    from conductor.record.redaction import clean_text
+
+    return clean_text(text)
+
+
+def _why(error: Exception) -> str:
+    why = reason(error)
+    return "it is a link" if why == "Too many levels of symbolic links" else why

@@ -1,0 +1,161 @@
+"""Follows the stages of a running chain: into the log, and on a terminal as a status line.
+
+`conductor.run.stages` has the facts and the sentences. Here they get a clock and a place: a line
+that is drawn over itself where standard error is a terminal, else, for `conductor exec`, one line a
+stage. Loaded with the event loop, while components start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from conductor.cli import report
+from conductor.run.stages import Stage, Stages
+from conductor.transports.base import Transport, Wrapper
+
+if TYPE_CHECKING:
+    from conductor.run.runtime import Runtime
+
+_FIRST: Final = 1.0
+"""Seconds without a status line: most stages are over by then."""
+_REDRAWN: Final = 0.5
+"""Seconds between two drawings."""
+_SAID: Final = 5.0
+"""Seconds after which a stage gets its one line where there is no terminal."""
+_LOOK: Final = 5.0
+"""Seconds between looks at the stages for the log alone."""
+
+_MOST: Final = 100
+"""Stages that are remembered because something has been said of them."""
+
+Log = Callable[[str, str, str], None]
+
+
+class Shown(Enum):
+    """Where the stages are shown, beside the log."""
+
+    LINE = "line"
+    """Drawn over itself on the terminal."""
+    ONCE = "once"
+    """One line on standard error for each long stage."""
+    NOWHERE = "nowhere"
+
+
+class Status:
+    """The stages of one chain, as they go on."""
+
+    def __init__(self, runtime: Runtime, log: Log, shown: Shown) -> None:
+        """Begins to follow a chain; `log` takes what happens, at level `info`."""
+        self._stages = Stages(runtime.router, runtime.planned)
+        self._log = log
+        self._shown = shown
+        self._timer: asyncio.TimerHandle | None = None
+        self._hushed = 0
+        self._answering: Stage | None = None
+        """The stage in which the answer has begun: it is not shown any more."""
+        self._said: set[tuple[Stage, bool]] = set()
+        """Stages that have got their one line, and whether that was the advice."""
+        runtime.after_feed = self.passed
+
+    @property
+    def draws(self) -> bool:
+        """Whether a terminal shows a status line."""
+        return self._shown is Shown.LINE
+
+    def passed(self) -> None:
+        """Messages have been routed."""
+        if self._stages.changed():
+            self._look()
+
+    def compiles(self) -> None:
+        """A host announces that it compiles the Python guest."""
+        self._stages.compiling = True
+        self._look()
+
+    def waits(self) -> str:
+        """The stage in words; empty: nothing is open."""
+        self._look()
+        return self._stages.now.text if self._stages.now is not None else ""
+
+    def answers(self) -> None:
+        """Something of the answer to the open request has been shown."""
+        self._answering = self._stages.now
+        report.uncover()
+
+    @contextmanager
+    def hushed(self) -> Iterator[None]:
+        """No status line as long as the block lasts: a question has the terminal."""
+        self._hushed += 1
+        report.uncover()
+        try:
+            yield
+        finally:
+            self._hushed -= 1
+
+    def close(self) -> None:
+        """The chain ends: nothing more is shown."""
+        self._hushed += 1
+        report.uncover()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        for text in self._stages.look(loop.time()):
+            self._log("info", "conductor", text)
+        stage = self._stages.now
+        if stage is None:
+            report.uncover()
+        elif self._timer is None:
+            period = {Shown.LINE: _REDRAWN, Shown.ONCE: _REDRAWN, Shown.NOWHERE: _LOOK}
+            self._timer = loop.call_later(period[self._shown], self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._look()
+        stage = self._stages.now
+        if stage is None or stage.waits_for_client or self._hushed:
+            report.uncover()
+            return
+        now = asyncio.get_running_loop().time()
+        if self._answering is not None and self._answering == stage:
+            return
+        if stage.is_long(now):
+            self._say(stage, f"{stage.timed(now)}: {stage.advice}", advice=True)
+        elif now - stage.since >= _SAID:
+            self._say(stage, f"{stage.timed(now)} …", advice=False)
+        if self._shown is Shown.LINE and now - stage.since >= _FIRST:
+            report.cover(stage.timed(now))
+
+    def _say(self, stage: Stage, text: str, *, advice: bool) -> None:
+        """Says something of a stage, once: on a terminal the advice only, below which the status
+        line goes on."""
+        if (stage, advice) in self._said:
+            return
+        if len(self._said) == _MOST:
+            self._said.clear()
+        self._said.add((stage, advice))
+        if advice:
+            self._log("info", "conductor", text)
+        if self._shown is Shown.ONCE or (self._shown is Shown.LINE and advice):
+            report.write(text, dim=True)
+
+
+class Uncovering(Wrapper):
+    """A client's connection on the terminal that shows the status line: each message takes that
+    away first."""
+
+    def __init__(self, inner: Transport, written: Callable[[], None]) -> None:
+        super().__init__(inner)
+        self._written = written
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines."""
+        self._written()
+        super().write(data)

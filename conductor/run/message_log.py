@@ -1,0 +1,67 @@
+"""One line for each message of a chain, without its content (`--log debug`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from conductor.core import Trace
+from conductor.run.plan import Planned
+from conductor.run.report_checks import Tracing
+
+
+class MessageLog:
+    """Logs what crosses between two peers: direction, method, id and size.
+
+    A `Tracing`: what the trace of the run is to see as well goes on to that.
+    """
+
+    def __init__(self, log: Callable[[str, str, str], None], trace: Tracing | None) -> None:
+        """`log` takes level, component and text; `trace` is None without `--trace`."""
+        self._log = log
+        self._trace = trace
+
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """Passes on."""
+        if self._trace is not None:
+            self._trace.begin(chain)
+
+    def watched(self, planned: Planned) -> Planned:
+        """Passes on."""
+        return planned if self._trace is None else self._trace.watched(planned)
+
+    def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """Passes on."""
+        if self._trace is not None:
+            self._trace.rearranged(chain)
+
+    def crossed(self, trace: Trace, mode: str) -> None:
+        """Logs a message, and passes on."""
+        self._log("debug", "conductor", line(trace))
+        if self._trace is not None:
+            self._trace.crossed(trace, mode)
+
+    def hop(self, segment: str, params: bytes) -> None:
+        """Passes on."""
+        if self._trace is not None:
+            self._trace.hop(segment, params)
+
+    def delivered(self, segment: str, params: bytes) -> None:
+        """Passes on."""
+        if self._trace is not None:
+            self._trace.delivered(segment, params)
+
+    def close(self) -> None:
+        """Passes on."""
+        if self._trace is not None:
+            self._trace.close()
+
+
+def line(trace: Trace) -> str:
+    """A message in a line: `client -> demo: request session/prompt, id 3, 112 bytes`."""
+    kind = "error" if trace.kind == "response" and trace.is_error else trace.kind
+    source, target = trace.source or "conductor", trace.target or "conductor"
+    parts = [f"{kind} {trace.method}" if trace.method is not None else kind]
+    if trace.id is not None:
+        parts.append(f"id {trace.id}")
+    parts.append(f"{len(trace.payload or b'')} bytes")
+    return f"{source} -> {target}: {', '.join(parts)}"

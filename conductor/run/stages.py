@@ -1,0 +1,193 @@
+"""The stages of a chain: who is waited for, for what, and since when.
+
+Read from the router, by a clock that the caller passes in: nothing here waits or writes. A status
+line on a terminal, the log and the log file show the same sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from conductor.core import UPSTREAM, Router
+from conductor.core.dialects import INITIALIZE
+from conductor.run.plan import Planned
+
+LOADING: Final = "load"
+COMPILING: Final = "compile"
+"""What a host of guests does before it answers anything."""
+
+LONG: Final = 30.0
+"""Seconds after which something may be wrong."""
+
+CLIENT: Final = "the client"
+_PROMPT: Final = "session/prompt"
+_NEW: Final = "session/new"
+
+_MOST: Final = 100
+"""Open requests whose times are kept."""
+
+_ADVICE: Final = {
+    INITIALIZE: "it may not speak ACP on its standard input and output, wait for a login, or be "
+    "downloading something",
+    _NEW: "it may wait for a login, or for an MCP server that does not start",
+    _PROMPT: "a model may need this long; `timeout` of `conductor exec` and `quiet=SECONDS` behind "
+    "the agent limit a turn",
+    LOADING: "its first use compiles it, which takes up to a minute on a busy machine; "
+    "`conductor doctor` shows whether compiled modules are kept",
+    COMPILING: "this takes up to a minute on a busy machine; `conductor doctor` shows whether "
+    "compiled modules are kept",
+}
+
+
+class Stage(NamedTuple):
+    """What the oldest open request of the client waits for."""
+
+    who: str
+    """A component, the guests of a host, `the conductor`, or `the client`."""
+    what: str
+    """The method of the request that has no answer, `LOADING` or `COMPILING`."""
+    since: float
+    """When that began."""
+    command: str = ""
+    """The component's command, if it has one."""
+
+    @property
+    def text(self) -> str:
+        """The stage in words."""
+        match self.what:
+            case "compile":
+                return "compiling the Python guest (once)"
+            case "load":
+                return f"loading {self.who} into a sandbox"
+            case "session/prompt":
+                return f"waiting for the answer of {self.who}"
+            case "session/new":
+                return f"waiting for {self.who} to open the session"
+            case method:
+                return f"waiting for {self.who} to answer `{method}`"
+
+    def timed(self, now: float) -> str:
+        """The same with the time that it has lasted."""
+        return f"{self.text}, {max(0.0, now - self.since):.0f} s"
+
+    def is_long(self, now: float) -> bool:
+        """Whether something may be wrong."""
+        return now - self.since >= LONG
+
+    @property
+    def advice(self) -> str:
+        """What may be wrong, and what to do about it."""
+        advice = _ADVICE.get(self.what, "it may have stopped working")
+        run = f"; run `{self.command}` by itself to see what it says"
+        return advice + (run if self.command and self.what in (INITIALIZE, _NEW) else "")
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the client, or its user, is to answer something."""
+        return self.who == CLIENT
+
+
+class _Asked(NamedTuple):
+    """A request that has no answer."""
+
+    name: str
+    """Who is to answer it; `UPSTREAM`: the conductor, to the client."""
+    key: bytes
+    method: str
+
+
+class Stages:
+    """The stages of one chain so far, as of the last `look`."""
+
+    def __init__(self, router: Router, planned: Mapping[str, Planned]) -> None:
+        self._router = router
+        self._planned = planned
+        self._open: dict[_Asked, float] = {}
+        """The open requests, in the order of the chain, and when each was seen first."""
+        self._received: tuple[Mapping[bytes, object], ...] = ()
+        self._known = -1
+        self.now: Stage | None = None
+        """None: no request of the client is open."""
+        self.compiling = False
+        """Whether a host has announced that it compiles; until all have loaded their guests."""
+
+    def changed(self) -> bool:
+        """Whether a look may show something new. Cheap, since each chunk asks for it."""
+        return self._known < 0 or sum(map(len, self._received)) != self._known
+
+    def look(self, now: float) -> list[str]:
+        """Reads the router; what has happened since the last look, in sentences."""
+        asked = list(self._asked())[:_MOST]
+        said = [
+            f"{self._who(each.name)} answered `{each.method}` after {_spent(now - since)}"
+            for each, since in reversed(self._open.items())
+            if each not in asked
+        ]
+        said += [
+            f"`{each.method}` came from the client"
+            if each.name == UPSTREAM
+            else f"`{each.method}` went to {self._who(each.name)}"
+            for each in asked
+            if each not in self._open
+        ]
+        self._open = {each: self._open.get(each, now) for each in asked}
+        self.compiling = self.compiling and self._router.loading()
+        self.now = self._stage(now)
+        return said
+
+    def _asked(self) -> Iterator[_Asked]:
+        spaces = self._router.peers[UPSTREAM].id_spaces()
+        self._received = tuple(requests.received for requests in spaces)
+        mine = [
+            _Asked(UPSTREAM, b"%d:%b" % (at, key), pending.method)
+            for at, requests in enumerate(spaces)
+            for key, pending in requests.received.items()
+        ]
+        # As long as anything but prompts is open, any message may bring it forward. That is rare.
+        others = [each for each in mine if each.method != _PROMPT]
+        self._known = -1 if others else len(mine)
+        yield from mine
+        for name in self._planned:
+            for key, method in self._router.waiting_on(name):
+                yield _Asked(name, key, method)
+
+    def _stage(self, now: float) -> Stage | None:
+        mine = next((each for each in self._open if each.name == UPSTREAM), None)
+        if mine is None:
+            return None
+        for _, method in self._router.waiting_on(UPSTREAM):
+            return self._lasting(CLIENT, method, now)
+        # The last component of those with an open request is the one that has not passed it on.
+        waits = [
+            each
+            for each in self._open
+            if each.name != UPSTREAM and mine.method in (each.method, INITIALIZE)
+        ]
+        if not waits:
+            return self._lasting("the conductor", mine.method, now)
+        last = waits[-1]
+        if self._router.loading(last.name):
+            what = COMPILING if self.compiling else LOADING
+            return self._lasting(self._who(last.name), what, now)
+        specs = self._planned[last.name].specs
+        command = specs[0].what if len(specs) == 1 and specs[0].command is not None else ""
+        return Stage(self._who(last.name), mine.method, self._open[last], command)
+
+    def _lasting(self, who: str, what: str, now: float) -> Stage:
+        """The stage that lasts since the look before, or one that begins now."""
+        if self.now is not None and (self.now.who, self.now.what) == (who, what):
+            return self.now
+        return Stage(who, what, now)
+
+    def _who(self, name: str) -> str:
+        if name == UPSTREAM:
+            return "the chain"
+        planned = self._planned.get(name)
+        names = planned.guests if planned is not None and planned.guests else (name,)
+        return ", ".join(f"`{each}`" for each in names)
+
+
+def _spent(seconds: float) -> str:
+    """A time for people: `812 ms`, `12.3 s`."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 10 else f"{seconds:.1f} s"

@@ -1,0 +1,220 @@
+"""Starting is never silent: the status line on a terminal, and what stands in its place."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from conductor.cli import report
+from tests.harness.process.command import Running, conductor
+
+AGENT = """
+import json, os, sys, time
+
+def send(**members):
+    print(json.dumps({"jsonrpc": "2.0", **members}), flush=True)
+
+def wait(what):
+    while not os.path.exists(sys.argv[1] + what):
+        time.sleep(0.02)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    match message.get("method"):
+        case "initialize":
+            wait("initialize")
+            send(id=message["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
+        case "session/new":
+            wait("new")
+            send(id=message["id"], result={"sessionId": "s"})
+        case "session/prompt":
+            wait("prompt")
+            text = {"type": "text", "text": "hello"}
+            update = {"sessionUpdate": "agent_message_chunk", "content": text}
+            send(method="session/update", params={"sessionId": "s", "update": update})
+            wait("end")
+            send(id=message["id"], result={"stopReason": "end_turn"})
+"""
+"""An agent that goes on once a file is there: `initialize`, `new`, `prompt`, `end`."""
+
+CLEAR = "\r\x1b[K"
+
+
+@pytest.fixture(name="gate")
+def _gate(tmp_path: Path) -> Path:
+    """The folder of the files that an agent waits for."""
+    (tmp_path / "agent.py").write_text(AGENT)
+    return tmp_path
+
+
+def chain(gate: Path) -> list[str]:
+    """The agent, as the last component."""
+    return ["--", sys.executable, str(gate / "agent.py"), f"{gate}{os.sep}"]
+
+
+def shown(text: str) -> str:
+    """What a terminal shows in the end."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join(line.rpartition(CLEAR)[2] for line in lines)
+
+
+# -- exec ------------------------------------------------------------------------------------------
+
+
+def test_exec_on_a_terminal_says_what_it_waits_for(gate: Path) -> None:
+    with Running("exec", "-p", "hi", *chain(gate), terminal=True, env={"TERM": "xterm"}) as running:
+        running.wait_for(running.err, "waiting for `agent` to answer `initialize`, ")
+        (gate / "initialize").touch()
+        running.wait_for(running.err, "waiting for `agent` to open the session, ")
+        (gate / "new").touch()
+        running.wait_for(running.err, "waiting for the answer of `agent`, ")
+        (gate / "prompt").touch()
+        running.wait_for(running.out, "hello")
+        assert shown(running.text(running.err)) == "", "the answer takes it away"
+        (gate / "end").touch()
+        ran = running.end()
+    assert (ran.code, ran.out) == (0, "hello\n")
+    assert shown(ran.err) == ""
+
+
+def test_a_turn_that_is_interrupted_leaves_no_status_line(gate: Path) -> None:
+    with Running("exec", "-p", "hi", *chain(gate), terminal=True, env={"TERM": "xterm"}) as running:
+        running.wait_for(running.err, "waiting for `agent` to answer `initialize`, ")
+        running.interrupt()
+        ran = running.end()
+    assert (ran.code, shown(ran.err)) == (130, "")
+
+
+def test_an_agent_that_dies_takes_the_status_line_with_it(tmp_path: Path) -> None:
+    agent = (
+        "import os, sys, time\n"
+        "sys.stdin.readline()\n"
+        f"while not os.path.exists({str(tmp_path / 'die')!r}): time.sleep(0.02)\n"
+        "sys.exit('no more')"
+    )
+    arguments = ["exec", "-p", "hi", "--", sys.executable, "-c", agent]
+    with Running(*arguments, terminal=True, env={"TERM": "xterm"}) as running:
+        running.wait_for(running.err, " to answer `initialize`, ")
+        (tmp_path / "die").touch()
+        ran = running.end()
+    assert ran.code == 1
+    assert shown(ran.err).startswith("[")
+    assert "no more\nerror: agent " in shown(ran.err)
+
+
+def test_a_terminal_that_cannot_go_back_gets_a_line_for_each_long_stage(gate: Path) -> None:
+    arguments = ["exec", "-p", "hi", *chain(gate)]
+    with Running(*arguments, terminal=True, env={"TERM": "dumb"}) as running:
+        running.wait_for(running.err, "waiting for `agent` to answer `initialize`, 5 s …\n")
+        for each in ("initialize", "new", "prompt", "end"):
+            (gate / each).touch()
+        ran = running.end()
+    assert ran.code == 0
+    assert "\r" not in ran.err
+    assert "\x1b" not in ran.err
+    assert ran.err.count("waiting") == 1
+
+
+def test_without_a_terminal_each_long_stage_gets_one_line(gate: Path) -> None:
+    for each in ("new", "prompt", "end"):
+        (gate / each).touch()
+    with Running("exec", "-p", "hi", *chain(gate)) as running:
+        running.wait_for(running.err, "waiting for `agent` to answer `initialize`, 5 s …\n")
+        (gate / "initialize").touch()
+        ran = running.end()
+    assert (ran.code, ran.out) == (0, "hello\n")
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_quick_chain_says_nothing() -> None:
+    ran = conductor("exec", "demo", "-p", "hi")
+    assert (ran.code, ran.out, ran.err) == (0, "hi\n", "")
+
+
+def test_a_time_limit_says_what_was_waited_for(gate: Path) -> None:
+    ran = conductor("exec", "-p", "hi", "--timeout", "0.5", *chain(gate))
+    ran.assert_error(3, "did not end within 0.5 s: waiting for `agent` to answer `initialize`")
+
+
+# -- agent, typed in a terminal --------------------------------------------------------------------
+
+
+def test_a_pasted_agent_says_what_to_type_instead_and_works(gate: Path) -> None:
+    request = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}'
+    arguments = ["agent", "passthrough", *chain(gate)]
+    with Running(*arguments, terminal=True, env={"TERM": "xterm"}) as running:
+        running.wait_for(running.err, "waits for an editor's messages on standard input")
+        typed = f"passthrough -- {sys.executable} {gate / 'agent.py'} {gate}{os.sep}"
+        components, dashes, command = typed.partition(" -- ")
+        running.wait_for(running.err, f'conductor exec {components} -p "hi"{dashes}{command}\n')
+        running.wait_for(running.err, f"conductor setup zed {typed}\n")
+        running.type(f"{request}\n")
+        running.wait_for(running.err, "waiting for `agent` to answer `initialize`, ")
+        (gate / "initialize").touch()
+        running.wait_for(running.out, '"result"')
+        running.type("\x04")
+        ran = running.end()
+    assert ran.code == 0
+    assert ran.out.startswith('{"jsonrpc":"2.0","id":1,"result":')
+    assert shown(ran.err).splitlines()[-1] in ("", request)
+
+
+def test_an_editor_gets_no_word_of_it(gate: Path) -> None:
+    ran = conductor("agent", *chain(gate), "--drain", "0.1")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+# -- the line itself -------------------------------------------------------------------------------
+
+
+class Terminal:
+    """A terminal as standard error."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+        self.written = b""
+        monkeypatch.setattr(os, "write", self._write)
+        monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((columns, 24)))
+        monkeypatch.setenv("NO_COLOR", "1")
+
+    def _write(self, fd: int, data: bytes) -> int:
+        assert fd == 2
+        self.written += data
+        return len(data)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 5, 20, 40, 80])
+@pytest.mark.parametrize("text", ["a" * 300, "漢" * 300, "short", "e\u0301" * 90])
+def test_it_stays_on_one_line(columns: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(monkeypatch, columns)
+    report.cover(text)
+    report.uncover()
+    line = terminal.written.decode().split(CLEAR)[1]
+    width = sum(1 if character.isascii() or character == "…" else 2 for character in line)
+    assert width < max(2, columns or 80)
+    assert terminal.written.endswith(CLEAR.encode())
+
+
+def test_nobody_else_moves_the_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(monkeypatch, 200)
+    report.cover("waiting for `a\x1b[2J\r\n\x9b1A\u202eb`")
+    report.uncover()
+    line = terminal.written.decode().split(CLEAR)[1]
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", line)
+    assert "a\\u{1b}[2J" in line
+
+
+def test_what_else_is_written_takes_it_away_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(monkeypatch, 80)
+    report.cover("one")
+    before = len(terminal.written)
+    report.write("another line")
+    assert terminal.written[before:] == CLEAR.encode()
+    assert capsys.readouterr().err == "another line\n"
+    report.uncover()
+    assert terminal.written[before:] == CLEAR.encode(), "once"

@@ -1,0 +1,191 @@
+"""Who a chain waits for, for what and since when: sentences over a clock that is passed in."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from conductor.core import UPSTREAM, Component, Router
+from conductor.run.plan import Planned
+from conductor.run.stages import CLIENT, COMPILING, LONG, Stage, Stages
+from conductor.spec.model import Spec
+
+
+class Chain:
+    """The part of a router that stages are read from, and of its plan."""
+
+    def __init__(self, *names: str, guests: tuple[str, ...] = ()) -> None:
+        self.open: dict[str, dict[bytes, str]] = {name: {} for name in (UPSTREAM, *names)}
+        """By who is to answer: key and method; those of the client under ``."""
+        self.sent: list[tuple[bytes, str]] = []
+        """What the client is to answer."""
+        self.hosts = ["host"]
+        """Those that still load their guests."""
+        planned = {
+            name: Planned(
+                Component(name, name),
+                cast("Any", None),
+                guests=guests if name == "host" else (),
+                specs=(Spec(name=name, command=["run", name]),),
+            )
+            for name in names
+        }
+        self.stages = Stages(cast("Router", self), planned)
+
+    @property
+    def peers(self) -> dict[str, Any]:
+        """As `Router.peers`: here it is each peer."""
+        return {UPSTREAM: self}
+
+    def id_spaces(self) -> list[Any]:
+        """The client's requests."""
+        return [self]
+
+    @property
+    def received(self) -> dict[bytes, Any]:
+        """Those that are open."""
+        return {key: Pending(method) for key, method in self.open[UPSTREAM].items()}
+
+    def waiting_on(self, name: str) -> list[tuple[bytes, str]]:
+        """As `Router.waiting_on`."""
+        return self.sent if name == UPSTREAM else list(self.open[name].items())
+
+    def loading(self, name: str | None = None) -> bool:
+        """As `Router.loading`."""
+        return bool(self.hosts) if name is None else name in self.hosts
+
+    def ask(self, method: str, *names: str) -> None:
+        """The client asks, and these have not answered."""
+        for name in (UPSTREAM, *names):
+            self.open[name][b"1"] = method
+
+    def stage(self, now: float) -> Stage | None:
+        """What is waited for."""
+        self.stages.look(now)
+        return self.stages.now
+
+
+class Pending:
+    """A pending request."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+
+def test_the_last_component_that_has_a_request_is_waited_for() -> None:
+    chain = Chain("a", "b", "agent")
+    assert chain.stage(1.0) is None
+    chain.ask("initialize", "a")
+    assert (stage := chain.stage(2.0)) is not None
+    assert stage.timed(2.4) == "waiting for `a` to answer `initialize`, 0 s"
+    chain.ask("initialize", "a", "b", "agent")
+    assert (stage := chain.stage(3.0)) is not None
+    assert stage.timed(9.0) == "waiting for `agent` to answer `initialize`, 6 s"
+    assert chain.stage(20.0) == stage, "it begins once"
+    for requests in chain.open.values():
+        requests.clear()
+    assert chain.stage(21.0) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("session/new", "waiting for `agent` to open the session, 5 s"),
+        ("session/prompt", "waiting for the answer of `agent`, 5 s"),
+        ("session/set_mode", "waiting for `agent` to answer `session/set_mode`, 5 s"),
+    ],
+)
+def test_the_sentence_says_for_what(method: str, sentence: str) -> None:
+    chain = Chain("proxy", "agent")
+    chain.ask(method, "proxy", "agent")
+    assert (stage := chain.stage(5.0)) is not None
+    assert stage.timed(10.0) == sentence
+
+
+def test_a_host_loads_its_guests_and_may_compile_them() -> None:
+    chain = Chain("host", "agent", guests=("x", "y"))
+    chain.ask("initialize", "host")
+    assert (stage := chain.stage(0.0)) is not None
+    assert stage.timed(3.0) == "loading `x`, `y` into a sandbox, 3 s"
+    assert "compiles it" in stage.advice
+    chain.stages.compiling = True
+    assert (stage := chain.stage(4.0)) is not None
+    assert (stage.what, stage.timed(13.0)) == (
+        COMPILING,
+        "compiling the Python guest (once), 9 s",
+    )
+    chain.hosts.clear()
+    assert (stage := chain.stage(14.0)) is not None
+    assert stage.timed(14.0) == "waiting for `x`, `y` to answer `initialize`, 14 s"
+    assert not chain.stages.compiling
+
+
+def test_who_asks_the_client_is_not_waited_for() -> None:
+    chain = Chain("agent")
+    chain.ask("session/prompt", "agent")
+    chain.sent = [(b"9", "session/request_permission")]
+    assert (stage := chain.stage(0.0)) is not None
+    assert (stage.who, stage.waits_for_client) == (CLIENT, True)
+
+
+def test_a_request_that_nobody_has_is_the_conductors() -> None:
+    chain = Chain("agent")
+    chain.ask("session/prompt")
+    assert (stage := chain.stage(0.0)) is not None
+    assert stage.text == "waiting for the answer of the conductor"
+
+
+def test_after_a_long_time_it_says_what_may_be_wrong_and_what_to_run() -> None:
+    chain = Chain("agent")
+    chain.ask("initialize", "agent")
+    assert (stage := chain.stage(0.0)) is not None
+    assert (stage.is_long(LONG - 1), stage.is_long(LONG)) == (False, True)
+    assert "may not speak ACP" in stage.advice
+    assert "`run agent` by itself" in stage.advice
+    chain.open = {UPSTREAM: {}, "agent": {}}
+    chain.ask("session/prompt", "agent")
+    assert (stage := chain.stage(0.0)) is not None
+    assert "by itself" not in stage.advice, "it runs, and thinks"
+
+
+def test_what_has_happened_is_said_with_its_time() -> None:
+    chain = Chain("proxy", "agent")
+    chain.ask("initialize", "proxy", "agent")
+    assert chain.stages.look(0.0) == [
+        "`initialize` came from the client",
+        "`initialize` went to `proxy`",
+        "`initialize` went to `agent`",
+    ]
+    assert chain.stages.look(0.5) == []
+    chain.open["agent"].clear()
+    assert chain.stages.look(0.25) == ["`agent` answered `initialize` after 250 ms"]
+    for requests in chain.open.values():
+        requests.clear()
+    assert chain.stages.look(12.0) == [
+        "`proxy` answered `initialize` after 12.0 s",
+        "the chain answered `initialize` after 12.0 s",
+    ]
+
+
+def test_looks_are_needed_only_where_something_may_have_changed() -> None:
+    chain = Chain("agent")
+    assert chain.stages.changed()
+    chain.stages.look(0.0)
+    kept = chain.received
+    chain.stages._received = (kept,)
+    assert not chain.stages.changed()
+    kept[b"1"] = Pending("session/prompt")
+    assert chain.stages.changed(), "a prompt has come"
+    chain.ask("session/new", "agent")
+    chain.stages.look(0.0)
+    assert chain.stages.changed(), "anything may bring it forward"
+
+
+def test_the_requests_that_are_kept_are_bounded() -> None:
+    chain = Chain("agent")
+    for number in range(10_000):
+        chain.open[UPSTREAM][b"%d" % number] = "session/prompt"
+    assert len(chain.stages.look(0.0)) == 100
+    chain.open[UPSTREAM].clear()
+    assert len(chain.stages.look(1.0)) == 100
