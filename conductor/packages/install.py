@@ -175,6 +175,8 @@ def changes(before: Spec | None, now: Spec) -> list[str]:
 
 def _words(spec: Spec) -> Iterator[tuple[str, str]]:
     """Each thing that a component asks for, or can be set, with its author's reason."""
+    if spec.receipt is not None and spec.receipt.signer is not None:
+        yield f"signed by {spec.receipt.signer}", ""
     yield ("runs in the sandbox" if spec.sandboxed else "runs with all your rights"), ""
     if spec.command is not None:
         yield f"runs `{one_line(' '.join(spec.command[1:]), 200)}`", ""

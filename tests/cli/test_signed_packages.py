@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ class Home:
         assert done.code == 0, done.err
         return done.out
 
-    def publish(self, version: str, by: Sigstore | None = None, **who: object) -> Publication:
+    def publish(self, version: str, by: Sigstore | None = None, **who: Any) -> Publication:
         """Publishes a version under the tag that moves."""
         source = self.folder / "source"
         source.mkdir(exist_ok=True)
@@ -80,9 +81,9 @@ def test_an_identity(home: Home) -> None:
     home.publish("1.0.0", trust)
     refused = home("add", home.where, "--yes", *mine, "--signer", "x@y.z", "--issuer", ISSUER)
     refused.assert_error(2, f"is signed by {ME} ({ISSUER})")
-    assert "nothing is installed" in home.ok("list").lower() or "mine" not in home.ok("list")
+    assert "mine" not in home.ok("list")
     added = home.ok("add", home.where, "--yes", *mine, *demanded)
-    assert f"signed by {ME} ({ISSUER})" in " ".join(added.split())
+    assert f"signed by {ME} ({ISSUER})" in added.splitlines()
     assert f"signed by {ME} ({ISSUER})" in home.ok("list")
     home.ok("lock", "mine", "demo")
     lock = (home.folder / "conductor.lock").read_text()
@@ -101,8 +102,8 @@ def test_an_identity(home: Home) -> None:
         assert refused.code == 1, refused.err
         assert f"is not signed by {ME} ({ISSUER})" in refused.err
         assert "--any-signer" in refused.err
-        again = home("add", home.where, "--yes", *mine)
-        again.assert_error(2, f"is not signed by {ME}")
+    again = home("add", home.where, "--yes", *mine)
+    again.assert_error(2, f"is not signed by {ME}")
     assert "2.0.0" in home.ok("list")
 
     # Unless the user says so.
