@@ -97,6 +97,7 @@ def execute(
     started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
     turn = _turn(text, session, answers, fs, view, started)
     runtime = started.runtime(MemoryTransport(turn.run))
+    turn.knows(runtime.agent_command)
     started.follow(Shown.LINE if report.can_cover() else Shown.ONCE)
     control = _Control(turn, started, runtime, view, timeout)
     try:
