@@ -69,6 +69,8 @@ def _identity(spec: Spec, folder: str, redact: Redact) -> dict[str, Any]:
     """What a component is. Raises `OSError`."""
     fields: dict[str, Any] = {"source": spec.source}
     is_path = spec.bundled is None and spec.receipt is None  # else it is a name
+    if spec.receipt is not None and spec.receipt.signer is not None:
+        fields["signer"] = str(spec.receipt.signer)
     if spec.script:
         from conductor.spec.python_guest import scripts
 
