@@ -204,7 +204,7 @@ def test_of_several_people(trust: Sigstore, root: str, form: str) -> None:
         {"kind": "application/json"},
     ],
 )
-def test_a_statement_that_is_no_signature(trust: Sigstore, root: str, odd: dict[str, str]) -> None:
+def test_a_statement_that_is_no_signature(trust: Sigstore, root: str, odd: dict[str, Any]) -> None:
     """The same person says something about the package, such as the result of a scan."""
     with pytest.raises(UsageError, match="says something else"):
         signer(trust.statement(CONTENT, **odd), me(root))
@@ -248,7 +248,7 @@ def test_a_bundle_that_is_none(root: str, tmp_path: Path, content: bytes) -> Non
     wanted = signatures.demand(key=key_pair(tmp_path)[1])
     for kind in ("bundle", "simple", "plain"):
         with pytest.raises(UsageError, match="is not signed by"):
-            signatures.signer_of(CONTENT, [Offer(kind, content, content)], wanted, "p")  # type: ignore[arg-type]
+            signatures.signer_of(CONTENT, [Offer(kind, content, content)], wanted, "p")
 
 
 def test_no_signature_at_all(root: str) -> None:
