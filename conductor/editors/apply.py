@@ -22,7 +22,7 @@ from conductor.editors.target import Edit, Target
 from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import paths, private_files, untrusted_files
 
-MOST: Final = 4 << 20
+MOST: Final = 1 << 20
 """Bytes of a file of settings."""
 
 _TRIES: Final = 10
@@ -99,8 +99,11 @@ def change(target: Target, make: Make, tested: Callable[[Edit], None]) -> Outcom
             passed = edit.launch
         with record.alone(), contextlib.suppress(_ChangedError):
             now, held = look(target)
-            if (now.content, held) == (snapshot.content, settings):
-                return _perform(now, held, edit)
+            if (now.content, held) != (snapshot.content, settings):
+                edit = make(now.text, copy.deepcopy(held))
+                if edit.launch is not None and edit.launch != passed:
+                    continue
+            return _perform(now, held, edit)
     raise ConductorError(
         f"{visible_path(target.file())} changes all the time; nothing was changed",
         "close the editor, then run this again",
@@ -159,7 +162,10 @@ def read(path: str) -> Snapshot:
             _refuse_strangers(path, os.lstat(path))
             if not os.path.lexists(real):
                 raise _refused(path, f"it is a link that leads nowhere: {visible_path(real)}")
-        _refuse_strangers(path, os.stat(_existing_folder(real)))
+        folder = _existing_folder(real)
+        if not os.path.isdir(folder):
+            raise _refused(path, f"{visible_path(folder)} is no folder")
+        _refuse_strangers(path, os.stat(folder))
         if not os.path.lexists(real):
             return Snapshot(path, real, None)
         _refuse_strangers(path, os.stat(real))
