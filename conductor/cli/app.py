@@ -208,6 +208,37 @@ def lock(
     return locking.run(wanted)
 
 
+@app.command(
+    rich_help_panel=_LOOK,
+    epilog="Examples:\n\n  conductor agents\n\n  conductor agents opencode",
+    help=paragraphs(
+        "Show which agents conductor knows, and of each: where it is or how to install it, "
+        "whether it answers, whether somebody is logged in.",
+        "Each that is installed is started in an empty folder, asked to open a session, and ended. "
+        "Exit code 1 when one that is named is not installed or does not answer.",
+    ),
+)
+def agents(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", help="Agents to show in detail; default: all.", show_default=False
+        ),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=1.0, max=600.0, help="For all of them together."
+        ),
+    ] = 20.0,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+) -> int:
+    """Shows the known agents."""
+    from conductor.cli import agents as listing
+
+    return listing.show(names or [], timeout=timeout, as_json=json_)
+
+
 @app.command(rich_help_panel=_LOOK, help="List the components that come with conductor.")
 def components(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,

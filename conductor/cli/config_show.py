@@ -99,6 +99,10 @@ def _lines(
         for choice in config.choose:
             when = _json(_when(choice.choice.when))
             yield entry(f"{choice.choice.use} when {when}", choice.origin)
+    if config.indexes:
+        yield "catalogues:"
+        for where in config.indexes:
+            yield f"  {where}"
 
 
 def _json(value: Any) -> str:
@@ -124,6 +128,7 @@ def _plain(
             {"use": one.choice.use, "when": _when(one.choice.when), "origin": one.origin}
             for one in config.choose
         ],
+        "indexes": config.indexes,
     }
 
 

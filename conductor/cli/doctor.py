@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.cli import log_file, report
+from conductor.cli import doctor_editors, log_file, report
 from conductor.errors import UsageError, one_line
 from conductor.spec import catalog, managed, paths
 from conductor.spec.python_guest import scripts
@@ -75,6 +75,7 @@ def checks(cache: str | None = None) -> list[CheckResult]:
         _python_guest(cache),
         *_modules(),
         *_cage(probe()),
+        *_editors(),
     ]
 
 
@@ -319,3 +320,9 @@ def _cage(layers: Sequence[Layer]) -> Iterator[CheckResult]:
         needed = layer.name in ESSENTIAL and sys.platform == "linux"
         hint = _CURES.get(layer.name, general)
         yield CheckResult(f"cage: {layer.name}", layer.in_force, layer.detail, hint, needed)
+
+
+def _editors() -> Iterator[CheckResult]:
+    """The editors of this user, and whether our entries in them still start something."""
+    for editor, ok, detail, hint in doctor_editors.findings():
+        yield CheckResult(f"editor {editor}", ok, detail, hint, needed=False)

@@ -96,6 +96,7 @@ def execute(
     started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
     turn = _turn(text, session, answers, fs, view, started)
     runtime = started.runtime(MemoryTransport(turn.run))
+    turn.knows(runtime.agent_command)
     started.follow("line" if report.can_cover() else "once")
     control = _Control(turn, started, runtime, view, timeout)
     try:

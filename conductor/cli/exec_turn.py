@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from conductor.cli.exec_output import OutputClosed, View
@@ -71,6 +71,10 @@ class ExecTurn:
             if update.get("sessionUpdate") in _PARTS:
                 self._answers()
             await self._view.update(update)
+
+    def knows(self, command: Sequence[str]) -> None:
+        """Takes the agent's command, for hints."""
+        self._connection.agent = command
 
     @property
     def over(self) -> bool:

@@ -12,6 +12,7 @@ import typer
 from conductor.cli import configured, report
 from conductor.cli.typer_options import paragraphs
 from conductor.editors import apply, chain, launcher, record, table
+from conductor.editors.json_editor import JsonEditor
 from conductor.editors.record import Settings
 from conductor.editors.target import ENTRY, Edit, Launch, Target
 from conductor.errors import ComponentError, UsageError, one_line, visible_path
@@ -138,7 +139,7 @@ def setup(
     if print_:
         return _print(request)
     _prepare(words, rest, config, wrapped=bool(wrap))
-    return _write(request)
+    return _write(request) if found.file() else _say_how(request)
 
 
 def _behind(rest: list[str], here: str) -> list[str]:
@@ -169,11 +170,28 @@ def _refuse_contradictions(
 def _print(request: Request) -> int:
     """Prints what a user would write by hand."""
     launch = request.launch({})
-    if request.wrap:
+    if request.wrap and request.target.file():
         snapshot, settings = apply.look(request.target)
         launch = request.edit(snapshot.text, settings, {}).launch or launch
-    report.say(f"In {visible_path(request.target.file())}:", "")
-    report.page(request.target.shown(request.name, launch))
+    if isinstance(request.target, JsonEditor):
+        report.say(f"In {visible_path(request.target.file())}:", "")
+    report.page(request.target.shown(request.name, launch, wraps=request.wrap))
+    return 0
+
+
+def _say_how(request: Request) -> int:
+    """Prints the command line of a program that takes its agents from there alone."""
+    edit = request.edit(None, Settings(request.target.name), {})
+    assert edit.launch is not None
+    shown = request.target.shown(request.name, edit.launch, wraps=request.wrap)
+    said, _ = _tested(request, edit.launch)
+    report.page(shown)
+    report.say(
+        "",
+        f"  tested     {said} answers",
+        f"  use it     {request.target.pick}",
+        f"  logs       {request.target.logs}",
+    )
     return 0
 
 
@@ -210,7 +228,7 @@ def _write(request: Request) -> int:
         outcome = apply.change(request.target, make, test)
     except _AgainError:
         outcome = apply.change(request.target, make, test)
-    _report(request, outcome, tested[0], "PATH" in env)
+    _report(request, outcome, "".join(tested), "PATH" in env)
     return 0
 
 
@@ -247,24 +265,30 @@ def _chain(launch: Launch) -> list[str]:
 
 def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bool) -> None:
     target, launch = request.target, outcome.edit.launch
-    assert launch is not None
+    words = [*request.launch({}).words, "--", "…"] if launch is None else launch.words
     where = f"{visible_path(outcome.path)} ({target.title})"
     if not outcome.changed:
         report.say(f"nothing to be done: the entry `{request.name}` is in {where}")
     else:
         did = "the conductor stands in front of" if request.wrap else "wrote the entry"
         report.say(f"{did} `{request.name}` in {where}")
-    report.say(f"  it starts  {one_line(shlex.join(launch.words), 1000)}")
-    report.say(f"  tested     {tested} answers")
+    report.say(f"  it starts  {one_line(shlex.join(words), 1000)}")
+    if tested:
+        report.say(f"  tested     {tested} answers")
+    else:
+        report.say(f"  tested     no: the command of `{request.name}` is in {target.title} alone")
     if with_path:
         report.say("  PATH       that of this terminal is in the entry: it does not start without")
     if outcome.backup and outcome.changed:
         report.say(f"  before     kept in {visible_path(outcome.backup)}")
+    use = target.pick.format(name=request.name, key=target.key(request.name))
     report.say(
-        f"  use it     {target.pick.format(name=request.name, key=target.key(request.name))}",
+        f"  use it     {f'as before: `{request.name}`' if request.wrap else use}",
         f"  logs       {target.logs}",
         f"  undo       {_undo(request)}",
     )
+    if target.note:
+        report.say(f"  note       {target.note}")
     for remark in outcome.edit.remarks:
         report.write(remark, word="warning")
 
@@ -278,6 +302,8 @@ def _undo(request: Request) -> str:
 
 
 def _remove(target: Target, name: str) -> int:
+    if not target.file():
+        target.remove(None, Settings(target.name), name)
     outcome = apply.change(
         target, lambda text, settings: target.remove(text, settings, name), lambda _: None
     )
@@ -296,6 +322,9 @@ def _list() -> int:
     width = max(len(each.name) for each in table.TARGETS.values())
     for target in table.TARGETS.values():
         path = target.file()
+        if not path:
+            report.say(f"{target.name:<{width}}  (a command line)")
+            continue
         known = held.get(path)
         ours = ", ".join(known.entries) if known is not None else ""
         state = f"has {ours}" if ours else "" if os.path.lexists(path) else "not there"

@@ -170,6 +170,7 @@ class Chain(Session):
             tracer=opened.tracer,
             auditor=opened.auditor,
         )
+        self._connection.agent = self._runtime.agent_command
         self._sessions: dict[str, Session] = {}
         self._connected = asyncio.Event()
         self._leaving = asyncio.Event()

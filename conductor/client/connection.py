@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -27,8 +27,10 @@ UNSUPPORTED_VERSION: Final = -32022
 CANCELLED: Final[dict[str, Any]] = {"outcome": {"outcome": "cancelled"}}
 """The answer to a permission request when the turn is cancelled, or no option fits."""
 
+AUTH_REQUIRED: Final = -32000
+
 ADVICE: Final = {
-    -32000: "log in with the agent's own command first, then run this again",
+    AUTH_REQUIRED: "log in with the agent's own command first, then run this again",
     UNSUPPORTED_VERSION: "use a version of the agent that speaks ACP version 1",
 }
 """Error code -> hint."""
@@ -85,6 +87,8 @@ class Connection:
         """Sessions whose turn is cancelled and has not ended yet."""
         self.defect: BaseException | None = None
         """An exception of the client's own functions."""
+        self.agent: Sequence[str] = ()
+        """The agent's command: a known agent's login is the hint for an error that asks for it."""
 
     @asynccontextmanager
     async def over(self, channel: Channel) -> AsyncIterator[None]:
@@ -232,10 +236,16 @@ class Connection:
         code = error.get("code")
         code = code if isinstance(code, int) else INTERNAL_ERROR
         text = str(error.get("message", "no reason given"))
-        hint = ADVICE.get(code, "")
+        hint = self._advice(code)
         answer.set_exception(
             RequestError(code, text, details=error.get("data"), method=method, hint=hint)
         )
+
+    def _advice(self, code: int) -> str:
+        from conductor.spec import agents  # an error needs it, and no start
+
+        known = agents.of_command(self.agent) if code == AUTH_REQUIRED else None
+        return ADVICE.get(code, "") if known is None else agents.login_hint(known)
 
     def _serve(self, request_id: object, method: str, params: dict[str, Any]) -> None:
         session = str(params.get("sessionId"))

@@ -9,8 +9,10 @@ of its processes. What a program sends to the back (a daemon) is its caller's to
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,16 +20,13 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.client.connection import PROTOCOL_VERSION
+from conductor.client.connection import AUTH_REQUIRED, PROTOCOL_VERSION
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
 from conductor.errors import ComponentError, one_line
 from conductor.transports.base import Ended
 from conductor.transports.process import ProcessTransport
 from conductor.transports.process_groups import Guardian
 from conductor.version import version
-
-AUTH_REQUIRED: Final = -32000
-"""The error of a request that needs a login first."""
 
 TIMEOUT: Final = 20.0
 """Seconds that a program gets by default."""
@@ -41,7 +40,11 @@ _LINES: Final = 10_000
 """The most that it may write before it has answered: bytes of a line, bytes, lines."""
 
 _METHODS: Final = 20
-"""Ways to log in that are kept."""
+"""Ways to log in, and lines of a version, that are kept."""
+
+_VERSION: Final = re.compile(r"(?<![\w.])v?\d+\.\d[\w.+-]*")
+_EMPTY: Final = re.compile(r"\s+at \S|[\W_]*$|Node\.js v[\d.]+$")
+"""Lines around an error of Node that say nothing of it."""
 
 
 class Login(enum.Enum):
@@ -265,7 +268,7 @@ class _Conversation:
         except TimeoutError:
             words = _last_words(self._transport.stderr.tail())
             step = self._exchange.step.value
-            self._exchange.fail(f"did not answer `{step}` within {seconds:g} s{words}")
+            self._exchange.fail(f"did not answer `{step}` within {seconds:.3g} s{words}")
         finally:
             await self._transport.close(_GRACE)
 
@@ -300,8 +303,68 @@ class _Conversation:
             self._over.set()
 
 
+async def version_of(command: Sequence[str], seconds: float) -> str:
+    """What a command prints that shows a version: the first word with a number and a dot.
+
+    Started and ended as `probing` does it; empty if there is none within so many seconds.
+    """
+    folder = _private_folder()
+    guardian = Guardian()
+    try:
+        transport = ProcessTransport(command, cwd=folder, guardian=guardian, line_limit=_LINE)
+        return await _Printed(transport).version(seconds)
+    finally:
+        guardian.release()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Printed:
+    """The lines that a program prints until it ends; gets the events of its transport."""
+
+    def __init__(self, transport: ProcessTransport) -> None:
+        self._transport = transport
+        self._over = asyncio.Event()
+        self._lines: list[str] = []
+
+    async def version(self, seconds: float) -> str:
+        """The version among them."""
+        with contextlib.suppress(ComponentError, TimeoutError):
+            try:
+                await self._transport.open(self)
+                self._transport.finish()
+                async with asyncio.timeout(seconds):
+                    await self._over.wait()
+            finally:
+                await self._transport.close(_GRACE)
+        for line in self._lines:
+            if found := _VERSION.search(line):
+                return one_line(found[0], 40)
+        return ""
+
+    def received(self, frames: list[bytes]) -> None:
+        """Lines that it printed."""
+        self._lines += [frame.decode(errors="replace") for frame in frames[:_METHODS]]
+        if len(self._lines) >= _METHODS:
+            self._over.set()
+
+    def oversized(self, head: bytes, limit: int) -> None:
+        """A line that is no version."""
+        self._over.set()
+
+    def undeliverable(self, frame: bytes, why: str) -> None:
+        """Nothing is sent."""
+
+    def drained(self) -> None:
+        """Nothing is sent."""
+
+    def ended(self, how: Ended) -> None:
+        """It has printed all."""
+        self._over.set()
+
+
 def _last_words(lines: Sequence[str]) -> str:
-    shown = [one_line(line) for line in lines if line.strip()][-3:]
+    told = [line for line in lines if not _EMPTY.match(line)]
+    shown = [one_line(line) for line in told][-3:]
     return f"; its last words: {' | '.join(shown)}" if shown else ""
 
 

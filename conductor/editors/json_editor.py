@@ -418,7 +418,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- showing -----------------------------------------------------------------------------------
 
-    def shown(self, name: str, launch: Launch) -> str:
+    def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
         """What a user would write into the settings by hand."""
         data = self.shape.write({}, name, launch)
         holder: Any = [data] if self.shape.listed else {self.key(name): data}

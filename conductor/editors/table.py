@@ -9,8 +9,11 @@ import shlex
 import sys
 from typing import Any, Final
 
+from conductor.editors import lisp, lua
 from conductor.editors.json_editor import JsonEditor, Shape
+from conductor.editors.script_editor import ScriptEditor
 from conductor.editors.target import Launch, Target, of_json
+from conductor.editors.toad import Toad
 from conductor.errors import UsageError, did_you_mean
 from conductor.version import version
 
@@ -144,6 +147,29 @@ def _write_acpx(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, A
     return {"command": launch.command, "args": launch.args, **others}
 
 
+# -- Neovim, Emacs: files of ours ------------------------------------------------------------------
+
+
+def _neovim(module: str) -> str:
+    """A module for the user's Neovim configuration. Raises `UsageError`."""
+    name = os.environ.get("NVIM_APPNAME") or "nvim"
+    if os.path.isabs(name) or ".." in name.split("/"):
+        raise UsageError(
+            f"NVIM_APPNAME is `{name}`, which Neovim refuses",
+            "set it to the name of a folder in your folder of configuration, or unset it",
+        )
+    return config(name, "lua", f"{module}.lua")
+
+
+def _emacs() -> str:
+    """Our file in the folder that Emacs takes for the user's (its manual, "Find Init")."""
+    folder = home(".emacs.d")
+    other = config("emacs")
+    if os.path.exists(other) and not (os.path.exists(folder) or os.path.exists(home(".emacs"))):
+        folder = other
+    return os.path.join(folder, "conductor-acp.el")
+
+
 # -- the table -------------------------------------------------------------------------------------
 
 _EDITORS: Final = (
@@ -220,7 +246,53 @@ _EDITORS: Final = (
     ),
 )
 
-TARGETS: Final[dict[str, Target]] = {editor.name: editor for editor in _EDITORS}
+_SCRIPTED: Final = (
+    ScriptEditor(
+        name="codecompanion",
+        title="CodeCompanion",
+        place=lambda: _neovim("conductor_acp"),
+        comment="--",
+        adds=lua.codecompanion,
+        wraps=lua.codecompanion_wrap,
+        load='require("conductor_acp")',
+        where='in your Neovim configuration, below require("codecompanion").setup(...)',
+        pick="in Neovim, `:CodeCompanionChat adapter={key}`",
+        logs="in Neovim, `:checkhealth codecompanion` names CodeCompanion's log",
+    ),
+    ScriptEditor(
+        name="avante",
+        title="avante",
+        place=lambda: _neovim("conductor_acp_avante"),
+        comment="--",
+        adds=lua.avante,
+        wraps=lua.avante_wrap,
+        load='require("conductor_acp_avante")',
+        where='in your Neovim configuration, below require("avante").setup(...)',
+        pick="in Neovim, `:AvanteSwitchProvider {key}`",
+        logs="in Neovim, `:messages`; avante shows nothing of what an agent prints",
+        warning="avante's own entry for Claude sets ACP_PERMISSION_MODE to bypassPermissions: then "
+        "no request for permission reaches a proxy. Ours does not set it, and `--wrap` takes it "
+        "out",
+    ),
+    ScriptEditor(
+        name="emacs",
+        title="Emacs",
+        place=_emacs,
+        comment=";;",
+        adds=lisp.agent_shell,
+        wraps=lisp.agent_shell_wrap,
+        first_line="  -*- lexical-binding: t; -*-",
+        load='(load (expand-file-name "conductor-acp.el" user-emacs-directory) t)',
+        where="at the end of your init file (it needs agent-shell)",
+        pick="in Emacs, `M-x agent-shell` lists `{name}`",
+        logs="in Emacs, `M-x agent-shell-view-acp-logs`",
+        bare=True,
+    ),
+)
+
+TARGETS: Final[dict[str, Target]] = {
+    editor.name: editor for editor in (*_EDITORS, *_SCRIPTED, Toad())
+}
 """Every editor that `conductor setup` knows, by the name that is typed."""
 
 _OTHER_NAMES: Final[dict[str, str]] = {

@@ -63,8 +63,12 @@ class Target(Protocol):
     def logs(self) -> str:
         """Where it shows what went wrong: a sentence."""
 
+    @property
+    def note(self) -> str:
+        """What else its users should know: a sentence; empty if nothing."""
+
     def file(self) -> str:
-        """Its file of settings."""
+        """Its file of settings, or ours beside them; empty where a command line is all there is."""
 
     def key(self, name: str) -> str:
         """What stands in the file for the name of an entry, and in the record."""
@@ -78,7 +82,7 @@ class Target(Protocol):
     def remove(self, text: str | None, settings: Settings, name: str) -> Edit:
         """An entry taken out, or given back as it was. Raises `UsageError`."""
 
-    def shown(self, name: str, launch: Launch) -> str:
+    def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
         """What a user would write into the settings by hand."""
 
     def entries(self, text: str | None) -> dict[str, Launch | None]:

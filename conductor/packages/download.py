@@ -232,8 +232,11 @@ def _pool(url: str) -> Any:
     if named.username is not None:
         auth = (named.username, named.password or "")
     where = f"{named.scheme}://{named.netloc.rpartition('@')[2]}"
+    if named.scheme not in ("http", "https"):
+        raise DownloadError(f"the proxy {where} is of another kind than http", "set `https_proxy`")
+    own = _context() if named.scheme == "https" else None
     return httpcore.AsyncHTTPProxy(
-        where, proxy_auth=auth, ssl_context=_context(), proxy_ssl_context=_context()
+        where, proxy_auth=auth, ssl_context=_context(), proxy_ssl_context=own
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from conductor.errors import UsageError
 from conductor.packages.archive import refused
 from conductor.packages.sources import Fetched
 from conductor.spec import catalog
@@ -46,7 +47,18 @@ def read(fetched: Fetched) -> Package:
         file = _runs(root)
     else:
         root, file = os.path.split(fetched.place)
-    return Package(root, file, fetched, catalog.at(os.path.join(root, file) if file else root))
+    try:
+        spec = catalog.at(os.path.join(root, file) if file else root)
+    except UsageError as error:
+        raise UsageError(_within(error.text, root), _within(error.hint, root)) from None
+    return Package(root, file, fetched, spec)
+
+
+def _within(text: str, root: str) -> str:
+    """A text of an error with paths as they are in the package: the private folder says nothing."""
+    for folder in (os.path.realpath(root), root):
+        text = text.replace(f"{folder}/", "").replace(folder, "the package")
+    return text
 
 
 def _root(folder: str) -> str:

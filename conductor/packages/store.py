@@ -118,14 +118,16 @@ def incoming() -> Iterator[str]:
 
 
 def seal(root: str) -> str:
-    """Makes the files of a package unchangeable, and returns the digest of its content.
+    """Makes what is in a package unchangeable, and returns the digest of its content.
 
-    Raises `OSError`.
+    A program that writes beside itself, as Python does, would change it. Raises `OSError`.
     """
     for folder, _, files in os.walk(root):
         for name in files:
             path = os.path.join(folder, name)
             os.chmod(path, 0o500 if os.stat(path).st_mode & stat.S_IXUSR else 0o400)
+        if folder != root:  # that one still has to move
+            os.chmod(folder, 0o500)
     return installed.tree(root)
 
 
@@ -208,7 +210,10 @@ def _contents() -> Iterator[str]:
 def _make() -> None:
     """Makes the folders of the store, for this user alone. Raises `OSError`, `UsageError`."""
     store = paths.installed()
-    os.makedirs(os.path.dirname(store), mode=0o700, exist_ok=True)
+    above = os.path.dirname(store)
+    os.makedirs(above, mode=0o700, exist_ok=True)
+    if not os.path.lexists(store):  # one that is there may be a stranger's: it is refused below
+        os.chmod(above, stat.S_IMODE(os.stat(above).st_mode) & ~0o022)
     for folder in (store, installed.receipts()):
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700)
@@ -221,9 +226,11 @@ def _put(root: str, receipt: Receipt) -> None:
     if os.path.lexists(place):
         with contextlib.suppress(OSError):
             if not os.path.islink(place) and installed.tree(place) == receipt.content:
+                os.chmod(place, 0o500)
                 return
         os.rename(place, os.path.join(paths.installed(), f"{_GONE}{secrets.token_hex(8)}"))
     os.rename(root, place)
+    os.chmod(place, 0o500)
     _settle(paths.installed())
 
 
@@ -251,6 +258,9 @@ def _settle(folder: str) -> None:
 
 
 def _delete(folder: str) -> None:
+    for inner, _, _ in os.walk(folder):
+        with contextlib.suppress(OSError):
+            os.chmod(inner, 0o700)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -277,6 +287,7 @@ def _alone() -> Iterator[None]:
     """Waits until no other conductor changes the store. Raises `OSError`, `ConductorError`."""
     import fcntl
 
+    installed.refuse_what_others_write()
     path = os.path.join(paths.installed(), "lock")
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

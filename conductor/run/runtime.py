@@ -482,9 +482,15 @@ class Runtime:
         peer = self.router.peers[name]
         peer = peer.launched_by or peer  # a proxy's successor connection is a part of it
         planned = self.planned.get(peer.name)
-        return closure(
-            peer.name, peer.label, how, host=planned is not None and bool(planned.guests)
-        )
+        host = planned is not None and bool(planned.guests)
+        command = self.agent_command if peer.name == self._tail else ()
+        return closure(peer.name, peer.label, how, host=host, command=command)
+
+    @property
+    def agent_command(self) -> Sequence[str]:
+        """The command of the agent; empty: the chain has none, or it is no program."""
+        agent = self.planned.get(self._tail)
+        return (agent.specs[-1].command or ()) if agent is not None and agent.specs else ()
 
     def _stalled(self, name: str) -> None:
         text = f"took nothing for {self._options.stall:g} s while others waited for it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -153,8 +153,18 @@ def _is_call(frame: bytes) -> bool:
         return False
 
 
-def closure(name: str, label: str, how: Ended, *, host: bool) -> Closure:
-    """Why the connection of a component ended, in words; `host`: whether it hosts guests."""
+def closure(
+    name: str, label: str, how: Ended, *, host: bool, command: Sequence[str] = ()
+) -> Closure:
+    """Why the connection of a component ended, in words.
+
+    Args:
+        name: The component's name.
+        label: What errors call it.
+        how: How the connection ended.
+        host: Whether it hosts guests.
+        command: What started it, if it is the agent.
+    """
     text = f"{label} {how.text}"
     last_words = how.data.get("stderr") or []
     if last_words:
@@ -162,6 +172,10 @@ def closure(name: str, label: str, how: Ended, *, host: bool) -> Closure:
     hint = how.hint
     if not hint and "command" in how.data:
         hint = "run its command by itself to see what it says"
+        from conductor.spec import agents  # an end needs it, and no start
+
+        if known := agents.of_command(command):
+            hint = f"`conductor agents {known.id}` tries it by itself, and says how to log in"
         if host:
             killed = str(how.data.get("exitCode")).startswith("-")
             hint = _KILLED_HINT if killed else "please report this"

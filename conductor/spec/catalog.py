@@ -580,8 +580,7 @@ def _of_installed(word: str) -> Spec | None:
     receipt = installed.find(word)
     if receipt is None:
         return None
-    spec = at(receipt.place)
-    return msgspec.structs.replace(spec, name=word, source=word, receipt=receipt)
+    return msgspec.structs.replace(at(receipt.place), name=word, source=word, receipt=receipt)
 
 
 def _note_hidden(word: str, note: Note) -> None:

@@ -230,7 +230,7 @@ def tree(folder: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-_held: Final[dict[str, int]] = {}
+held: Final[dict[str, int]] = {}
 """The folders of content that this process uses, and the descriptors that say so."""
 
 
@@ -238,7 +238,7 @@ def hold(folder: str) -> None:
     """Keeps content from being removed while this process runs. Raises `OSError`."""
     import fcntl
 
-    if folder in _held and os.path.samestat(os.lstat(folder), os.fstat(_held[folder])):
+    if folder in held and os.path.samestat(os.lstat(folder), os.fstat(held[folder])):
         return
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
     fd = os.open(folder, flags)
@@ -249,4 +249,4 @@ def hold(folder: str) -> None:
         raise FileNotFoundError(folder) from None
     except OSError:
         pass  # a file system without locks: it cannot be known who uses it
-    _held[folder] = fd
+    held[folder] = fd

@@ -74,11 +74,14 @@ def environment(spec: Spec) -> dict[str, str] | None:
 
     Raises `UsageError` for a secret that is not there.
     """
-    if not spec.secrets:
-        return spec.env
-    from conductor.spec import secrets
+    # The folder of an installed program is compared with its receipt: Python must not write there.
+    own = {"PYTHONDONTWRITEBYTECODE": "1"} if spec.receipt is not None else {}
+    if spec.secrets:
+        from conductor.spec import secrets
 
-    own = {name: secrets.read(where, spec.name) for name, where in spec.secrets.items()}
+        own |= {name: secrets.read(where, spec.name) for name, where in spec.secrets.items()}
+    if not own:
+        return spec.env
     return {**(os.environ if spec.env is None else spec.env), **own}
 
 

@@ -30,7 +30,7 @@ from conductor.core.service_table import TABLE as CALLS
 from conductor.core.service_table import Call
 from conductor.mcp import limits as mcp
 from conductor.run.plan import Options
-from conductor.spec import catalog, component_options
+from conductor.spec import agents, catalog, component_options
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.transports import entrance
 from tests.core.test_guards.attack import sources
@@ -416,8 +416,31 @@ def config_options() -> str:
     return table(("key", "variable", "value", "holds for"), rows)
 
 
+def known_agents() -> str:
+    """The agents that conductor knows by name."""
+    rows = [
+        (
+            f"`{one.id}`" + "".join(f", `{alias}`" for alias in one.aliases),
+            one.name,
+            f"`{' '.join(one.command)}`",
+            f"`{one.install}`".replace("|", "\\|"),
+            one.login,
+        )
+        for one in agents.TABLE
+    ]
+    return table(("named", "is", "starts", "to install", "to log in"), rows)
+
+
+def agent_quirks() -> str:
+    """What is peculiar of known agents."""
+    rows = [(f"`{one.id}`", quirk) for one in agents.TABLE for quirk in one.quirks]
+    return table(("agent", "quirk"), rows)
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "written": written,
+    "known_agents": known_agents,
+    "agent_quirks": agent_quirks,
     "topics": help_topics,
     "exit_codes": exit_codes,
     "component_options": component_options_table,

@@ -1,0 +1,1 @@
+"""Packages: where they come from, what is refused of them, and how they are kept."""

@@ -117,7 +117,8 @@ class Git(msgspec.Struct, frozen=True):
             at = begin + size + 1
             if head.decode("ascii", "replace") != f"{name} blob {size}" or at > len(content):
                 raise archive.refused("git gave back something else", "fetch it again")
-            tree.file(path, (content[begin : begin + size],), executable=executable)
+            inner = path.removeprefix(prefix)
+            tree.file(inner, (content[begin : begin + size],), executable=executable)
 
 
 def parse(text: str) -> Git:

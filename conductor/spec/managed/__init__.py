@@ -64,14 +64,15 @@ def required(specs: Sequence[Spec], *, agent_last: bool) -> list[Spec]:
     return chain.completed(managed, specs, agent_last=agent_last)
 
 
-def tried(spec: Spec) -> Spec:
+def tried(spec: Spec, *, agent: bool = False) -> Spec:
     """A component that a tool runs by itself (`check`, `test`, `replay`), held to the policy.
 
-    Raises `UsageError` where the policy does not let it run.
+    `agent`: whether it is the agent of a chain, whatever its manifest says. Raises `UsageError`
+    where the policy does not let it run.
     """
     managed = policy()
     if managed is None:
         return spec
     from conductor.spec.managed import chain
 
-    return chain.held_alone(managed, spec)
+    return chain.held_alone(managed, spec, agent=agent)

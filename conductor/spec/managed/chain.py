@@ -55,9 +55,9 @@ def held(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[S
     return [*chain, *(_judged(managed, spec, agent=True) for spec in specs[len(proxies) :])]
 
 
-def held_alone(managed: Managed, spec: Spec) -> Spec:
+def held_alone(managed: Managed, spec: Spec, *, agent: bool = False) -> Spec:
     """One component, held to the policy outside of any chain. Raises `UsageError`."""
-    agent = spec.manifest is not None and spec.manifest.kind == "agent"
+    agent = agent or (spec.manifest is not None and spec.manifest.kind == "agent")
     return _judged(managed, spec, agent=agent)
 
 

@@ -1,0 +1,268 @@
+"""`conductor agents`: which known agents are installed, answer, and have somebody logged in.
+
+Each that is on PATH is started in an empty folder and asked (`conductor.client.probe`), several at
+a time; afterwards nothing of it is left. What a managed policy does not allow is not started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import shutil
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from conductor.cli import report
+from conductor.client import probe
+from conductor.client.probe import Login, Probe
+from conductor.errors import UsageError, did_you_mean, visible_path
+from conductor.spec import agents, managed
+from conductor.spec.agents import KnownAgent
+from conductor.spec.model import Spec
+from conductor.spec.programs import first_of
+from conductor.transports.process_groups import adopt_orphans, end_strays
+
+_AT_ONCE: Final = 8
+"""Agents asked at a time."""
+
+_FIRST: Final = 1.0
+"""Seconds without a status line."""
+_REDRAWN: Final = 0.5
+_NARROWEST: Final = 60
+_WIDEST: Final = 100
+_INDENT: Final = 12
+_SHORT: Final = re.compile(r"v?(\d+\.\d[\w.+-]*)")
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What is found of one agent; an object of `--json`."""
+
+    id: str
+    name: str
+    command: str
+    """What starts it, as a person would type it."""
+    installed: bool = False
+    program: str = ""
+    """The path of its program."""
+    version: str = ""
+    answers: bool = False
+    """Whether it answers `initialize` in the version of ACP that conductor speaks."""
+    protocol: int | None = None
+    """The version of ACP it answered with."""
+    session: bool = False
+    """Whether it opened a session."""
+    logged_in: str = Login.UNKNOWN.value
+    error: str = ""
+    """What went wrong: a sentence that follows its name."""
+    install: str
+    login: str
+    auth_methods: list[probe.AuthMethod] = []
+    aliases: tuple[str, ...] = ()
+    quirks: tuple[str, ...] = ()
+
+
+def show(names: Sequence[str], *, timeout: float, as_json: bool) -> int:
+    """Prints what is found of the agents with these names, or of all.
+
+    Returns 1 if one that is named is not installed or does not answer, else 0. Raises `UsageError`.
+    """
+    wanted = list(dict.fromkeys(map(_named, names))) or list(agents.TABLE)
+    adopt_orphans()
+    try:
+        findings = asyncio.run(_found(wanted, timeout))
+    finally:
+        end_strays()
+    width = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+    if as_json:
+        report.say_json(findings)
+    elif names:
+        report.say(*details(findings, width))
+    else:
+        report.say(*overview(findings, width))
+    return 1 if names and not all(each.answers for each in findings) else 0
+
+
+def _named(name: str) -> KnownAgent:
+    agent = agents.named(name)
+    if agent is None:
+        other = "`conductor agents` lists those it knows; any command can be an agent of a chain"
+        hint = did_you_mean(name, agents.words(), other)
+        raise UsageError(f"conductor knows no agent `{name}`", hint)
+    return agent
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+
+async def _found(wanted: Sequence[KnownAgent], seconds: float) -> list[Finding]:
+    """What is found of each, those that are installed first."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    turns = asyncio.Semaphore(_AT_ONCE)
+    waiting: dict[str, None] = {}
+
+    async def asked(agent: KnownAgent) -> Finding:
+        path = first_of(agent.all_programs)
+        if path is None:
+            return _finding(agent)
+        waiting[agent.id] = None
+        try:
+            async with turns:
+                return await _asked(agent, path, deadline, seconds)
+        finally:
+            del waiting[agent.id]
+
+    drawing = loop.create_task(_drawn(waiting)) if report.can_cover() else None
+    try:
+        findings = await asyncio.gather(*map(asked, wanted))
+    finally:
+        if drawing is not None:
+            drawing.cancel()
+            await asyncio.gather(drawing, return_exceptions=True)
+            report.uncover()
+    return sorted(findings, key=lambda found: not found.installed)
+
+
+async def _asked(agent: KnownAgent, path: str, deadline: float, seconds: float) -> Finding:
+    try:
+        spec = Spec(name=agent.id, command=[path, *agent.command[1:]], source=agent.id)
+        managed.tried(spec, agent=True)
+    except UsageError as error:
+        return _finding(agent, path, Probe(error=f"was not started: {error.text}"))
+    loop = asyncio.get_running_loop()
+    share = deadline - loop.time()
+    found = Probe(error="was not asked: the time was over")
+    if share > 0:
+        command = spec.command or []
+        found = await probe.probing(command, None, share, proves_login=agent.needs_login)
+    left = deadline - loop.time()
+    if share < seconds - 1 and left <= 0 and found.error:
+        alone = f"{found.error}; `conductor agents {agent.id} --timeout 60` gives it more time"
+        found = msgspec.structs.replace(found, error=alone)
+    elif agent.version and not found.version:
+        version = await probe.version_of([path, *agent.version], left)
+        found = msgspec.structs.replace(found, version=version)
+    return _finding(agent, path, found)
+
+
+def _finding(agent: KnownAgent, path: str = "", found: Probe | None = None) -> Finding:
+    found = found or Probe()
+    return Finding(
+        id=agent.id,
+        name=agent.name,
+        command=shlex.join(agent.command),
+        installed=bool(path),
+        program=path,
+        version=found.version,
+        answers=found.answers,
+        protocol=found.protocol,
+        session=found.session,
+        logged_in=found.login.value,
+        error=found.error,
+        install=agent.install,
+        login=agent.login,
+        auth_methods=found.auth_methods,
+        aliases=agent.aliases,
+        quirks=agent.quirks,
+    )
+
+
+async def _drawn(waiting: dict[str, None]) -> None:
+    """Draws a status line as long as agents are asked."""
+    loop = asyncio.get_running_loop()
+    since = loop.time()
+    await asyncio.sleep(_FIRST)
+    while True:
+        if waiting:
+            report.cover(f"waiting for {', '.join(waiting)}: {loop.time() - since:.0f} s")
+        await asyncio.sleep(_REDRAWN)
+
+
+# -- for people ------------------------------------------------------------------------------------
+
+
+def overview(findings: Sequence[Finding], width: int) -> list[str]:
+    """All agents: a line each of those that are installed, and how to install the others."""
+    here = [each for each in findings if each.installed]
+    page: list[str] = []
+    if here:
+        versions = [_short(each.version) for each in here]
+        first = max(len("AGENT"), *(len(each.id) for each in here))
+        second = max(len("VERSION"), *map(len, versions))
+        page.append(f"{'AGENT':<{first}}  {'VERSION':<{second}}  ANSWERS  LOGGED IN  PROGRAM")
+        for each, version in zip(here, versions, strict=True):
+            answers = "yes" if each.answers else "no"
+            row = f"{each.id:<{first}}  {version:<{second}}  {answers:<7}  {each.logged_in:<9}"
+            program = visible_path(each.program)
+            fits = len(row) + 2 + len(program) <= width
+            page += [f"{row}  {program}"] if fits else [row.rstrip(), f"{'':<{first}}  {program}"]
+            for note in _notes(each):
+                page += textwrap.wrap(
+                    note, width, initial_indent=" " * (first + 2),
+                    subsequent_indent=" " * (first + 2), break_long_words=False,
+                    break_on_hyphens=False,
+                )  # fmt: skip
+        page.append("")
+    missing = [each for each in findings if not each.installed]
+    first = max((len(each.id) for each in missing), default=0)
+    if missing:
+        page.append("not installed, with the command that installs it:")
+        page += [f"  {each.id:<{first}}  {each.install}" for each in missing]
+        page.append("")
+    page.append("`conductor agents NAME` shows one in detail, `conductor agent NAME` starts it.")
+    return page
+
+
+def _notes(found: Finding) -> list[str]:
+    """What a user should know or do about an agent that is installed."""
+    if found.logged_in == Login.NO.value:
+        return [f"to log in, {found.login}"]
+    return [found.error] if found.error else []
+
+
+def _short(version: str) -> str:
+    """The number of a version, without the words around it."""
+    match = _SHORT.search(version)
+    return match[1] if match else version[:20] or "-"
+
+
+def details(findings: Sequence[Finding], width: int) -> list[str]:
+    """A paragraph for each agent, with all that is known of it."""
+    page: list[str] = []
+    for found in findings:
+        page += [f"{found.name} (`{found.id}`)", ""]
+        for label, texts in _rows(found):
+            for at, text in enumerate(texts):
+                page += textwrap.wrap(
+                    text, width, initial_indent=f"  {label if at == 0 else '':<{_INDENT}}",
+                    subsequent_indent=" " * (_INDENT + 2), break_long_words=False,
+                    break_on_hyphens=False,
+                )  # fmt: skip
+        page.append("")
+    return page[:-1]
+
+
+def _rows(found: Finding) -> list[tuple[str, list[str]]]:
+    """The labels of a paragraph, and their lines."""
+    rows = [("command", [found.command])]
+    rows.append(("program", [visible_path(found.program) or "not on PATH"]))
+    if found.installed:
+        answers = "yes" if found.answers else "no"
+        rows.append(("version", [found.version] if found.version else []))
+        rows.append(("answers", [answers + (f"; it {found.error}" if found.error else "")]))
+        rows.append(("logged in", [found.logged_in]))
+    rows.append(("to log in", [found.login]))
+    methods = [
+        f"{each.id}: " + ". ".join(filter(None, (each.name, each.description)))
+        for each in found.auth_methods
+    ]
+    rows.append(("in editors", methods))
+    rows.append(("to install", [found.install]))
+    rows.append(("also called", [", ".join(found.aliases)] if found.aliases else []))
+    rows.append(("quirks", list(found.quirks)))
+    rows.append(("try it", [f'conductor exec {found.id} -p "hello"'] if found.answers else []))
+    return rows

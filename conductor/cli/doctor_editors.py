@@ -1,0 +1,110 @@
+"""What `conductor doctor` says about editors: which are there, and whether our entries in them
+still start something. Nothing is started, and nothing is changed."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from conductor.cli import configured, fast
+from conductor.editors import apply, launcher, table
+from conductor.editors.target import ENTRY, Launch, Target
+from conductor.errors import ConductorError, UsageError, one_line, visible_path
+from conductor.spec.catalog import resolve_all
+
+_PROGRAMS: Final[dict[str, tuple[str, ...]]] = {
+    "zed": ("zed", "zeditor"),
+    "vscode": ("code",),
+    "acpx": ("acpx",),
+    "codecompanion": ("nvim",),
+    "avante": ("nvim",),
+    "emacs": ("emacs",),
+    "toad": ("toad",),
+}
+"""How an editor is started from a terminal."""
+
+_REMARKS: Final = {
+    "zed": "in projects over SSH or in WSL Zed starts agents on that machine: set it up there too",
+    "jetbrains": "not in WSL, where these IDEs start no agents",
+}
+
+
+class Finding(NamedTuple):
+    """What was found of one editor."""
+
+    editor: str
+    ok: bool
+    detail: str
+    hint: str
+
+
+def findings() -> Iterator[Finding]:
+    """The editors that are there, in the order of the table."""
+    for target in table.TARGETS.values():
+        try:
+            finding = _finding(target)
+        except ConductorError as error:
+            finding = Finding(target.name, False, error.text, error.hint)
+        if finding is not None:
+            yield finding
+
+
+def _finding(target: Target) -> Finding | None:
+    """What is there of an editor; None: nothing. Raises `ConductorError`."""
+    path = target.file()
+    text = apply.read(path).text if path else None
+    programs = [found for name in _PROGRAMS.get(target.name, ()) if (found := shutil.which(name))]
+    if text is None and not programs:
+        return None
+    ours = {
+        name: launch
+        for name, launch in target.entries(text).items()
+        if launch is not None and launcher.starts_conductor(launch.words)
+    }
+    place = visible_path(path) if text is not None else programs[0]
+    if not ours:
+        detail = f"{place}: no entry of conductor; `conductor setup {target.name} …` makes one"
+        if not path:
+            detail = f"{place}: `conductor setup {target.name} …` prints how to start it"
+        return Finding(target.name, True, detail, "")
+    remark = _REMARKS.get(target.name)
+    for name, launch in ours.items():
+        try:
+            _check(launch)
+        except UsageError as error:
+            detail = f"{place}: the entry `{one_line(name)}` does not start: {error.text}"
+            hint = error.hint or "correct what it names"
+            remove = ["conductor", "setup", target.name, "--remove"]
+            if name != ENTRY:
+                remove += ["--name", one_line(name)]
+            again = f"or set it up again; `{shlex.join(remove)}` takes it out"
+            return Finding(target.name, False, detail, f"{hint}; {again}")
+    listed = ", ".join(
+        f"`{one_line(name)}` starts {one_line(' '.join(launch.args), 120)}"
+        for name, launch in ours.items()
+    )
+    return Finding(target.name, True, f"{place}: {listed}{f'; {remark}' if remark else ''}", "")
+
+
+def _check(launch: Launch) -> None:
+    """Whether what an entry names is there. Raises `UsageError`."""
+    if shutil.which(launch.command) is None:
+        raise UsageError(
+            f"there is no program `{one_line(launch.command)}` any more", "install conductor again"
+        )
+    arguments = launch.args[launch.args.index("agent") :] if "agent" in launch.args else []
+    wraps_any = arguments[-1:] == ["--"]
+    if wraps_any:  # the editor puts its own command behind
+        arguments = arguments[:-1]
+    parsed = fast.parse(arguments) if arguments else None
+    if parsed is None:
+        raise UsageError(
+            f"conductor does not understand its arguments: {one_line(' '.join(launch.args))}",
+            "`conductor help agent` lists its options",
+        )
+    config = None
+    if not configured.is_isolated(parsed.values):
+        config = configured.load(parsed.values)[1]
+    resolve_all(parsed.components, agent_last=not wraps_any, config=config)

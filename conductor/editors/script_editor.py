@@ -1,0 +1,208 @@
+"""Editors whose settings are a program: conductor writes a file of its own beside them.
+
+Users load that file by one line. Its first line has the digest of the rest, its second the entries
+that the rest is made of, as JSON. So the file itself tells whether it is as conductor wrote it, and
+nothing that anybody has written or changed by hand is ever lost.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from conductor.editors.record import Kept, Settings
+from conductor.editors.target import Edit, Launch
+from conductor.errors import UsageError, did_you_mean, one_line
+
+_ENV: Final = "/usr/bin/env"
+_WRITTEN: Final = re.compile(
+    r"(?P<comment>--|;;) Written by `conductor setup (?P<target>\w+)`; `conductor setup (?P=target)"
+    r" --remove` removes it\. sha256 of the rest: (?P<digest>[0-9a-f]{64})[^\r\n]*\n"
+)
+
+Code = Callable[[str, str, list[str]], str]
+"""Makes code for an entry: of its key, its name and a command."""
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An agent that the file adds, or one that it wraps."""
+
+    launch: Launch
+    wraps: bool = False
+    """Whether this stands in front of the command of an agent that the editor has."""
+
+    @property
+    def words(self) -> list[str]:
+        """All that is to be started, as one command.
+
+        Variables are words of it: some editors look for more than a value in theirs.
+        """
+        variables = [f"{name}={value}" for name, value in self.launch.env.items()]
+        return [*([_ENV, *variables] if variables else []), *self.launch.words]
+
+
+class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
+    """An editor that is configured by a program; a `Target`."""
+
+    name: str
+    title: str
+    place: Callable[[], str]
+    """Our file."""
+    comment: str
+    """How a comment begins."""
+    adds: Code
+    """The code that adds an agent."""
+    wraps: Code
+    """The code that puts a command in front of that of an agent of the editor."""
+    load: str
+    """The line by which the user's settings load our file."""
+    where: str
+    """Where in the user's settings that line belongs."""
+    pick: str
+    logs: str
+    bare: bool = False
+    first_line: str = ""
+    """What else the first line of a file has to say."""
+    warning: str = ""
+    """What users of this editor may be wrong about: a sentence."""
+
+    @property
+    def note(self) -> str:
+        """How our file is loaded."""
+        return f"your settings load it by `{self.load}`, {self.where}"
+
+    def file(self) -> str:
+        """Our file."""
+        return self.place()
+
+    def key(self, name: str) -> str:
+        """The name of an entry as the editor's commands take it."""
+        return key(name)
+
+    def entries(self, text: str | None) -> dict[str, Launch | None]:
+        """What it starts by which name; for an agent of the editor that it wraps, what stands in
+        front of that. Raises `UsageError`."""
+        return {name: entry.launch for name, entry in self._present(text).items()}
+
+    def put(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
+        """An entry added, or brought up to date. Raises `UsageError`."""
+        return self._with_one_more(text, settings, name, Entry(launch))
+
+    def wrap(self, text: str | None, settings: Settings, name: str, front: Launch) -> Edit:
+        """A conductor in front of the command of an agent that the editor has. Raises
+        `UsageError`."""
+        return self._with_one_more(text, settings, name, Entry(_in_front(front), wraps=True))
+
+    def _with_one_more(self, text: str | None, settings: Settings, name: str, entry: Entry) -> Edit:
+        entries = self._present(text)
+        for other, present in entries.items():
+            is_it = other == name and present.wraps == entry.wraps
+            if key(other) == key(name) and not is_it:
+                what = "wraps" if present.wraps else "has an entry"
+                raise UsageError(
+                    f"{self.file()} already {what} `{one_line(other)}`; nothing was changed",
+                    "`--name` gives an entry another name; `conductor setup "
+                    f"{self.name} --remove --name {shlex.quote(one_line(other))}` takes that one "
+                    "out",
+                )
+        launch = None if entry.wraps else entry.launch  # the editor alone knows what it wraps
+        return self._with(settings, {**entries, name: entry}, launch)
+
+    def remove(self, text: str | None, settings: Settings, name: str) -> Edit:
+        """An entry taken out, and with the last one the file. Raises `UsageError`."""
+        entries = self._present(text)
+        if name not in entries:
+            listed = ", ".join(f"`{each}`" for each in entries) or "none"
+            raise UsageError(
+                f"{self.file()} has no entry `{one_line(name)}`"
+                if text is not None
+                else f"there is no {self.file()}",
+                did_you_mean(name, entries, f"entries of ours there: {one_line(listed)}"),
+            )
+        del entries[name]
+        written = self._with(settings, entries, None)
+        if entries:
+            return msgspec.structs.replace(written, remarks=())
+        gone = f"take out the line that loads it: {self.load}"
+        return msgspec.structs.replace(written, text=None, remarks=(gone,))
+
+    def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
+        """What a user would write into the settings by hand."""
+        entry = Entry(_in_front(launch) if wraps else launch, wraps)
+        return f"{self.comment} This belongs {self.where}.\n{self._code(name, entry)}"
+
+    def _with(self, settings: Settings, entries: dict[str, Entry], launch: Launch | None) -> Edit:
+        fresh = copy.deepcopy(settings)
+        fresh.entries = {
+            name: Kept(_encoded(entry), wraps=entry.wraps) for name, entry in entries.items()
+        }
+        warnings = (self.warning,) if self.warning else ()
+        return Edit(self._text(entries), fresh, launch, warnings)
+
+    def _code(self, name: str, entry: Entry) -> str:
+        return (self.wraps if entry.wraps else self.adds)(key(name), name, entry.words)
+
+    def _text(self, entries: dict[str, Entry]) -> str:
+        """The whole file."""
+        blocks = [self._code(name, entry) for name, entry in entries.items()]
+        rest = (
+            f"{self.comment} {_encoded(entries)}\n"
+            f"{self.comment} Load it {self.where}: {self.load}\n"
+            "\n" + "\n".join(blocks)
+        )
+        return (
+            f"{self.comment} Written by `conductor setup {self.name}`; "
+            f"`conductor setup {self.name} --remove` removes it. "
+            f"sha256 of the rest: {_digest(rest)}{self.first_line}\n{rest}"
+        )
+
+    def _present(self, text: str | None) -> dict[str, Entry]:
+        return {} if text is None else self._read(text)
+
+    def _read(self, text: str) -> dict[str, Entry]:
+        """The entries of a file that is as conductor wrote it. Raises `UsageError`."""
+        written = _WRITTEN.match(text)
+        if written is None or (written["comment"], written["target"]) != (self.comment, self.name):
+            raise UsageError(
+                f"{self.file()} was not written by `conductor setup {self.name}`; nothing was "
+                "changed",
+                f"move it away; or `conductor setup {self.name} … --print` shows what to write "
+                "into a file of your own",
+            )
+        rest = text[written.end() :]
+        if _digest(rest) != written["digest"]:
+            raise UsageError(
+                f"somebody has changed {self.file()} since `conductor setup {self.name}` wrote it; "
+                "nothing was changed",
+                "move it away, and load it by its new name if you need it; conductor writes "
+                "another one",
+            )
+        line = rest.partition("\n")[0].removeprefix(f"{self.comment} ")
+        return msgspec.convert(json.loads(line), type=dict[str, Entry])
+
+
+def key(title: str) -> str:
+    """The name of an entry as one word that every editor takes: a few letters for any title."""
+    word = re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
+    return word or f"entry_{hashlib.sha256(title.encode(errors='surrogateescape')).hexdigest()[:8]}"
+
+
+def _in_front(launch: Launch) -> Launch:
+    """A launch that takes a command behind it."""
+    return Launch(launch.command, [*launch.args, "--"], launch.env)
+
+
+def _encoded(value: object) -> str:
+    """JSON on one line of ASCII."""
+    return json.dumps(msgspec.to_builtins(value))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
