@@ -207,7 +207,7 @@ _FILES = (".wasm", ".py", ".jsons", ".jsonl", ".pem", ".tar.gz")
 
 def missing(text: str) -> list[str]:
     """Files and folders that commands of a page take, and that its reader has not got: the page has
-    not named them before, and they are not in capitals, which stand for something of the reader's."""
+    not named them before, nor are they in capitals, which stand for something of the reader's."""
     found = []
     for block in re.finditer(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         for line in re.finditer(r"^conductor .*$", block[1], re.MULTILINE):
