@@ -135,8 +135,8 @@ def load(
             it, the file is not even read.
         compiling: called before the module is compiled for the cache, which may take seconds.
         baseline: if the cache holds no code for `digest`, use the baseline compiler where there is
-            one (`Module.baseline`). For modules that are not strangers': of wasmtime's compilers it
-            is the younger one.
+            one (`Module.baseline`). Never for a stranger's module: that compiler has had more holes
+            than the usual one.
 
     Raises:
         LoadError: not WebAssembly, no guest, or imports it may not have, with all of them listed.

@@ -16,8 +16,10 @@ from conductor.editors.json_editor import JsonEditor
 from conductor.editors.record import Settings
 from conductor.editors.target import ENTRY, Edit, Launch, Target
 from conductor.errors import ComponentError, UsageError, one_line, visible_path
+from conductor.record.redaction import redacted as redact
 from conductor.spec import paths
 from conductor.spec.config.model import Config, Written
+from conductor.spec.lock.entries import redacted
 
 HELP: Final = paragraphs(
     "Put a chain among the agents of an editor, or in front of an agent that is there (--wrap). "
@@ -266,6 +268,7 @@ def _chain(launch: Launch) -> list[str]:
 def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bool) -> None:
     target, launch = request.target, outcome.edit.launch
     words = [*request.launch({}).words, "--", "…"] if launch is None else launch.words
+    words = redacted(words, redact)
     where = f"{visible_path(outcome.path)} ({target.title})"
     if not outcome.changed:
         report.say(f"nothing to be done: the entry `{request.name}` is in {where}")

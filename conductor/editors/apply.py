@@ -22,7 +22,7 @@ from conductor.editors.target import Edit, Target
 from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import paths, private_files, untrusted_files
 
-MOST: Final = 4 << 20
+MOST: Final = 1 << 20
 """Bytes of a file of settings."""
 
 _TRIES: Final = 10
@@ -159,7 +159,10 @@ def read(path: str) -> Snapshot:
             _refuse_strangers(path, os.lstat(path))
             if not os.path.lexists(real):
                 raise _refused(path, f"it is a link that leads nowhere: {visible_path(real)}")
-        _refuse_strangers(path, os.stat(_existing_folder(real)))
+        folder = _existing_folder(real)
+        if not os.path.isdir(folder):
+            raise _refused(path, f"{visible_path(folder)} is no folder")
+        _refuse_strangers(path, os.stat(folder))
         if not os.path.lexists(real):
             return Snapshot(path, real, None)
         _refuse_strangers(path, os.stat(real))

@@ -13,7 +13,7 @@ from conductor.editors import jsonc, launcher
 from conductor.editors.jsonc import Seam, Slot, SyntaxMistakeError, Value
 from conductor.editors.record import Container, Kept, Settings
 from conductor.editors.target import Edit, Launch
-from conductor.errors import ConductorError, UsageError, did_you_mean, one_line
+from conductor.errors import ConductorError, UsageError, did_you_mean, json_text, one_line
 
 _Keys: TypeAlias = tuple[str, str | int]
 """What leads to an entry."""
@@ -257,6 +257,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
     def _added(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
         fresh = copy.deepcopy(settings)
         after = text or ""
+        fresh.entries = self._live(after, settings)
         if jsonc.parse(after) is None:
             after, seam = jsonc.insert(after, None, None, {})
             _remember(fresh, Container((), seam))
@@ -349,7 +350,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         assert holder is not None
         remarks = []
         if before[slot.value.start : slot.value.end] != kept.written:
-            remarks.append(f"the entry was changed since; what it held: {_compact(slot.value)}")
+            remarks.append("somebody had changed the entry since, and all of it is gone")
         after = jsonc.take_out(before, holder, slot, kept.seam or Seam("", ""))
         return self._tidied(after, fresh, tuple(remarks))
 
@@ -403,7 +404,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         for container in sorted(settings.containers, key=lambda each: -len(each.keys)):
             root = jsonc.parse(text)
             value = root.at(*container.keys) if root is not None else None
-            if value is None or settings.entries:
+            if value is None or self._live(text, settings):
                 continue
             whole = text[value.start : value.end]
             is_fresh = self.fresh and value.data == self.fresh and jsonc.beyond_json(whole) < 0
@@ -416,13 +417,20 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         self._root(text)  # what is written must be read again
         return Edit(text, settings, None, remarks)
 
+    def _live(self, text: str, settings: Settings) -> dict[str, Kept]:
+        """Of the entries in the record those that are still in the file."""
+        holder = self._holder(self._root(text))
+        entries = settings.entries.items()
+        return {name: kept for name, kept in entries if self._found(holder, name) is not None}
+
     # -- showing -----------------------------------------------------------------------------------
 
     def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
         """What a user would write into the settings by hand."""
         data = self.shape.write({}, name, launch)
         holder: Any = [data] if self.shape.listed else {self.key(name): data}
-        return json.dumps({**self.fresh, self.where: holder}, indent=2, ensure_ascii=False)
+        whole = {**self.fresh, self.where: holder}
+        return json_text(json.dumps(whole, indent=2, ensure_ascii=False))
 
     def _at(self, text: str, slot: Slot) -> str:
         line, column = jsonc.place(text, slot.start)
@@ -439,10 +447,6 @@ def _front(launch: Launch) -> list[str]:
     """The words of a wrapped entry up to the entry's own command."""
     words = launch.words
     return words[: words.index("--") + 1] if "--" in words else words
-
-
-def _compact(value: Value) -> str:
-    return one_line(json.dumps(value.data, ensure_ascii=False), 500)
 
 
 def _is_empty(text: str, value: Value, container: Container) -> bool:

@@ -7,6 +7,7 @@ whatever has changed elsewhere in the text. Pure: texts in, texts out.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import Any, Final
@@ -100,10 +101,11 @@ def place(text: str, at: int) -> tuple[int, int]:
 # -- reading ---------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=8)
 def parse(text: str) -> Value | None:
     """The value of a text; None if it has nothing but blanks and comments.
 
-    Raises `SyntaxMistakeError`.
+    The same text gives the same value, so nobody may change it. Raises `SyntaxMistakeError`.
     """
     return _Reader(text).document()
 

@@ -7,6 +7,9 @@ import sys
 import sysconfig
 from typing import Final
 
+from conductor.errors import UsageError
+from conductor.spec import paths
+
 _NAME: Final = "conductor"
 _USER_BIN: Final = "~/.local/bin"
 _BARE_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
@@ -21,31 +24,62 @@ _OF_DESKTOP: Final = frozenset(
 
 
 def command() -> list[str]:
-    """The words that start this conductor.
+    """The words that start this conductor. Raises `UsageError` for one that will not stay.
 
     `uv tool` and `pipx` keep a link to the program in a folder on PATH, and replace what the link
     leads to; so does Homebrew. So the link is what is written down, not its end.
     """
     program = _program()
     if program is None:
-        return [os.path.abspath(sys.executable), "-m", _NAME]
+        return [_lasting(os.path.abspath(sys.executable)), "-m", _NAME]
     real = os.path.realpath(program)
     folders = [*os.environ.get("PATH", "").split(os.pathsep), os.path.expanduser(_USER_BIN)]
     for folder in folders:
         link = os.path.join(folder, _NAME)
         if os.path.isabs(folder) and os.path.realpath(link) == real and os.access(link, os.X_OK):
-            return [os.path.normpath(link)]
-    return [program]
+            return [_lasting(os.path.normpath(link))]
+    return [_lasting(program)]
 
 
 def _program() -> str | None:
     """The script that runs this conductor; None where there is only the module."""
     started = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
-    beside = os.path.join(sysconfig.get_path("scripts"), _NAME)
-    for path in (started, beside):
-        if os.path.basename(path) == _NAME and os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
+    if os.path.basename(started) == _NAME and _runs(started):
+        return started
+    for scheme in (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user")):
+        script = os.path.join(sysconfig.get_path("scripts", scheme), _NAME)
+        if _runs(script) and _is_of_this_python(script):
+            return script
     return None
+
+
+def _runs(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def _is_of_this_python(script: str) -> bool:
+    """Whether a script runs in this Python: it is beside it, or its first line names it."""
+    if os.path.dirname(script) == os.path.dirname(os.path.abspath(sys.executable)):
+        return True
+    with open(script, "rb") as file:
+        first = file.readline(4096)
+    return first[2:].strip() == os.fsencode(sys.executable)
+
+
+def _lasting(path: str) -> str:
+    """The path itself. Raises `UsageError` for one in a cache, which is emptied now and then:
+    `uvx` and `pipx run` start programs from there."""
+    caches = [os.path.expanduser(each) for each in ("~/.cache", "~/Library/Caches")]
+    caches += [os.environ.get(name, "") for name in ("XDG_CACHE_HOME", "UV_CACHE_DIR")]
+    for cache in caches:
+        if os.path.isabs(cache) and paths.within(os.path.realpath(path), os.path.realpath(cache)):
+            raise UsageError(
+                f"this conductor runs from a cache ({path}), where an editor will not find it for "
+                "long",
+                "install it: `uv tool install conductor-acp` or `pipx install conductor-acp`, then "
+                "run this again",
+            )
+    return path
 
 
 def starts_conductor(words: list[str]) -> bool:

@@ -83,7 +83,7 @@ class Target(Protocol):
         """An entry taken out, or given back as it was. Raises `UsageError`."""
 
     def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
-        """What a user would write into the settings by hand."""
+        """What a user would write into the settings by hand; safe for a terminal."""
 
     def entries(self, text: str | None) -> dict[str, Launch | None]:
         """What it starts by which name; None for an entry without a command of its own. Raises

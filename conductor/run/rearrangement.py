@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.core import Closure, Fail, Serve, services
+from conductor.core.policy.deadlines import LOADING
 from conductor.core.rearranging import newcomer
 from conductor.core.roles.initialize import successor_name
 from conductor.core.service_table import LOCAL
@@ -41,10 +42,9 @@ _ROLE: Final = 10.0
 """Seconds a component has to take its role beside the chain. A service that it requests there is
 performed once it has joined, so one that waits for that joins without its role."""
 
-_LOADED: Final = 600.0
-"""Seconds that a host of guests has to load them: more than compiling them may take."""
 _LOADED_AT_ONCE: Final = 30.0
-"""The same where something must not go on meanwhile."""
+"""Seconds that a host of guests has to load them where something must not go on meanwhile; else it
+has `LOADING`."""
 
 _NAME: Final = "conductor"
 """Who says what is about no single component."""
@@ -216,7 +216,7 @@ class Rearrangement:
     def _loaded(self) -> bool:
         """Whether what is new is there. Raises `_NotUsedError` if that takes too long."""
         late = [name for name, joining in self._joining.items() if not joining.loaded]
-        most = _LOADED_AT_ONCE if self._urgent else _LOADED
+        most = _LOADED_AT_ONCE if self._urgent else LOADING
         if late and self._waited() > most:
             label = self._joining[late[0]].planned.component.label
             raise _NotUsedError(f"{label} was not loaded within {most:g} s")

@@ -176,7 +176,11 @@ def test_the_python_guest_is_examined(tmp_path: Path, monkeypatch: pytest.Monkey
         "cannot be rebuilt: no componentize-py",
     ):
         assert piece in look().detail
-    identity = engine_identity(wasm_host.Limits(**scripts.LIMITS))
+    limits = wasm_host.Limits(**scripts.LIMITS)
+    identity = engine_identity(limits, baseline=True)
+    Cache(cache, identity).store(digest, b"compiled")
+    assert ", compiled in haste; " in look().detail
+    identity = engine_identity(limits)
     Cache(cache, identity).store(digest, b"compiled")
     assert ", compiled, " in look().detail
     guest.write_bytes(b"another")

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from conductor.core import Closure, Component, Router
+from conductor.core.policy.deadlines import LOADING
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.held_requests import HOLD_SETUP
 from tests.harness.router.policed import (
@@ -46,7 +47,7 @@ def test_it_may_hold_initialize_as_long_as_it_loads() -> None:
     with loading(guest(profile="full")) as pb:
         pb >> ("client", request("i", "initialize", V1))
         pb << ("g", "p", request(Hole("g-i"), "initialize", V1))
-        assert pb.wakes == []
+        assert [wake.seconds for wake in pb.wakes] == [LOADING]
         load(pb)
         pb.wake(HOLD_INITIALIZE)
         broke(pb, "hold", "has held `initialize` for more than 60 s")
@@ -63,12 +64,23 @@ def test_what_comes_meanwhile_may_wait_as_long(before: bool) -> None:
             load(pb)
         pb >> ("client", request("n", "session/new", NEW))
         pb << ("g", "p", request(Hole("g-n"), "session/new", NEW))
-        assert len(pb.wakes) == before
+        assert [wake.seconds for wake in pb.wakes] == [HOLD_SETUP if before else LOADING]
         if not before:
             load(pb)
         pb.wake(HOLD_SETUP)
         broke(pb, "hold", "held `session/new` for more than 60 s")
         pb << ("agent", request(Hole("a-n"), "session/new", NEW))
+
+
+def test_a_host_that_never_reports_it_gains_nothing() -> None:
+    with loading(guest(profile="full")) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        skip(pb)
+        pb.wake(LOADING)
+        assert not pb.router.loading()
+        pb.wake(HOLD_INITIALIZE)
+        broke(pb, "hold", "has held `initialize` for more than 60 s")
+        pb << ("agent", request(Hole("a"), "initialize", V1))
 
 
 def test_one_that_is_started_again_loads_again() -> None:

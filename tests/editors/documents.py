@@ -67,7 +67,7 @@ DATA = st.recursive(
     max_leaves=12,
 )
 
-_TRIVIA = st.lists(
+_TRIVIA: st.SearchStrategy[str] = st.lists(
     st.sampled_from([" ", "\t", "\n", "\r\n", '// a { " comment\n', "/* a\n ] block */", "/**/"]),
     max_size=3,
 ).map("".join)
@@ -77,7 +77,7 @@ _TRIVIA = st.lists(
 def texts(draw: st.DrawFn, data: Any) -> str:
     """A way to write data down, with comments, odd blanks and trailing commas."""
     if isinstance(data, (dict, list)):
-        slots = []
+        slots: list[str] = []
         for each in data.items() if isinstance(data, dict) else data:
             if isinstance(data, dict):
                 name = f"{json.dumps(each[0])}{draw(_TRIVIA)}:{draw(_TRIVIA)}"
@@ -85,8 +85,8 @@ def texts(draw: st.DrawFn, data: Any) -> str:
             else:
                 slots.append(draw(texts(each)))
         whole = ",".join(f"{draw(_TRIVIA)}{slot}{draw(_TRIVIA)}" for slot in slots)
-        if slots and draw(st.booleans()):
-            whole += "," + draw(_TRIVIA)
+        if slots:
+            whole += draw(st.sampled_from(["", ",", ", // last\n"]))
         return f"{{{whole}}}" if isinstance(data, dict) else f"[{whole}]"
     return json.dumps(data, ensure_ascii=draw(st.booleans()))
 

@@ -23,7 +23,7 @@ JSON: Final = sorted(name for name, each in table.TARGETS.items() if isinstance(
 def held(text: str | None) -> Any:
     """What a text holds."""
     value = jsonc.parse(text or "")
-    return {} if value is None else value.data
+    return {} if value is None else copy.deepcopy(value.data)
 
 
 def apply(target: Target, text: str | None, kept: Settings, *names: str) -> tuple[Any, Settings]:

@@ -17,6 +17,9 @@ Then = Callable[[list[Effect]], None]
 ROUND: Final = 1.0
 """Seconds that a program has to pass on what it carries, before what goes past it may overtake."""
 
+LOADING: Final = 600.0
+"""Seconds that a host has to load its guests: more than compiling them may take."""
+
 
 class Deadlines:
     """What is still to be done, by token."""
@@ -27,8 +30,11 @@ class Deadlines:
 
     def held(self, peer: Peer, seconds: float, then: Then, out: list[Effect]) -> None:
         """Has `then` called once a component has held something for some time. A host that still
-        loads its guests has not seen it: the time begins when they are loaded."""
+        loads its guests has not seen it: the time begins when they are loaded. The host is believed
+        for `LOADING` that they are not."""
         if peer.loading:
+            if not peer.once_loaded:
+                self.after(LOADING, peer.loaded, out)
             peer.once_loaded.append(partial(self.after, seconds, then))
         else:
             self.after(seconds, then, out)

@@ -68,6 +68,8 @@ def _entry(
 def _identity(spec: Spec, folder: str, redact: Redact) -> dict[str, Any]:
     """What a component is. Raises `OSError`."""
     fields: dict[str, Any] = {"source": spec.source}
+    if spec.receipt is not None and spec.receipt.signer is not None:
+        fields["signer"] = str(spec.receipt.signer)
     if spec.script:
         from conductor.spec.python_guest import scripts
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.editors.home import home
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.e2e.peers.conftest import Launch
     from tests.e2e.peers.npm import NodePeers
 
@@ -85,3 +85,24 @@ def test_permission_policy_decides(acpx: Acpx, policy: str, kinds: set[str]) -> 
     chosen = answer["result"]["outcome"]["optionId"]
     by_id = {option["optionId"]: option["kind"] for option in asked["params"]["options"]}
     assert by_id[chosen] in kinds
+
+
+def test_starts_what_setup_has_written(node_peers: NodePeers, tmp_path: Path) -> None:
+    user = home(tmp_path)
+    ran = user.run("setup", "acpx", "datetime", "demo")
+    assert ran.code == 0, ran.err
+
+    done = subprocess.run(
+        [str(node_peers.bin / "acpx"), "conductor", "exec", "hi from acpx"],
+        env={**user.env, "PATH": f"{Path(node_peers.node).parent}:{user.env['PATH']}"},
+        cwd=user.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+
+    assert done.returncode == 0
+    assert "<current-date date=" in done.stdout
+    assert "hi from acpx" in done.stdout
