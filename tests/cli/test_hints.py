@@ -18,7 +18,8 @@ COMMAND = re.compile(r"`(?:conductor |--?\w)[^`]*`|--[a-z][\w-]*(?: [\w./-]+)?")
 INSTEAD = ("leave out", "another", "other than", "above", "instead of", "use --permissions deny")
 """Words of a hint that takes back, or changes, what was typed."""
 
-AGENT = "import json\nfor line in iter(input, None):\n    m = json.loads(line)\n" + (
+AGENT = (
+    "import json\nfor line in iter(input, None):\n    m = json.loads(line)\n"
     "    error = {'code': CODE, 'message': 'no', 'data': {'why': 'not today'}}\n"
     "    print(json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'error': error}), flush=True)\n"
 )
@@ -72,26 +73,19 @@ FAILS = ("--", "python", "fails.py")
 @pytest.mark.parametrize(
     "typed",
     [
-        ("build", "date"),
         ("build", "unbuilt"),
         ("check", "--only", "handshake", "--timeout", "1", "python proxy.py"),
-        ("check", "junk.wasm"),
         ("exec", "-p", "hi", "--log", "debug", *FAILS),
-        ("exec", "-p", "hi", "--log-file", "none", *FAILS),
         ("exec", "-p", "hi", "--timeout", "0.1", "py:tests.cli.agents:silent"),
-        ("exec", "-p", "hi", "-v", *FAILS),
         ("exec", "-p", "hi", *FAILS),
         ("exec", "-p", "hi", "--", "python", "login.py"),
-        ("exec", "-p", "hi", "--permissions", "ask", "demo"),
         ("exec", "-p", "hi", "datetime"),
         ("help", "nosuch"),
         ("inspect", "junk.wasm"),
         ("inspect", "unbuilt/"),
         ("lock",),
         ("lock", "--check", "demo"),
-        ("lock", "unbuilt/"),
         ("trust", "nosuch"),
-        ("untrust", "nosuch"),
     ],
     ids=" ".join,
 )
