@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
 import shlex
 import sys
 from typing import Any, Final
+from urllib.parse import quote
 
 from conductor.editors import lisp, lua
 from conductor.editors.json_editor import JsonEditor, Shape
@@ -108,7 +110,7 @@ def _write_agent(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, 
     distribution = entry.get("distribution") or {}
     binary = distribution.get("binary") or {}
     # The registry demands the address of an archive. Devin loads none: it starts `cmd`.
-    present = binary.get(_machine()) or {"archive": f"file://{launch.command}"}
+    present = binary.get(_machine()) or {"archive": f"file://{quote(os.fsencode(launch.command))}"}
     started = {**present, "cmd": launch.command, "args": launch.args}
     if launch.env:
         started["env"] = launch.env
@@ -117,8 +119,12 @@ def _write_agent(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, 
 
 
 def _slug(name: str) -> str:
-    """An id as the ACP registry wants it."""
+    """An id as the ACP registry wants it. Names that lose letters by it still have ids of their
+    own."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if not name.isascii():
+        digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()
+        slug = f"{slug}-{digest[:6]}".lstrip("-")
     return slug if slug[:1].isalpha() else f"agent-{slug}".rstrip("-")
 
 
