@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from conductor.cli import configured, offer, report
+from conductor.cli import configured, offer, report, signer
 from conductor.cli.offer import Decision
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError
@@ -59,13 +59,22 @@ def add(
     index: Index = None,
     yes: Yes = False,
     trust: Trusting = False,
+    identity: signer.Identity = "",
+    issuer: signer.Issuer = "",
+    key: signer.Key = "",
+    trusted_root: signer.TrustedRoot = "",
+    any_signer: signer.AnySigner = False,
 ) -> int:
     """Installs a component."""
+    said = (identity, issuer, key, trusted_root)
+    wanted = signer.demand(*said, any_signer=any_signer)
     words = ["add", source, *(["--name", name] if name else [])]
+    words += signer.words(*said, any_signer=any_signer)
     for each in index or ():
         words += ["--index", each]
+    meant = _source(source, index)
     with store.incoming() as folder:
-        made = install.candidate(_source(source, index), folder, name)
+        made = install.candidate(meant, folder, name, wanted)
         if made.is_installed:
             install.commit(made)  # content that was lost or damaged is whole again
             report.say(f"installed already: {made.receipt.name}, {short(made.receipt.content)}")

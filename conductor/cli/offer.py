@@ -75,6 +75,8 @@ def show(made: Candidate, changed: Sequence[str] = ()) -> None:
         state=state,
     )
     report.say(*lines)
+    if receipt.signer is not None:  # whole: two identities may begin alike
+        report.say(f"signed by {receipt.signer}")
     if changed:
         report.say("", "what changes:", *(f"  {line}" for line in changed))
     if made.is_program:

@@ -6,13 +6,14 @@ from typing import Annotated, Final
 
 import typer
 
-from conductor.cli import offer, report
+from conductor.cli import offer, report, signer
 from conductor.cli.add import Trusting, Yes
 from conductor.cli.offer import Decision
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import ConductorError, UsageError, did_you_mean, visible_path
 from conductor.packages import install, store
 from conductor.packages.install import Candidate
+from conductor.packages.signatures import Demand
 from conductor.packages.store import Damaged
 from conductor.spec import catalog, installed
 from conductor.spec.installed import Receipt
@@ -38,8 +39,18 @@ def update(
     ] = False,
     yes: Yes = False,
     trust: Trusting = False,
+    identity: signer.Identity = "",
+    issuer: signer.Issuer = "",
+    key: signer.Key = "",
+    trusted_root: signer.TrustedRoot = "",
+    any_signer: signer.AnySigner = False,
 ) -> int:
     """Updates components."""
+    said = (identity, issuer, key, trusted_root)
+    wanted = signer.demand(*said, any_signer=any_signer)
+    if (wanted or any_signer) and len(names or ()) != 1:
+        raise UsageError("one component has one signer", "name the component that you update")
+    options = signer.words(*said, any_signer=any_signer)
     found = {each.name: each for each in store.receipts()}
     for name in names or ():
         if name not in found:
@@ -52,14 +63,23 @@ def update(
     code = 0
     for name in dict.fromkeys(names or found):
         try:
-            code = max(code, _update(found[name], check=check, yes=yes, trusting=trust))
+            done = _update(found[name], wanted, options, check=check, yes=yes, trusting=trust)
+            code = max(code, done)
         except ConductorError as error:
             report.error(f"{name}: {error.text}", error.hint)
             code = 1
     return code
 
 
-def _update(receipt: Receipt | Damaged, *, check: bool, yes: bool, trusting: bool) -> int:
+def _update(
+    receipt: Receipt | Damaged,
+    wanted: Demand,
+    options: list[str],
+    *,
+    check: bool,
+    yes: bool,
+    trusting: bool,
+) -> int:
     """Updates one component; the exit code. Raises `ConductorError`."""
     if isinstance(receipt, Damaged):
         raise UsageError(receipt.why, f"`conductor remove {receipt.name}`, then add it again")
@@ -70,21 +90,23 @@ def _update(receipt: Receipt | Damaged, *, check: bool, yes: bool, trusting: boo
         report.say(f"{name}: pinned to {visible_path(receipt.source)}")
         return 0
     with store.incoming() as folder:
-        made = install.candidate(source, folder, name)
+        made = install.candidate(source, folder, name, wanted)
         if made.is_installed:
             if not check:
                 install.commit(made)
             report.say(f"{name}: up to date{_release(receipt)}")
             return 0
         report.say(f"{name}{_release(receipt)}: there is another version{_release(made.receipt)}")
-        offer.show(made, install.changes(_before(receipt), made.spec) or ["- nothing it asks for"])
+        offer.show(
+            made, install.changes(_before(receipt), made.spec) or ["nothing of what it asks for"]
+        )
         if check:
             return 1
-        return _decide(made, yes=yes, trusting=trusting)
+        return _decide(made, options, yes=yes, trusting=trusting)
 
 
-def _decide(made: Candidate, *, yes: bool, trusting: bool) -> int:
-    again = offer.command("update", made.receipt.name)
+def _decide(made: Candidate, options: list[str], *, yes: bool, trusting: bool) -> int:
+    again = offer.command("update", made.receipt.name, *options)
     decision = offer.decide(made, yes=yes, trusting=trusting, again=again)
     if decision is Decision.NO:
         report.say(f"{made.receipt.name}: left as it is")

@@ -14,6 +14,7 @@ import msgspec
 
 from conductor.errors import UsageError, did_you_mean
 from conductor.packages import download, sources
+from conductor.packages.signatures import ANYBODY, Demand
 from conductor.packages.sources import Fetched, Source
 from conductor.packages.sources.local import Local
 from conductor.spec import catalogues
@@ -42,9 +43,9 @@ class Named(msgspec.Struct, frozen=True):
         """The name and the catalogue."""
         return f"{self.entry.name} of {self.entry.catalogue}"
 
-    def fetch(self, folder: str) -> Fetched:
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Fetches what the entry names."""
-        fetched = self.source.fetch(folder)
+        fetched = self.source.fetch(folder, wanted)
         version = fetched.version or self.entry.version
         return msgspec.structs.replace(fetched, version=version)
 

@@ -14,13 +14,14 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
-from conductor.packages import package, sources, store
+from conductor.packages import package, signatures, sources, store
 from conductor.packages.catalogue import Named
 from conductor.packages.package import Package
+from conductor.packages.signatures import ANYBODY, Demand
 from conductor.packages.sources import Source
 from conductor.packages.store import Damaged
 from conductor.spec import agents, catalog, installed, trust
-from conductor.spec.installed import Receipt
+from conductor.spec.installed import Receipt, Signer
 from conductor.spec.model import Spec
 from conductor.spec.programs import NAME_RULE, is_name, is_reserved
 
@@ -59,11 +60,12 @@ class Candidate(msgspec.Struct, frozen=True):
             return False
 
 
-def candidate(source: Source, folder: str, name: str = "") -> Candidate:
+def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYBODY) -> Candidate:
     """Fetches a package into a folder of the store's, and says what would be installed.
 
     Args:
         name: What it shall be called; empty: as its catalogue or it itself says.
+        wanted: Who must have signed it; nobody: who signed what is installed from there.
 
     Raises:
         ConductorError: The source, the package or the name is refused.
@@ -74,7 +76,8 @@ def candidate(source: Source, folder: str, name: str = "") -> Candidate:
         check_name(name or source.written)
     there = os.path.join(folder, "fetched")
     os.mkdir(there, 0o700)
-    found = package.read(source.fetch(there))
+    wanted = signatures.as_before(wanted, _signer_before(source))
+    found = package.read(source.fetch(there, wanted))
     name = name or (entry.name if entry is not None else found.spec.name)
     check_name(name)
     before = known(name)
@@ -96,6 +99,14 @@ def candidate(source: Source, folder: str, name: str = "") -> Candidate:
     )
     spec = msgspec.structs.replace(found.spec, name=name, source=name, receipt=receipt)
     return Candidate(found, receipt, before, spec)
+
+
+def _signer_before(source: Source) -> Signer | None:
+    """Who signed what is installed from there, under whatever name; None: nobody."""
+    for each in store.receipts():
+        if isinstance(each, Receipt) and each.signer is not None and origin(each) == source.origin:
+            return each.signer
+    return None
 
 
 def commit(made: Candidate) -> None:
@@ -164,6 +175,8 @@ def changes(before: Spec | None, now: Spec) -> list[str]:
 
 def _words(spec: Spec) -> Iterator[tuple[str, str]]:
     """Each thing that a component asks for, or can be set, with its author's reason."""
+    if spec.receipt is not None and spec.receipt.signer is not None:
+        yield f"signed by {spec.receipt.signer}", ""
     yield ("runs in the sandbox" if spec.sandboxed else "runs with all your rights"), ""
     if spec.command is not None:
         yield f"runs `{one_line(' '.join(spec.command[1:]), 200)}`", ""

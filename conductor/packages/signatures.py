@@ -75,6 +75,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     trusted_root: str = ""
     """A file with the root of a sigstore of one's own; empty: the public one, as it comes with the
     package `sigstore`."""
+    is_free: bool = False
+    """Whether it need not be who signed what is installed."""
 
     def __bool__(self) -> bool:
         return bool(self.identity or self.key)
@@ -112,15 +114,20 @@ def demand(signer: str = "", issuer: str = "", key: str = "", trusted_root: str 
     )
 
 
-def as_before(signer: Signer | None, trusted_root: str = "") -> Demand:
-    """The demand that a newer package is signed by whoever signed the one that is installed."""
-    if signer is None:
-        return Demand(trusted_root=trusted_root)
-    return Demand(
+def whoever(wanted: Demand) -> Demand:
+    """The demand without what is installed."""
+    return msgspec.structs.replace(wanted, is_free=True)
+
+
+def as_before(wanted: Demand, signer: Signer | None) -> Demand:
+    """The demand, and if it names nobody, that of the signer of what is installed."""
+    if wanted or wanted.is_free or signer is None:
+        return wanted
+    return msgspec.structs.replace(
+        wanted,
         identity="" if signer.key else signer.identity,
         issuer=signer.issuer,
         key=signer.key,
-        trusted_root=trusted_root,
     )
 
 
@@ -150,7 +157,8 @@ def signer_of(content: bytes, offers: Sequence[Offer], wanted: Demand, what: str
     )
     raise UsageError(
         f"`{what}` is not signed by {wanted}: {reasons}",
-        "nothing was installed; ask its publisher who signs it now",
+        "nothing was installed; ask its publisher who signs it now. `--signer` and `--key` name "
+        "somebody else, `--any-signer` takes it from anybody",
     )
 
 

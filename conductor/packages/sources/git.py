@@ -17,7 +17,8 @@ from typing import Final
 import msgspec
 
 from conductor.errors import ConductorError, UsageError
-from conductor.packages import archive, download
+from conductor.packages import archive, download, signatures
+from conductor.packages.signatures import ANYBODY, Demand
 from conductor.packages.sources import Fetched
 from conductor.packages.sources.programs import ProgramError, bounded
 
@@ -69,8 +70,9 @@ class Git(msgspec.Struct, frozen=True):
     def _fragment(self) -> str:
         return f"#subdirectory={self.folder}" if self.folder else ""
 
-    def fetch(self, folder: str) -> Fetched:
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Fetches the commit and writes out its files. Raises `ConductorError`, `OSError`."""
+        signatures.signer_of(b"", (), wanted, self.written)  # a tree has no signature of its own
         program = shutil.which("git")
         if program is None:
             raise UsageError("there is no `git` on PATH", "install it, or take a source on the web")

@@ -19,7 +19,8 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from conductor.errors import ConductorError, UsageError
-from conductor.packages import archive, download
+from conductor.packages import archive, download, signatures
+from conductor.packages.signatures import ANYBODY, Demand
 from conductor.packages.sources import Fetched
 from conductor.packages.sources.programs import ProgramError, bounded
 from conductor.spec import untrusted_files
@@ -56,8 +57,9 @@ class Wheel(msgspec.Struct, frozen=True):
         """Whether it names a version."""
         return bool(self.version or self.sha256)
 
-    def fetch(self, folder: str) -> Fetched:
+    def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Downloads the wheel and unpacks it. Raises `ConductorError`, `OSError`."""
+        signatures.signer_of(b"", (), wanted, self.written)  # pip brings none
         path = self._downloaded(folder)
         file = os.path.basename(path)
         try:

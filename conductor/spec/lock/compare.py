@@ -137,6 +137,8 @@ def one_line(text: str) -> str:
 
 def _differences(old: Entry, new: Entry) -> Iterator[Difference]:
     yield from _digests(old, new)
+    if old.signer != new.signer:
+        yield _moved("signer", old.signer, new.signer, refused=old.signer is not None)
     for key in ("args", "env", "config", "config_file"):
         before, now = getattr(old, key), getattr(new, key)
         if (before or None) != (now or None):

@@ -57,6 +57,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A module's path, relative to the lock file unless the user wrote an absolute one; else the
     user's word: a bundled component's name, a program, `py:module:attribute`."""
     version: str | None = None
+    signer: str | None = None
+    """Who signed the package that an installed component came in."""
     sha256: Digest | None = None
     """Of the module, of the program, or of all files of a bundled program."""
     pinned: bool = True

@@ -200,7 +200,7 @@ def test_signed_by_a_key(made: HandMade, tmp_path: Path, kind: str) -> None:
     with pytest.raises(UsageError, match="by a key, not by an identity"):
         fetch(one.pinned, tmp_path / "4", signer="me@example.com", issuer="https://i.example")
     (tmp_path / "5").mkdir()
-    again = signatures.as_before(signer)
+    again = signatures.as_before(signatures.ANYBODY, signer)
     source = sources.parse(str(one.pinned))
     assert source.fetch(str(tmp_path / "5"), again).signer == signer
     unsigned = ready(COMPONENTS / "passthrough", made.host, tag=":other")
