@@ -72,8 +72,9 @@ def add(
     words += signer.words(*said, any_signer=any_signer)
     for each in index or ():
         words += ["--index", each]
+    meant = _source(source, index)
     with store.incoming() as folder:
-        made = install.candidate(_source(source, index), folder, name, wanted)
+        made = install.candidate(meant, folder, name, wanted)
         if made.is_installed:
             install.commit(made)  # content that was lost or damaged is whole again
             report.say(f"installed already: {made.receipt.name}, {short(made.receipt.content)}")

@@ -12,7 +12,9 @@ from conductor.cli import configured, fast
 from conductor.editors import apply, launcher, table
 from conductor.editors.target import ENTRY, Launch, Target
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
+from conductor.record.redaction import redacted as redact
 from conductor.spec.catalog import resolve_all
+from conductor.spec.lock.entries import redacted
 
 _PROGRAMS: Final[dict[str, tuple[str, ...]]] = {
     "zed": ("zed", "zeditor"),
@@ -82,8 +84,7 @@ def _finding(target: Target) -> Finding | None:
             again = f"or set it up again; `{shlex.join(remove)}` takes it out"
             return Finding(target.name, False, detail, f"{hint}; {again}")
     listed = ", ".join(
-        f"`{one_line(name)}` starts {one_line(' '.join(launch.args), 120)}"
-        for name, launch in ours.items()
+        f"`{one_line(name)}` starts {_arguments(launch)}" for name, launch in ours.items()
     )
     return Finding(target.name, True, f"{place}: {listed}{f'; {remark}' if remark else ''}", "")
 
@@ -101,10 +102,15 @@ def _check(launch: Launch) -> None:
     parsed = fast.parse(arguments) if arguments else None
     if parsed is None:
         raise UsageError(
-            f"conductor does not understand its arguments: {one_line(' '.join(launch.args))}",
+            f"conductor does not understand its arguments: {_arguments(launch)}",
             "`conductor help agent` lists its options",
         )
     config = None
     if not configured.is_isolated(parsed.values):
         config = configured.load(parsed.values)[1]
     resolve_all(parsed.components, agent_last=not wraps_any, config=config)
+
+
+def _arguments(launch: Launch) -> str:
+    """What an entry passes to conductor, without secrets."""
+    return one_line(" ".join(redacted(launch.args, redact)), 120)

@@ -99,8 +99,11 @@ def change(target: Target, make: Make, tested: Callable[[Edit], None]) -> Outcom
             passed = edit.launch
         with record.alone(), contextlib.suppress(_ChangedError):
             now, held = look(target)
-            if (now.content, held) == (snapshot.content, settings):
-                return _perform(now, held, edit)
+            if (now.content, held) != (snapshot.content, settings):
+                edit = make(now.text, copy.deepcopy(held))
+                if edit.launch is not None and edit.launch != passed:
+                    continue
+            return _perform(now, held, edit)
     raise ConductorError(
         f"{visible_path(target.file())} changes all the time; nothing was changed",
         "close the editor, then run this again",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
 import shlex
 import sys
 from typing import Any, Final
+from urllib.parse import quote
 
 from conductor.editors import lisp, lua
 from conductor.editors.json_editor import JsonEditor, Shape
@@ -43,7 +45,15 @@ def _read(entry: dict[str, Any]) -> Launch | None:
         return None
     if not isinstance(env, dict) or not of_json([*env.values()]):
         return None
-    return Launch(command, args, env)
+    return Launch(command, args, env) if _runs([command, *args, *env, *env.values()]) else None
+
+
+def _runs(texts: list[str]) -> bool:
+    """Whether a system takes these texts as words and variables of a program."""
+    try:
+        return b"\0" not in "".join(texts).encode()
+    except UnicodeEncodeError:  # half of a character
+        return False
 
 
 def _write(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:
@@ -108,7 +118,7 @@ def _write_agent(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, 
     distribution = entry.get("distribution") or {}
     binary = distribution.get("binary") or {}
     # The registry demands the address of an archive. Devin loads none: it starts `cmd`.
-    present = binary.get(_machine()) or {"archive": f"file://{launch.command}"}
+    present = binary.get(_machine()) or {"archive": f"file://{quote(os.fsencode(launch.command))}"}
     started = {**present, "cmd": launch.command, "args": launch.args}
     if launch.env:
         started["env"] = launch.env
@@ -117,8 +127,12 @@ def _write_agent(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, 
 
 
 def _slug(name: str) -> str:
-    """An id as the ACP registry wants it."""
+    """An id as the ACP registry wants it. Names that lose letters by it still have ids of their
+    own."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if not name.isascii():
+        digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()
+        slug = f"{slug}-{digest[:6]}".lstrip("-")
     return slug if slug[:1].isalpha() else f"agent-{slug}".rstrip("-")
 
 
@@ -137,7 +151,7 @@ def _read_acpx(entry: dict[str, Any]) -> Launch | None:
             return None
     if words is None:
         return _read(entry)
-    return Launch(words[0], words[1:]) if of_json(words) and words else None
+    return _read({"command": words[0], "args": words[1:]}) if of_json(words) and words else None
 
 
 def _write_acpx(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:

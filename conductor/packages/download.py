@@ -88,6 +88,10 @@ def checked(url: str) -> str:
     return url
 
 
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host, as a URL has it, is this machine."""
     return _LOOPBACK.fullmatch(host) is not None
@@ -185,6 +189,8 @@ async def _follow(request: _Request, url: str, most: int) -> Answer:
             checked(there)
         except UsageError as error:
             raise DownloadError(f"{url} redirects elsewhere: {error.text}", _MOVE) from None
+        if is_loopback(_host(there)) and not is_loopback(_host(at)):
+            raise DownloadError(f"{url} redirects to this machine", _MOVE)
         if urlsplit(there).netloc != urlsplit(at).netloc:
             kept = {k: v for k, v in request.headers.items() if k.lower() != "authorization"}
             request = msgspec.structs.replace(request, headers=kept)

@@ -59,6 +59,13 @@ def test_an_entry_that_starts(editor: str) -> None:
     assert "starts -m conductor agent datetime demo" in found.detail
 
 
+def test_secrets_are_not_shown() -> None:
+    secret = "sk-ant-api03-" + "x1Y2" * 20
+    write("zed", Launch(sys.executable, ["-m", "conductor", "agent", f"demo --key={secret}"]))
+    assert only().ok
+    assert secret not in only().detail
+
+
 def test_zed_starts_agents_elsewhere() -> None:
     write("zed", DEMO)
     assert "SSH" in only().detail

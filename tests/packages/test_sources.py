@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import socket
 import subprocess
 import zipfile
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ import pytest
 from conductor.errors import ConductorError, UsageError
 from conductor.packages import download, sources
 from conductor.packages.sources import Fetched
-from tests.packages.servers import serving
+from tests.packages.servers import Server, answer, serving
 from tests.packages.test_archive import tar
 
 MODULE: Final = b"\0asm\x01\0\0\0"
@@ -220,6 +221,68 @@ def test_a_commit_that_is_not_there(tmp_path: Path) -> None:
         fetched(f"git+file://{tmp_path}/nothing@{COMMIT}", tmp_path / "2")
 
 
+def backend(root: Path) -> Server:
+    """A git server of this machine: `git http-backend` over HTTP."""
+
+    def one(connection: socket.socket, path: str) -> None:
+        head, _, body = server.heads[-1].partition(b"\r\n\r\n")
+        lines = [line.partition(b": ") for line in head.split(b"\r\n")[1:]]
+        headers = {name.decode().lower(): value.decode() for name, _, value in lines}
+        while len(body) < int(headers.get("content-length", "0")):
+            body += connection.recv(65536)
+        done = subprocess.run(
+            [GIT, "http-backend"],
+            input=body,
+            capture_output=True,
+            check=True,
+            env={
+                **os.environ,
+                "GIT_PROJECT_ROOT": str(root),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "GIT_PROTOCOL": headers.get("git-protocol", ""),
+                "GIT_CONFIG_GLOBAL": os.devnull,
+                "REQUEST_METHOD": head.split()[0].decode(),
+                "PATH_INFO": path.partition("?")[0],
+                "QUERY_STRING": path.partition("?")[2],
+                "CONTENT_TYPE": headers.get("content-type", ""),
+                "CONTENT_LENGTH": str(len(body)),
+                "HTTP_CONTENT_ENCODING": headers.get("content-encoding", ""),
+            },
+        ).stdout
+        said, _, content = done.partition(b"\r\n\r\n")
+        more = dict(line.decode().split(": ", 1) for line in said.split(b"\r\n"))
+        connection.sendall(answer(content, more.pop("Status", "200 OK"), **more))
+
+    server = Server(one)
+    return server
+
+
+def test_a_git_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    commit = repository(tmp_path / "repo", {"proxy.py": "x", "more/y": "y"})
+    (tmp_path / "repo" / "proxy.py").write_text("later")
+    git("commit", "-qam", "two", cwd=tmp_path / "repo")
+    with backend(tmp_path) as server:
+        got = fetched(f"git+{server.url}/repo/.git@{commit}", tmp_path / "1")
+        assert tree(got.place) == {"proxy.py": b"x", "more/y": b"y"}
+        moved = answer(b"", "302 Found", Location=f"{server.url}/repo/.git/info/refs")
+        with (
+            Server(lambda connection, _: connection.sendall(moved)) as other,
+            pytest.raises(ConductorError, match="git could not fetch"),
+        ):
+            fetched(f"git+{other.url}/repo/.git@{commit}", tmp_path / "2")
+
+
+def test_a_git_server_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr("conductor.packages.sources.git.SECONDS", 1.0)
+    with (
+        Server(lambda connection, _: (connection.recv(1), None)[1]) as server,
+        pytest.raises(ConductorError, match="has taken too long"),
+    ):
+        fetched(f"git+{server.url}/repo@{COMMIT}", tmp_path / "1")
+
+
 ODD_GIT: Final = {
     "a branch": "git+https://example.com/a.git@main",
     "a climbing folder": f"git+https://example.com/a.git@{COMMIT}#subdirectory=../x",
@@ -291,9 +354,9 @@ def wheel(
     }
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
-        for path, text in whole.items():
-            file.writestr(path, text)
-        record = "".join(f"{path},,\n" for path in [*whole, f"{info}/RECORD"])
+        for inner, text in whole.items():
+            file.writestr(inner, text)
+        record = "".join(f"{inner},,\n" for inner in [*whole, f"{info}/RECORD"])
         file.writestr(f"{info}/RECORD", record)
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}-{version}-py3-none-any.whl"

@@ -68,16 +68,18 @@ def _entry(
 def _identity(spec: Spec, folder: str, redact: Redact) -> dict[str, Any]:
     """What a component is. Raises `OSError`."""
     fields: dict[str, Any] = {"source": spec.source}
+    is_path = spec.bundled is None and spec.receipt is None  # else it is a name
     if spec.receipt is not None and spec.receipt.signer is not None:
         fields["signer"] = str(spec.receipt.signer)
     if spec.script:
         from conductor.spec.python_guest import scripts
 
         fields |= {"kind": "script", "sha256": scripts.read(spec.script).sha256}
-        fields["source"] = shown_path(spec.source, folder)
+        if is_path:
+            fields["source"] = shown_path(spec.source, folder)
     elif spec.wasm is not None:
         fields |= {"kind": "module", "sha256": digests.of(spec.wasm)}
-        if spec.bundled is None:
+        if is_path:
             fields["source"] = shown_path(spec.source, folder)
     elif spec.command is None:
         fields |= {"kind": "python", "sha256": digests.of(_code(spec))}
