@@ -209,7 +209,8 @@ def lock(
 
 
 @app.command(
-    rich_help_panel=_LOOK,
+    rich_help_panel=_SET_UP,
+    short_help="Show which agents are here, and how to get the others",
     epilog="Examples:\n\n  conductor agents\n\n  conductor agents opencode",
     help=paragraphs(
         "Show which agents conductor knows, and of each: where it is or how to install it, "

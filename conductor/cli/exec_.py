@@ -20,7 +20,6 @@ from conductor.cli import report
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import Started, run_loop
-from conductor.cli.status import Shown
 from conductor.client.connection import PERMISSION, ChainEnded
 from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.client.setup import folder
@@ -98,7 +97,7 @@ def execute(
     turn = _turn(text, session, answers, fs, view, started)
     runtime = started.runtime(MemoryTransport(turn.run))
     turn.knows(runtime.agent_command)
-    started.follow(Shown.LINE if report.can_cover() else Shown.ONCE)
+    started.follow("line" if report.can_cover() else "once")
     control = _Control(turn, started, runtime, view, timeout)
     try:
         run_loop(control.run())
@@ -149,8 +148,7 @@ def _turn(
     prompt: str, cwd: str, permissions: str, fs: str, view: View, started: Started
 ) -> ExecTurn:
     async def ask(question: str) -> str:
-        assert started.status is not None
-        with started.status.hushed():
+        with started.hushed():
             return await ask_terminal(question)
 
     permission = Permissions(permissions, view.note, ask).request

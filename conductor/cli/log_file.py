@@ -8,6 +8,7 @@ that cannot be written is given up; the chain goes on. The start path loads this
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -15,7 +16,6 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import marked
-from conductor.record.private_files import reason
 from conductor.spec import paths
 
 NONE: Final = "none"
@@ -76,7 +76,7 @@ class LogFile:
             self._size += len(line)
         except OSError as error:
             self.close()
-            self._complain(f"the log file `{self.path}` ends here: {reason(error)}")
+            self._complain(f"the log file `{self.path}` ends here: {_why(error)}")
 
     def close(self) -> None:
         """Ends the log."""
@@ -199,5 +199,7 @@ def _clean(text: str) -> str:
 
 
 def _why(error: Exception) -> str:
-    why = reason(error)
-    return "it is a link" if why == "Too many levels of symbolic links" else why
+    """Why a file cannot be written, for people."""
+    if getattr(error, "errno", None) == errno.ELOOP:
+        return "it is a link"
+    return getattr(error, "strerror", None) or str(error)

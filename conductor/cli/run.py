@@ -29,6 +29,7 @@ from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
+    from contextlib import AbstractContextManager
 
     from conductor.cli.options import Parsed
     from conductor.cli.status import Shown, Status
@@ -112,7 +113,10 @@ class Started:
         self._agreements: Agreements | None = None
         self._consent: Consent | None = None
         self._runtime: Runtime | None = None
-        self.status: Status | None = None
+        self._status: Status | None = None
+        self._shown: Shown = "nowhere"
+        self._compiles = False
+        """Whether a host has announced that it compiles the Python guest."""
         specs = self._resolved(parsed)
         self.log.limit(limits.log_lines(specs))
         names = ", ".join(f"`{spec.name}`" for spec in specs)
@@ -125,10 +129,12 @@ class Started:
 
     def _heard(self, name: str, line: str) -> None:
         """A component wrote a line to its standard error; an empty name: a host of guests."""
-        status = self.status if not name and report.announces_compiling(line) else None
-        if status is not None:
-            status.compiles()
-        self.log.heard(name, line, shown=status is None or not status.draws)
+        compiles = not name and report.announces_compiling(line)
+        if compiles:
+            self._compiles = True
+            if self._status is not None:
+                self._status.compiles()
+        self.log.heard(name, line, shown=not compiles or self._shown != "line")
 
     def runtime(self, upstream: Transport, **others: Any) -> Runtime:
         """The runtime of the chain, with `upstream` at the client's end of it."""
@@ -161,25 +167,41 @@ class Started:
         return MessageLog(self.log.say, self._opened.tracer)
 
     def follow(self, shown: Shown) -> None:
-        """Follows the stages of the chain from now on: in the log, and on a terminal."""
-        from conductor.cli.status import Status
-
+        """Follows the stages of the chain, from the client's first message on."""
         assert self._runtime is not None
-        self.status = Status(self._runtime, self.log.say, shown)
+        self._shown = shown
+        self._runtime.after_feed = self._followed
+
+    def _followed(self) -> Status:
+        """What follows the stages. Made when the first message has gone on: nobody waits for us
+        then."""
+        if self._status is None:
+            from conductor.cli.status import Status
+
+            assert self._runtime is not None
+            self._status = Status(self._runtime, self.log.say, self._shown)
+            if self._compiles:
+                self._status.compiles()
+            self._status.passed()
+        return self._status
 
     def answers(self) -> None:
-        """The client gets something on the terminal that shows the stages."""
-        if self.status is not None:
-            self.status.answers()
+        """The client gets a part of its answer."""
+        if self._status is not None:
+            self._status.answers()
+
+    def hushed(self) -> AbstractContextManager[None]:
+        """No status line as long as the block lasts: a question has the terminal."""
+        return self._followed().hushed()
 
     def waits(self) -> str:
         """What the chain waits for, in words; empty: nothing."""
-        return self.status.waits() if self.status is not None else ""
+        return self._status.waits() if self._status is not None else ""
 
     def close(self) -> None:
         """The chain has ended, and nothing of it is left."""
-        if self.status is not None:
-            self.status.close()
+        if self._status is not None:
+            self._status.close()
         failure = self._runtime.failure if self._runtime is not None else None
         if failure is not None:
             self.log.note(f"error: {failure.text}")
@@ -317,20 +339,21 @@ def _obliged(parsed: Parsed) -> Parsed:
 def _run(started: Started, early: list[int]) -> int:
     import gc
 
-    from conductor.cli.status import Shown, Uncovering
     from conductor.transports.stdio import StdioTransport
 
     parsed = started.parsed
     upstream: Transport = StdioTransport(line_limit=parsed.options.line_limit)
     drawn = os.isatty(0) and report.can_cover()
     if drawn:
+        from conductor.cli.status import Uncovering
+
         upstream = Uncovering(upstream, started.answers)
     runtime = started.runtime(
         upstream,
         on_failure=lambda reason: report.error(reason.text, reason.hint),
         outer_dialect=DIALECTS.get(parsed.dialect) if parsed.dialect else None,
     )
-    started.follow(Shown.LINE if drawn else Shown.NOWHERE)
+    started.follow("line" if drawn else "nowhere")
     # What exists now lives as long as the process; collecting it again and again costs latency.
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)

@@ -20,6 +20,7 @@ from conductor.record.redaction import redacted as redact
 from conductor.spec import paths
 from conductor.spec.config.model import Config, Written
 from conductor.spec.lock.entries import redacted
+from conductor.transports.process_groups import adopt_orphans, end_strays
 
 HELP: Final = paragraphs(
     "Put a chain among the agents of an editor, or in front of an agent that is there (--wrap). "
@@ -145,9 +146,7 @@ def setup(
 
 
 def _behind(rest: list[str], here: str) -> list[str]:
-    from conductor.spec.config import anchors
-
-    return ["--", *anchors.command(rest, here)] if rest else []
+    return ["--", *chain.command(rest, here)] if rest else []
 
 
 def _refuse_contradictions(
@@ -226,10 +225,13 @@ def _write(request: Request) -> int:
     def make(text: str | None, settings: Settings) -> Edit:
         return request.edit(text, settings, env)
 
+    adopt_orphans()
     try:
         outcome = apply.change(request.target, make, test)
     except _AgainError:
         outcome = apply.change(request.target, make, test)
+    finally:
+        end_strays()
     _report(request, outcome, "".join(tested), "PATH" in env)
     return 0
 
@@ -290,6 +292,7 @@ def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bo
         f"  logs       {target.logs}",
         f"  undo       {_undo(request)}",
     )
+    report.say(f"  log files  of conductor: {visible_path(paths.logs())}")
     if target.note:
         report.say(f"  note       {target.note}")
     for remark in outcome.edit.remarks:

@@ -2,7 +2,7 @@
 
 `conductor.run.stages` has the facts and the sentences. Here they get a clock and a place: a line
 that is drawn over itself where standard error is a terminal, else, for `conductor exec`, one line a
-stage. Loaded with the event loop, while components start.
+stage. Loaded when the client's first message has gone on, while components answer it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from conductor.cli import report
 from conductor.run.stages import Stage, Stages
@@ -34,15 +33,9 @@ _MOST: Final = 100
 
 Log = Callable[[str, str, str], None]
 
-
-class Shown(Enum):
-    """Where the stages are shown, beside the log."""
-
-    LINE = "line"
-    """Drawn over itself on the terminal."""
-    ONCE = "once"
-    """One line on standard error for each long stage."""
-    NOWHERE = "nowhere"
+Shown = Literal["line", "once", "nowhere"]
+"""Where the stages are shown beside the log: in a line of the terminal that is drawn over itself,
+in one line for each that takes long, or nowhere."""
 
 
 class Status:
@@ -64,7 +57,7 @@ class Status:
     @property
     def draws(self) -> bool:
         """Whether a terminal shows a status line."""
-        return self._shown is Shown.LINE
+        return self._shown == "line"
 
     def passed(self) -> None:
         """Messages have been routed."""
@@ -113,8 +106,8 @@ class Status:
         if stage is None:
             report.uncover()
         elif self._timer is None:
-            period = {Shown.LINE: _REDRAWN, Shown.ONCE: _REDRAWN, Shown.NOWHERE: _LOOK}
-            self._timer = loop.call_later(period[self._shown], self._tick)
+            period = _LOOK if self._shown == "nowhere" else _REDRAWN
+            self._timer = loop.call_later(period, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
@@ -130,7 +123,7 @@ class Status:
             self._say(stage, f"{stage.timed(now)}: {stage.advice}", advice=True)
         elif now - stage.since >= _SAID:
             self._say(stage, f"{stage.timed(now)} …", advice=False)
-        if self._shown is Shown.LINE and now - stage.since >= _FIRST:
+        if self._shown == "line" and now - stage.since >= _FIRST:
             report.cover(stage.timed(now))
 
     def _say(self, stage: Stage, text: str, *, advice: bool) -> None:
@@ -143,7 +136,7 @@ class Status:
         self._said.add((stage, advice))
         if advice:
             self._log("info", "conductor", text)
-        if self._shown is Shown.ONCE or (self._shown is Shown.LINE and advice):
+        if self._shown == "once" or (self._shown == "line" and advice):
             report.write(text, dim=True)
 
 

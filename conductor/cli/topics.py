@@ -55,6 +55,39 @@ GRAMMAR: Final = (
 )
 """How a component is written, in Markdown: docs/cli.md has the same table."""
 
+SOURCES: Final = (
+    ("`./weather.wasm`, `./weather.py`", "a file"),
+    (
+        "`./weather`",
+        (
+            "a folder with a component: a `component.toml`, one `.wasm`, or Python source. Names "
+            "that begin with a dot, `__pycache__`, `node_modules` and `venv` stay behind"
+        ),
+    ),
+    ("`./weather.tar.gz`, `./weather.zip`", "an archive of such a folder"),
+    (
+        "`https://HOST/weather.wasm#sha256=HEX`",
+        "a file or an archive on the web, with the SHA-256 of its bytes",
+    ),
+    (
+        "`git+https://HOST/NAME.git@COMMIT`",
+        (
+            "the files of a commit, 40 digits; `#subdirectory=FOLDER` behind it takes one folder. "
+            "Also `git+ssh://` and `git+file://`"
+        ),
+    ),
+    (
+        "`oci://HOST/NAME:TAG`, `oci://HOST/NAME@sha256:HEX`",
+        "an artifact in an OCI registry",
+    ),
+    (
+        "`pypi:NAME==VERSION`, `pypi:NAME`",
+        "a Python package whose wheel carries one `component.toml`",
+    ),
+    ("`weather`", "a name that a [catalogue](#catalogues) offers"),
+)
+"""How a source is written, in Markdown: docs/packages.md has the same table."""
+
 EXIT_CODES: Final = (
     ("0", "the client is done; for `exec`: the turn ended"),
     (
@@ -121,6 +154,17 @@ def _component() -> Page:
             "  conductor exec ./p.wasm,profile=observer,memory=16MiB demo -p hello",
             """  conductor exec 'cache,config.match="^(what|who), "' demo -p hello""",
         ),
+    )
+
+
+def _sources() -> Page:
+    return Page(
+        "",
+        "Where `conductor add` takes a component from. What is behind a source may change, so a "
+        "URL has a digest and a git address a commit; of a tag conductor keeps the digest it has "
+        "now.",
+        (Section("How to write a SOURCE", _bare(SOURCES)),),
+        paragraphs("Examples:", "  conductor add ./weather.wasm", "  conductor list --available"),
     )
 
 
@@ -214,6 +258,7 @@ def _exit_codes() -> Page:
 
 TOPICS: Final[dict[str, Topic]] = {
     "component": Topic("How to write a component, and all its options.", _component),
+    "sources": Topic("How to write a source of `conductor add`.", _sources),
     "options": Topic("All options of `agent`, `proxy` and `exec`.", _options),
     "profiles": Topic("What a component may do to the conversation.", _profiles),
     "grants": Topic("Services and rights that a component may be granted.", _grants),
@@ -221,5 +266,10 @@ TOPICS: Final[dict[str, Topic]] = {
     "commands": Topic("All commands, below their headings.", _commands),
     "exit-codes": Topic("What conductor exits with.", _exit_codes),
 }
-OTHER_NAMES: Final = {"components": "component", "services": "grants", "profile": "profiles"}
+OTHER_NAMES: Final = {
+    "components": "component",
+    "source": "sources",
+    "services": "grants",
+    "profile": "profiles",
+}
 """Topics under names that people try too. Where a command has the name, the command wins."""

@@ -7,7 +7,9 @@ line on a terminal, the log and the log file show the same sentences.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from conductor.core import UPSTREAM, Router
 from conductor.core.dialects import INITIALIZE
@@ -40,7 +42,7 @@ _ADVICE: Final = {
 }
 
 
-class Stage(NamedTuple):
+class Stage(msgspec.Struct, frozen=True):
     """What the oldest open request of the client waits for."""
 
     who: str
@@ -88,7 +90,7 @@ class Stage(NamedTuple):
         return self.who == CLIENT
 
 
-class _Asked(NamedTuple):
+class _Asked(msgspec.Struct, frozen=True):
     """A request that has no answer."""
 
     name: str

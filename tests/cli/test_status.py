@@ -106,17 +106,16 @@ def test_an_agent_that_dies_takes_the_status_line_with_it(tmp_path: Path) -> Non
     assert "no more\nerror: agent " in shown(ran.err)
 
 
-def test_a_terminal_that_cannot_go_back_gets_a_line_for_each_long_stage(gate: Path) -> None:
-    arguments = ["exec", "-p", "hi", *chain(gate)]
-    with Running(*arguments, terminal=True, env={"TERM": "dumb"}) as running:
-        running.wait_for(running.err, "waiting for `agent` to answer `initialize`, 5 s …\n")
-        for each in ("initialize", "new", "prompt", "end"):
-            (gate / each).touch()
-        ran = running.end()
-    assert ran.code == 0
-    assert "\r" not in ran.err
-    assert "\x1b" not in ran.err
-    assert ran.err.count("waiting") == 1
+@pytest.mark.parametrize(
+    ("term", "is_terminal", "covers"),
+    [("", True, False), ("dumb", True, False), ("xterm", False, False), ("xterm", True, True)],
+)
+def test_only_a_terminal_that_can_go_back_gets_a_line_drawn_anew(
+    term: str, is_terminal: bool, covers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr(os, "isatty", lambda fd: is_terminal)
+    assert report.can_cover() is covers
 
 
 def test_without_a_terminal_each_long_stage_gets_one_line(gate: Path) -> None:

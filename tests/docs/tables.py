@@ -391,6 +391,11 @@ def written() -> str:
     return table(("written", "is"), topics.GRAMMAR)
 
 
+def package_sources() -> str:
+    """How a source is written."""
+    return table(("written", "is"), topics.SOURCES)
+
+
 def help_topics() -> str:
     """What `conductor help` explains."""
     rows = [(f"`conductor help {name}`", topic.what) for name, topic in topics.TOPICS.items()]
@@ -439,6 +444,7 @@ def agent_quirks() -> str:
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "written": written,
+    "sources": package_sources,
     "known_agents": known_agents,
     "agent_quirks": agent_quirks,
     "topics": help_topics,

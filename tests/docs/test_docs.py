@@ -15,6 +15,7 @@ from conductor.errors import UsageError
 from conductor.spec import catalog, component_options
 from tests.docs import pages, tables
 from tests.docs.tables import DOCUMENTS
+from tests.harness.process.command import conductor
 from tests.places import ROOT
 from wasm_host import Limits
 
@@ -199,3 +200,50 @@ def test_the_error_looks_as_shown(
     report.error(caught.value.text, caught.value.hint)
     shown = [block.text for block in pages.blocks(pages.read(CLI))]
     assert capsys.readouterr().err in shown
+
+
+_FILES = (".wasm", ".py", ".jsons", ".jsonl", ".pem", ".tar.gz")
+
+
+def missing(text: str) -> list[str]:
+    """Files and folders that commands of a page take, and that its reader has not got: the page has
+    not named them before, nor are they in capitals, which stand for something of the reader's."""
+    found = []
+    for block in re.finditer(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for line in re.finditer(r"^conductor .*$", block[1], re.MULTILINE):
+            before = text[: block.start(1) + line.start()]
+            for command in pages.commands(f"```sh\n{line[0]}\n```"):
+                words = zip(["", *command], command, strict=False)
+                values = [word for option, word in words if not option.startswith("-")]
+                found += [word for word in values if _is_missing(word, before)]
+    return found
+
+
+def _is_missing(word: str, before: str) -> bool:
+    path = re.split("[,#]", word)[0]
+    name = path.removeprefix("./").rstrip("/")
+    is_file = (path.startswith("./") or path.endswith(_FILES)) and not {*" :"} & {*path}
+    return is_file and not name.partition(".")[0].isupper() and name not in before
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=page_id)
+def test_commands_can_be_pasted_or_are_visibly_patterns(page: Path) -> None:
+    assert missing(pages.read(page)) == []
+
+
+def test_the_check_of_what_is_missing_sees_it() -> None:
+    text = """
+    ```sh
+    conductor inspect ./p.wasm,profile=context
+    conductor exec --trace t.jsons ./PROXY.wasm demo -p hello
+    conductor replay t.jsons ./q/ --to x.txt
+    ```
+    """.replace("\n    ", "\n")
+    assert missing(text) == ["./p.wasm,profile=context", "./q/"]
+
+
+def test_the_first_commands_of_the_page_run_as_they_stand(tmp_path: Path) -> None:
+    block = next(block.text for block in pages.blocks(pages.read(CLI), "sh"))
+    for command in pages.commands(f"```sh\n{block}\n```"):
+        ran = conductor(*command, cwd=tmp_path)
+        assert (ran.code, "warning" in ran.err) == (0, False), (command, ran.err)
