@@ -12,6 +12,7 @@ from conductor.cli.offer import Decision
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import ConductorError, UsageError, did_you_mean, visible_path
 from conductor.packages import install, store
+from conductor.packages.catalogue import Named
 from conductor.packages.install import Candidate
 from conductor.packages.signatures import Demand
 from conductor.packages.store import Damaged
@@ -88,6 +89,10 @@ def _update(
     if source.is_pinned:
         installed.check(receipt)
         report.say(f"{name}: pinned to {visible_path(receipt.source)}")
+        return 0
+    if isinstance(source, Named) and source.stands_for(receipt.source) and not wanted:
+        installed.check(receipt)
+        report.say(f"{name}: up to date{_release(receipt)}")
         return 0
     with store.incoming() as folder:
         made = install.candidate(source, folder, name, wanted)
