@@ -30,7 +30,7 @@ HELP: Final = paragraphs(
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor setup zed datetime claude-code-acp",
+    "  conductor setup zed datetime claude",
     '  conductor setup jetbrains --chain work --name "With review"',
     '  conductor setup zed datetime --wrap "Claude Code"',
     "  conductor setup zed --remove",
