@@ -15,7 +15,7 @@ from tests.cli.configurations import Place, place
 from tests.harness.process.command import Ran
 from tests.harness.process.rig import Rig
 
-DEAD: Final = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy")}
+DEAD: Final = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
 """Variables with which nothing of a network can be reached."""
 
 MARK: Final = '''"""Marks each prompt."""
@@ -56,18 +56,18 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python_guest: Path) -
 
 def hi(here: Place, *chain: str) -> Ran:
     """One prompt through a chain, without a network."""
-    return here.run("exec", *chain, "-p", "hi", **DEAD)
+    return here.run("exec", *chain, "-p", "hi", cwd=None, **DEAD)
 
 
 def test_row_98_a_stack_from_a_catalogue(here: Place) -> None:
-    """Three named components of a chain: installed from a local catalogue, run, one removed, run."""
+    """Three named components of a chain: installed from a catalogue, run, one removed, run."""
     here.trusted(
         'indexes = ["./catalogue"]\n[chains.stack]\n'
         'components = ["dates,grant=clock", "first", "second", "demo"]\n'
     )
     hi(here, "stack").assert_error(2, "`dates` is not installed", "`conductor add dates`")
     for name in ("dates", "first", "second"):
-        ran = here.run("add", name, "--yes", **DEAD)
+        ran = here.run("add", name, "--yes", cwd=None, **DEAD)
         assert ran.code == 0, ran.err
     shutil.rmtree(here.project / "catalogue" / "files")  # what is installed needs no source
     ran = hi(here, "stack")
