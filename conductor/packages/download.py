@@ -31,6 +31,7 @@ SECONDS: Final = 300.0
 
 _REDIRECTS: Final = 5
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
+_READING: Final = ("GET", "HEAD")
 _OK: Final = 200
 _URL: Final = re.compile(r"[!-~]+")
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
@@ -132,7 +133,7 @@ def send(
     until: float | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """The answer to a request, whatever its status; redirects of a `GET` are followed.
+    """The answer to a request, whatever its status; redirects of `GET` and `HEAD` are followed.
 
     The other arguments and the errors are those of `get`.
     """
@@ -174,7 +175,7 @@ async def _follow(request: _Request, url: str, most: int) -> Answer:
     for _ in range(_REDIRECTS + 1):
         answer = await _once(request, at, most)
         target = answer.header("location")
-        if answer.status not in _MOVED or not target or request.method != "GET":
+        if answer.status not in _MOVED or not target or request.method not in _READING:
             return answer
         try:
             there = urljoin(at, target)
