@@ -198,13 +198,15 @@ def _say_how(request: Request) -> int:
 
 def _prepare(words: list[str], rest: list[str], config: Config | None, *, wrapped: bool) -> None:
     """Finds out what the components are, and compiles them. Raises `ConductorError`."""
-    from conductor.run import compiled
+    from conductor.run import compiled, launch
     from conductor.spec.catalog import resolve_all
 
     whole: list[str | Written] = [*words]
     if rest:
         whole.append(Written(rest))
     specs = resolve_all(whole, agent_last=not wrapped, config=config)
+    if not wrapped:
+        launch.refuse_end(specs)
     compiled.compile_ahead(
         specs, begun=lambda spec: report.write(f"compiling {spec.name}, once", word="info")
     )
@@ -317,7 +319,7 @@ def _remove(target: Target, name: str) -> int:
     if outcome.removed:
         report.say(f"removed {where}: `setup` had made it, and nothing else was in it")
     elif outcome.changed:
-        report.say(f"took the entry `{name}` back in {where}")
+        report.say(f"undid what `setup` did to the entry `{name}` in {where}")
     for remark in outcome.edit.remarks:
         report.say(f"  {remark}")
     return 0

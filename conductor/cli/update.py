@@ -102,9 +102,7 @@ def _update(
             report.say(f"{name}: up to date{_release(receipt)}")
             return 0
         report.say(f"{name}{_release(receipt)}: there is another version{_release(made.receipt)}")
-        offer.show(
-            made, install.changes(_before(receipt), made.spec) or ["nothing of what it asks for"]
-        )
+        offer.show(made, install.changes(_before(receipt), made.spec) or ["nothing but its files"])
         if check:
             return 1
         return _decide(made, options, yes=yes, trusting=trusting)

@@ -373,3 +373,10 @@ def test_a_program_in_a_cache_is_refused(
         launcher.command()
 
     assert "uv tool install" in caught.value.hint
+
+
+def test_a_chain_without_an_agent_is_refused_before_anything_starts(home: Home) -> None:
+    ran = home.run("setup", "zed", "datetime")
+    ran.assert_error(1, "the last component, `datetime`, is a sandboxed proxy", "such as `demo`")
+    assert "compiling" not in ran.err
+    assert not home.settings("zed").exists()
