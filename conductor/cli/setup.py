@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from typing import Annotated, Final
 
 import msgspec
@@ -255,18 +256,22 @@ def _tested(request: Request, launch: Launch) -> tuple[str, str]:
     if request.choosing:  # as in the project that is open here
         at = words.index("agent") + 1
         words = [*words[:at], "--project", os.getcwd(), *words[at:]]
+    if sys.stderr.isatty():
+        report.write(f"starting it as {request.target.title} will, to test it", word="info")
     found = probe(words, {**bare, **launch.env}, _PATIENCE, session=False)
     if found.answers:
         return one_line(f"{found.name} {found.version}".strip() or "an agent"), ""
     path = launcher.full_path()
-    if request.target.bare and launch.env.get("PATH") != path:
+    is_silent = found.error.startswith("did not answer")  # a PATH is no help
+    if request.target.bare and launch.env.get("PATH") != path and not is_silent:
         again = probe(words, {**bare, **launch.env, "PATH": path}, _PATIENCE, session=False)
         if again.answers:
             return "", path
         found = again
+    again_here = ["conductor", "exec", "-p", "hello", *redacted(_chain(launch), redact)]
     raise ComponentError(
         f"{request.target.title} could not start this: {found.error}; nothing was changed",
-        f"see it here: `{shlex.join(['conductor', 'exec', '-p', 'hello', *_chain(launch)])}`",
+        f"see it here: `{shlex.join(again_here)}`",
     )
 
 
