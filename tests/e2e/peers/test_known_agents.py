@@ -29,11 +29,14 @@ def test_a_claude_agent_answers_and_opens_a_session(
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / program).symlink_to(node_peers.bin / program)
-    kept = {name: launch.env[name] for name in ("PYTHONPATH", MARKER) if name in launch.env}
+    env: dict[str, str] = {
+        name: launch.env[name] for name in ("PYTHONPATH", MARKER) if name in launch.env
+    }
     path = os.pathsep.join((str(folder), os.path.dirname(node_peers.node), os.defpath))
+    env |= {"PATH": path, "HOME": str(tmp_path)}
     done = subprocess.run(
         [*launch.base, "agents", "claude", "--json", "--timeout", str(DEADLINE)],
-        env={**kept, "PATH": path, "HOME": str(tmp_path)},
+        env=env,
         capture_output=True,
         timeout=DEADLINE * 2,
         check=False,
