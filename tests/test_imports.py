@@ -108,10 +108,7 @@ RULES: Final = (
             *("conductor.packages", "conductor.run", "conductor.spec", "conductor.services"),
             *("conductor.core", "conductor.errors", "conductor.version", "wasm_host"),
         ),
-        (
-            *("anyio", "cryptography", "httpcore2", "jsonschema", "msgspec", "oras", "packaging"),
-            *("requests", "sigstore", "tomlkit"),
-        ),
+        ("anyio", "cryptography", "httpcore2", "msgspec", "packaging", "sigstore"),
     ),
     Rule(
         "conductor.editors",

@@ -12,7 +12,7 @@ from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError
 from conductor.packages import catalogue, install, sources, store
 from conductor.packages.sources import Source
-from conductor.spec import catalogues
+from conductor.spec import agents, catalog, catalogues
 from conductor.spec.digests import short
 
 HELP: Final = paragraphs(
@@ -92,10 +92,26 @@ def add(
 def _source(text: str, index: list[str] | None) -> Source:
     """What the user's text means. Raises `ConductorError`."""
     if catalogue.is_catalogue_name(text):
+        if not index:
+            _refuse_known(text)
         return catalogue.find(text, places(index))
     if index:
         raise UsageError(f"`--index` finds names, and `{text}` is none", "leave one of the two out")
     return sources.parse(text)
+
+
+def _refuse_known(name: str) -> None:
+    """Raises `UsageError` for what needs no `add`."""
+    if catalog.bundled_manifest(name) is not None:
+        raise UsageError(
+            f"`{name}` comes with conductor: there is nothing to add",
+            f"`conductor inspect {name}` shows what it is and how to run it",
+        )
+    if agents.named(name) is not None:
+        raise UsageError(
+            f"`{name}` is an agent that conductor knows, and agents are not added",
+            f"`conductor agents {name}` shows whether it is here, and how to install it",
+        )
 
 
 def places(index: list[str] | None) -> list[str]:

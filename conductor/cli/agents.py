@@ -10,9 +10,11 @@ import asyncio
 import re
 import shlex
 import shutil
+import signal
+import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 
@@ -72,6 +74,9 @@ def show(names: Sequence[str], *, timeout: float, as_json: bool) -> int:
     """
     wanted = list(dict.fromkeys(map(_named, names))) or list(agents.TABLE)
     adopt_orphans()
+    if sys.platform != "win32":
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _stop)
     try:
         findings = asyncio.run(_found(wanted, timeout))
     finally:
@@ -84,6 +89,11 @@ def show(names: Sequence[str], *, timeout: float, as_json: bool) -> int:
     else:
         report.say(*overview(findings, width))
     return 1 if names and not all(each.answers for each in findings) else 0
+
+
+def _stop(number: int, _frame: object) -> NoReturn:
+    """Ends the command as an interrupt does: the agents and their folders go first."""
+    raise SystemExit(128 + number)
 
 
 def _named(name: str) -> KnownAgent:

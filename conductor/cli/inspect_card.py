@@ -93,7 +93,7 @@ def lines(
         ("changes", _changes(facts)),
         ("asks for", _asks(facts)),
         ("gets", _gets(facts)),
-        _identity(facts, signer, state),
+        _identity(facts, signer, state, new=bool(source)),
     ]
     run = [] if source else [f"  {'run':<{_LABEL - 2}}{one_line(_command(facts), 1000)}"]
     return [_heading(facts, width), *_rows(rows, width, whole=bool(source)), *run]
@@ -243,7 +243,7 @@ def _marked(word: str, items: Items) -> Items:
     ]
 
 
-def _identity(facts: Facts, signer: str, state: str) -> tuple[str, Items]:
+def _identity(facts: Facts, signer: str, state: str, *, new: bool = False) -> tuple[str, Items]:
     """What exactly it is, whether that has changed, and who vouches for it."""
     receipt = facts.receipt
     digest = facts.sha256 or (facts.lock.sha256 if facts.lock is not None else None)
@@ -256,7 +256,7 @@ def _identity(facts: Facts, signer: str, state: str) -> tuple[str, Items]:
     signed = "bundled" if facts.bundled else "not signed"
     items.append(f"signed by {one_line(signer, _LONGEST_WORD)}" if signer else signed)
     items[1:1] = [state] if state else []
-    if (lock := facts.lock) is not None:
+    if (lock := facts.lock) is not None and (not new or lock.state in ALARMING):
         items.insert(1 if lock.state in ALARMING else len(items), lock.sentence())
     return "digest", [(item, item.partition(": ")[0]) for item in items]
 

@@ -131,7 +131,9 @@ def decide(made: Candidate, *, yes: bool, trusting: bool, again: str) -> Decisio
 def put(made: Candidate, decision: Decision) -> None:
     """Installs it as the user has decided, and compiles it. Raises `ConductorError`."""
     receipt = made.receipt
-    store.forget([receipt.folder])  # what was agreed about the same content earlier: it was asked
+    others = (each for each in store.receipts() if isinstance(each, Receipt))
+    if not any(each.content == receipt.content for each in others):
+        store.forget([receipt.folder])  # what was agreed about it earlier: it was asked anew
     install.commit(made)
     if decision is Decision.ALLOW and made.is_program:
         folder = trust.storable(os.path.realpath(receipt.folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -18,6 +18,17 @@ HELP: Final = paragraphs(
     "a file that looks like a secret, is refused.",
 )
 EPILOG: Final = "Examples:\n\n  conductor pack\n\n  conductor pack ./my-proxy -o my-proxy.tar.gz"
+
+
+Allowed: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="FILE",
+        help="Pack this file although it looks like a secret; may be repeated.",
+        show_default=False,
+    ),
+]
 
 
 def pack(
@@ -39,11 +50,12 @@ def pack(
             show_default=False,
         ),
     ] = None,
+    allow: Allowed = None,
 ) -> int:
     """Makes the archive of a component."""
     from conductor.packages import pack as packing
 
-    package = packing.pack(folder)
+    package = packing.pack(folder, allow or ())
     path = output or package.file_name
     packing.write(path, package.archive)
     shown = path if os.path.dirname(path) else f"./{path}"

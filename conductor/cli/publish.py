@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import report
+from conductor.cli.pack import Allowed
 from conductor.cli.typer_options import paragraphs
 
 if TYPE_CHECKING:
@@ -77,12 +78,13 @@ def publish(
             show_default=False,
         ),
     ] = "",
+    allow: Allowed = None,
 ) -> int:
     """Publishes a component."""
     from conductor.packages import pack, registry_entry
     from conductor.packages.oci import publish as publishing
 
-    package = pack.pack(folder)
+    package = pack.pack(folder, allow or ())
     ready = publishing.prepare(package, reference, sign or "")
     pinned = str(ready.pinned)
     entry = registry_entry.entry(package.manifest, pinned, repository)

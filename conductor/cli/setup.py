@@ -20,6 +20,7 @@ from conductor.record.redaction import redacted as redact
 from conductor.spec import paths
 from conductor.spec.config.model import Config, Written
 from conductor.spec.lock.entries import redacted
+from conductor.transports.process_groups import adopt_orphans, end_strays
 
 HELP: Final = paragraphs(
     "Put a chain among the agents of an editor, or in front of an agent that is there (--wrap). "
@@ -145,9 +146,7 @@ def setup(
 
 
 def _behind(rest: list[str], here: str) -> list[str]:
-    from conductor.spec.config import anchors
-
-    return ["--", *anchors.command(rest, here)] if rest else []
+    return ["--", *chain.command(rest, here)] if rest else []
 
 
 def _refuse_contradictions(
@@ -199,13 +198,15 @@ def _say_how(request: Request) -> int:
 
 def _prepare(words: list[str], rest: list[str], config: Config | None, *, wrapped: bool) -> None:
     """Finds out what the components are, and compiles them. Raises `ConductorError`."""
-    from conductor.run import compiled
+    from conductor.run import compiled, launch
     from conductor.spec.catalog import resolve_all
 
     whole: list[str | Written] = [*words]
     if rest:
         whole.append(Written(rest))
     specs = resolve_all(whole, agent_last=not wrapped, config=config)
+    if not wrapped:
+        launch.refuse_end(specs)
     compiled.compile_ahead(
         specs, begun=lambda spec: report.write(f"compiling {spec.name}, once", word="info")
     )
@@ -226,10 +227,13 @@ def _write(request: Request) -> int:
     def make(text: str | None, settings: Settings) -> Edit:
         return request.edit(text, settings, env)
 
+    adopt_orphans()
     try:
         outcome = apply.change(request.target, make, test)
     except _AgainError:
         outcome = apply.change(request.target, make, test)
+    finally:
+        end_strays()
     _report(request, outcome, "".join(tested), "PATH" in env)
     return 0
 
@@ -290,6 +294,7 @@ def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bo
         f"  logs       {target.logs}",
         f"  undo       {_undo(request)}",
     )
+    report.say(f"  log files  of conductor: {visible_path(paths.logs())}")
     if target.note:
         report.say(f"  note       {target.note}")
     for remark in outcome.edit.remarks:
@@ -314,7 +319,7 @@ def _remove(target: Target, name: str) -> int:
     if outcome.removed:
         report.say(f"removed {where}: `setup` had made it, and nothing else was in it")
     elif outcome.changed:
-        report.say(f"took the entry `{name}` back in {where}")
+        report.say(f"undid what `setup` did to the entry `{name}` in {where}")
     for remark in outcome.edit.remarks:
         report.say(f"  {remark}")
     return 0

@@ -12,6 +12,7 @@ from conductor.cli.offer import Decision
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import ConductorError, UsageError, did_you_mean, visible_path
 from conductor.packages import install, store
+from conductor.packages.catalogue import Named
 from conductor.packages.install import Candidate
 from conductor.packages.signatures import Demand
 from conductor.packages.store import Damaged
@@ -89,6 +90,10 @@ def _update(
         installed.check(receipt)
         report.say(f"{name}: pinned to {visible_path(receipt.source)}")
         return 0
+    if isinstance(source, Named) and source.stands_for(receipt.source) and not wanted:
+        installed.check(receipt)
+        report.say(f"{name}: up to date{_release(receipt)}")
+        return 0
     with store.incoming() as folder:
         made = install.candidate(source, folder, name, wanted)
         if made.is_installed:
@@ -97,9 +102,7 @@ def _update(
             report.say(f"{name}: up to date{_release(receipt)}")
             return 0
         report.say(f"{name}{_release(receipt)}: there is another version{_release(made.receipt)}")
-        offer.show(
-            made, install.changes(_before(receipt), made.spec) or ["nothing of what it asks for"]
-        )
+        offer.show(made, install.changes(_before(receipt), made.spec) or ["nothing but its files"])
         if check:
             return 1
         return _decide(made, options, yes=yes, trusting=trusting)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import json
 import os
 import re
 import shutil
@@ -167,8 +168,8 @@ class Exchange:
             auth_methods=_auth_methods(result.get("authMethods")),
         )
         if not self.probe.answers:
-            shown = spoken if is_number else "none that it names"
-            self.fail(f"speaks ACP version {shown}, and conductor {PROTOCOL_VERSION}")
+            other = f"speaks ACP version {spoken}, and conductor {PROTOCOL_VERSION}"
+            self.fail(other if is_number else "answered `initialize` without a version of ACP")
             return b""
         if not self._wants_session:
             self.step = Step.DONE
@@ -183,8 +184,7 @@ class Exchange:
         said = _text(error.get("message")) or "no reason given"
         data = error.get("data")
         if data is not None and data != {}:
-            shown = data if isinstance(data, str) else msgspec.json.encode(data).decode()
-            said += f" ({one_line(shown)})"
+            said += f" ({one_line(data if isinstance(data, str) else _json(data))})"
         self.fail(f"refused `{self.step.value}`: {said}")
 
     def fail(self, text: str) -> None:
@@ -387,8 +387,18 @@ def _read(frame: bytes) -> dict[str, Any] | None:
     try:
         message = msgspec.json.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+        try:
+            message = json.loads(frame)  # accepts lone surrogates, which some agents send
+        except (ValueError, RecursionError):
+            return None
     return message if isinstance(message, dict) and message.get("jsonrpc") == "2.0" else None
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, a deep nesting
+        return "…"
 
 
 def _members(value: object) -> dict[str, Any]:

@@ -7,11 +7,15 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
+from typing import Final
 
 from conductor.errors import UsageError, visible_path
 from conductor.spec import paths, syntax
 from conductor.spec.config import anchors, names
 from conductor.spec.config.model import Config
+
+_SCRIPTS: Final = (".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb")
+"""How files end that an interpreter runs."""
 
 
 def words(
@@ -94,14 +98,26 @@ def _anchored(text: str, config: Config, project: str, here: str) -> str:
         if len(words) != 1 or " " in placed:
             placed = shlex.quote(placed)
     else:
-        placed = shlex.join(anchors.command(words, here))
-        if shlex.split(placed) == words:
-            placed = base
+        absolute = command(words, here)
+        placed = base if absolute == words else shlex.join(absolute)
     tail = text[len(base) :]
     fixed = anchors.options(options, here)
     if fixed != options:
         tail = "".join(f",{key}={value}" for key, value in fixed)
     return placed + tail
+
+
+def command(words: Sequence[str], here: str) -> list[str]:
+    """A command with absolute paths: its program, the arguments marked as paths, and scripts that
+    are there."""
+    program, *arguments = anchors.command([*words], here)
+    return [program, *(_script(each, here) for each in arguments)]
+
+
+def _script(argument: str, here: str) -> str:
+    path = os.path.join(here, argument)
+    is_one = argument.endswith(_SCRIPTS) and not argument.startswith("-") and os.path.isfile(path)
+    return path if is_one else argument
 
 
 def _anchored_object(text: str, here: str) -> str:
@@ -115,6 +131,6 @@ def _anchored_object(text: str, here: str) -> str:
         if isinstance(given.get(key), str):
             given[key] = anchors.path(given[key], here)
     if isinstance(given.get("command"), str) and isinstance(given.get("args", []), list):
-        command = [given["command"], *map(str, given.get("args", []))]
-        given["command"], *given["args"] = anchors.command(command, here)
+        whole = [given["command"], *map(str, given.get("args", []))]
+        given["command"], *given["args"] = command(whole, here)
     return json.dumps(given, ensure_ascii=False)

@@ -30,6 +30,8 @@ _SCALAR: Final = re.compile(
 )
 _REST_OF_LINE: Final = re.compile(r"(?:[ \t]*+(?://[^\r\n]*+|/\*[^\r\n]*?\*/))*+[ \t]*+(?=\r?\n)")
 _BLANKS: Final = re.compile(r"[ \t]*")
+_HALF: Final = re.compile("[\ud800-\udfff]")
+"""Half of a character: JSON can escape one by itself, and no encoding has it."""
 _CLOSES: Final = {"{": "}", "[": "]"}
 _DEFAULT_UNIT: Final = "  "
 
@@ -246,13 +248,13 @@ def insert(text: str, where: Value | None, key: str | None, data: Any) -> tuple[
         seam = Seam(before, eol)
         return text + before + render(data, "", _unit(text), eol) + eol, seam
     assert where.slots is not None
-    name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
+    name = "" if key is None else f"{dumps(key)}: "
     first = where.slots[0].start if where.slots else where.end - 1
     inside = text[where.start + 1 : first]
     if where.slots and "\n" not in inside:
         at = where.start + 1 if inside.strip() else first
         seam = Seam(name, ", ")
-        written = json.dumps(data, ensure_ascii=False)
+        written = dumps(data)
     else:
         rest = _REST_OF_LINE.match(text, where.start + 1)
         at = rest.end() if rest is not None else where.start + 1
@@ -270,7 +272,7 @@ def replace(text: str, value: Value, data: Any) -> str:
     if "\n" in old:
         new = render(data, _indent(text, value.start), _unit(text), _eol(text))
     else:
-        new = json.dumps(data, ensure_ascii=False)
+        new = dumps(data)
     return text[: value.start] + new + text[value.end :]
 
 
@@ -307,8 +309,14 @@ def cut(text: str, where: Value, slot: Slot) -> str:
 
 def render(data: Any, indent: str, unit: str, eol: str) -> str:
     """Data as JSON on several lines; `indent` is that of the line on which it begins."""
-    lines = json.dumps(data, indent=unit, ensure_ascii=False).split("\n")
+    lines = dumps(data, unit).split("\n")
     return (eol + indent).join(lines)
+
+
+def dumps(data: Any, unit: str | None = None) -> str:
+    """Data as JSON that can be written as UTF-8; `unit` indents it."""
+    text = json.dumps(data, indent=unit, ensure_ascii=False)
+    return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def _commas_fit(text: str, exact: str) -> bool:

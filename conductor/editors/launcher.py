@@ -31,7 +31,8 @@ def command() -> list[str]:
     """
     program = _program()
     if program is None:
-        return [_lasting(os.path.abspath(sys.executable)), "-m", _NAME]
+        # -P: the folder that an editor starts it in may have a `conductor` of its own.
+        return [_lasting(os.path.abspath(sys.executable)), "-P", "-m", _NAME]
     real = os.path.realpath(program)
     folders = [*os.environ.get("PATH", "").split(os.pathsep), os.path.expanduser(_USER_BIN)]
     for folder in folders:

@@ -45,7 +45,15 @@ def _read(entry: dict[str, Any]) -> Launch | None:
         return None
     if not isinstance(env, dict) or not of_json([*env.values()]):
         return None
-    return Launch(command, args, env)
+    return Launch(command, args, env) if _runs([command, *args, *env, *env.values()]) else None
+
+
+def _runs(texts: list[str]) -> bool:
+    """Whether a system takes these texts as words and variables of a program."""
+    try:
+        return b"\0" not in "".join(texts).encode()
+    except UnicodeEncodeError:  # half of a character
+        return False
 
 
 def _write(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:
@@ -143,7 +151,7 @@ def _read_acpx(entry: dict[str, Any]) -> Launch | None:
             return None
     if words is None:
         return _read(entry)
-    return Launch(words[0], words[1:]) if of_json(words) and words else None
+    return _read({"command": words[0], "args": words[1:]}) if of_json(words) and words else None
 
 
 def _write_acpx(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -42,6 +43,10 @@ class Named(msgspec.Struct, frozen=True):
     def origin(self) -> str:
         """The name and the catalogue."""
         return f"{self.entry.name} of {self.entry.catalogue}"
+
+    def stands_for(self, source: str) -> bool:
+        """Whether the name still means this source, which always means the same bytes."""
+        return self.source.is_pinned and self.source.written == source
 
     def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Fetches what the entry names."""
@@ -91,6 +96,12 @@ def read(where: str) -> dict[str, Entry]:
     return catalogues.parse(download.get(where, most=catalogues.MOST).content, where)
 
 
+def _is_here(source: str) -> bool:
+    """Whether a source is on this machine: nobody else says what is read, or asked, here."""
+    parts = urlsplit(source)
+    return parts.scheme == "git+file" or download.is_loopback(parts.hostname or "")
+
+
 def _named(entry: Entry) -> Named:
     """The entry as a source. Raises `UsageError` for one that is not pinned."""
     if entry.here:
@@ -101,6 +112,11 @@ def _named(entry: Entry) -> Named:
         source = sources.parse(entry.source)
     except UsageError as error:
         raise catalogues.refused(entry.catalogue, f"`{entry.name}`: {error.text}") from None
+    if _is_here(entry.source) and catalogues.is_remote(entry.catalogue):
+        host = urlsplit(entry.catalogue).hostname or ""
+        if not download.is_loopback(host):
+            why = f"`{entry.name}` is on this machine, and the catalogue is not"
+            raise catalogues.refused(entry.catalogue, why)
     if not source.is_pinned:
         why = f"`{entry.name}` names no digest, commit or version"
         raise catalogues.refused(entry.catalogue, why)

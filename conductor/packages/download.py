@@ -31,6 +31,7 @@ SECONDS: Final = 300.0
 
 _REDIRECTS: Final = 5
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
+_READING: Final = ("GET", "HEAD")
 _OK: Final = 200
 _URL: Final = re.compile(r"[!-~]+")
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
@@ -87,6 +88,10 @@ def checked(url: str) -> str:
     return url
 
 
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host, as a URL has it, is this machine."""
     return _LOOPBACK.fullmatch(host) is not None
@@ -128,7 +133,7 @@ def send(
     until: float | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """The answer to a request, whatever its status; redirects of a `GET` are followed.
+    """The answer to a request, whatever its status; redirects of `GET` and `HEAD` are followed.
 
     The other arguments and the errors are those of `get`.
     """
@@ -170,7 +175,7 @@ async def _follow(request: _Request, url: str, most: int) -> Answer:
     for _ in range(_REDIRECTS + 1):
         answer = await _once(request, at, most)
         target = answer.header("location")
-        if answer.status not in _MOVED or not target or request.method != "GET":
+        if answer.status not in _MOVED or not target or request.method not in _READING:
             return answer
         try:
             there = urljoin(at, target)
@@ -184,6 +189,8 @@ async def _follow(request: _Request, url: str, most: int) -> Answer:
             checked(there)
         except UsageError as error:
             raise DownloadError(f"{url} redirects elsewhere: {error.text}", _MOVE) from None
+        if is_loopback(_host(there)) and not is_loopback(_host(at)):
+            raise DownloadError(f"{url} redirects to this machine", _MOVE)
         if urlsplit(there).netloc != urlsplit(at).netloc:
             kept = {k: v for k, v in request.headers.items() if k.lower() != "authorization"}
             request = msgspec.structs.replace(request, headers=kept)

@@ -13,10 +13,11 @@ import hashlib
 import io
 import os
 import re
+import shlex
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import msgspec
@@ -90,8 +91,12 @@ class Package(msgspec.Struct, frozen=True):
         return self.files[MANIFEST].content
 
 
-def pack(folder: str) -> Package:
+def pack(folder: str, allowed: Collection[str] = ()) -> Package:
     """The package of the component in a folder.
+
+    Args:
+        folder: The component's folder.
+        allowed: Files of it that look like secrets, and are none.
 
     Raises:
         UsageError: There is none, it is not built, or it holds what nobody should get.
@@ -109,8 +114,10 @@ def pack(folder: str) -> Package:
     except OSError as error:
         shown = visible_path(str(error.filename or folder))
         raise UsageError(f"`{shown}` cannot be packed: {error.strerror}", "check it") from None
+    harmless = {os.path.normpath(name) for name in allowed}
     for name, file in files.items():
-        _refuse_secrets(name, file.content)
+        if name not in harmless:
+            _refuse_secrets(name, file.content)
     package = Package(manifest, files, _archive(files))
     _try_out(package)
     return package
@@ -200,7 +207,7 @@ def _refuse_secrets(name: str, content: bytes) -> None:
     if _fits(base, _SECRET_NAMES) and not _fits(base, _PUBLIC):
         raise UsageError(
             f"`{visible_path(name)}` looks like a secret, and a package is for everybody",
-            "keep it elsewhere; a component gets secrets through its settings",
+            f"keep it elsewhere; if it is none: `--allow {shlex.quote(name)}`",
         )
     found = _SECRET.search(content)
     if found is not None:
@@ -208,7 +215,8 @@ def _refuse_secrets(name: str, content: bytes) -> None:
         raise UsageError(
             f"`{visible_path(name)}`, line {line}, looks like a private key or a token, and a "
             "package is for everybody",
-            "take it out, and have it replaced where it is in use",
+            "take it out, and have it replaced where it is in use; if it is an example: "
+            f"`--allow {shlex.quote(name)}`",
         )
 
 

@@ -164,9 +164,9 @@ def _groups(specs: Sequence[Spec], isolation: str) -> Iterator[list[Spec]]:
 # -- what cannot be run ----------------------------------------------------------------------------
 
 
-def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> None:
-    # A chain of proxies only may be empty: it passes everything on.
-    last = specs[-1] if agent_last else None
+def refuse_end(specs: Sequence[Spec]) -> None:
+    """Raises `ComponentError` for a chain that does not end with an agent."""
+    last = specs[-1] if specs else None
     if last and last.script:
         raise ComponentError(
             f"the last component, `{last.source}`, would be run as a sandboxed proxy; "
@@ -180,6 +180,11 @@ def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> Non
             "put an agent behind it, such as `demo`; a chain without an agent is for "
             "`conductor proxy`",
         )
+
+
+def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> None:
+    if agent_last:
+        refuse_end(specs)
     if options.require_hardening and options.isolation == "inline":
         raise UsageError(
             "`--require-hardening` and `--isolation inline` contradict each other: this process "

@@ -406,6 +406,7 @@ TABLE: Final = (
         install="npm install -g openclaw",
         login="run `openclaw onboard`",
         quirks=(
+            "needs Node.js 22",
             "a bridge to the OpenClaw Gateway, which must run",
             "refuses the MCP servers of a session: leave out proxies that bring some",
         ),

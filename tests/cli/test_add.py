@@ -326,3 +326,16 @@ def test_remove_takes_what_is_damaged(here: Here) -> None:
     assert here.do("remove", "weather").code == 0
     assert here.do("list").out == "nothing is installed: `conductor add SOURCE`\n"
     assert sorted(path.name for path in store.iterdir()) == ["lock", "receipts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "hint"),
+    [
+        ("claude", "`claude` is an agent that conductor knows", "conductor agents claude"),
+        ("datetime", "`datetime` comes with conductor", "conductor inspect datetime"),
+    ],
+)
+def test_what_is_known_without_a_catalogue_needs_no_add(
+    here: Here, name: str, said: str, hint: str
+) -> None:
+    here.do("add", name).assert_error(2, said, hint)

@@ -111,7 +111,7 @@ def test_a_session_shows_who_is_logged_in(place: Place) -> None:
     assert [each["logged_in"] for each in found.values()] == ["no", "no"]
     assert found["qwen"]["answers"]
     assert not found["qwen"]["session"]
-    assert found["qwen"]["error"] == 'refused `session/new`: Who are you? ({"details":"no token"})'
+    assert found["qwen"]["error"] == 'refused `session/new`: Who are you? ({"details": "no token"})'
 
 
 @pytest.mark.parametrize(

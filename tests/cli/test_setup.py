@@ -258,6 +258,8 @@ def test_paths_are_absolute_and_names_are_not(here: Path) -> None:
         *("agent", "datetime", "--", f"{here}/tool/run", "-a", f"{here}/b"),
     ]
     assert written("--", "demo") == ["agent", "--", "demo"]
+    (here / "agent.py").write_text("")
+    assert written("python3 agent.py agent.txt") == ["agent", f"python3 {here}/agent.py agent.txt"]
 
 
 @pytest.mark.parametrize(
@@ -348,7 +350,7 @@ def test_the_module_means_the_program_beside_its_python(
 
     assert launcher.command() == [str(tools / "conductor")]
     real.write_text("#!/other/python\n")
-    assert launcher.command() == [sys.executable, "-m", "conductor"]
+    assert launcher.command() == [sys.executable, "-P", "-m", "conductor"]
 
 
 def test_another_conductor_on_path_is_not_ours(
@@ -371,3 +373,10 @@ def test_a_program_in_a_cache_is_refused(
         launcher.command()
 
     assert "uv tool install" in caught.value.hint
+
+
+def test_a_chain_without_an_agent_is_refused_before_anything_starts(home: Home) -> None:
+    ran = home.run("setup", "zed", "datetime")
+    ran.assert_error(1, "the last component, `datetime`, is a sandboxed proxy", "such as `demo`")
+    assert "compiling" not in ran.err
+    assert not home.settings("zed").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -154,6 +155,25 @@ def test_a_lock_holds_the_signer(home: Home) -> None:
     assert f"signer: {ME} ({ISSUER}) → none" in refused.err
     started = home("exec", "--locked", "mine", "demo", "-p", "hello")
     started.assert_error(2, "does not allow this chain", "signer")
+
+
+def test_a_bundle_beside_a_file_on_the_web(home: Home) -> None:
+    trust = Sigstore()
+    root = home.folder / "root.json"
+    root.write_bytes(trust.trusted_root())
+    content = PASSTHROUGH.read_bytes()
+    bundle = json.dumps(trust.bundle(content)).encode()
+    home.registry.odd["GET /p.wasm$"] = lambda handler: handler.answer(200, content)
+    home.registry.odd["GET /p.wasm.sigstore.json"] = lambda handler: handler.answer(200, bundle)
+    url = f"{home.registry.origin}/p.wasm#sha256={hashlib.sha256(content).hexdigest()}"
+    mine = ("--name", "mine", "--yes", "--trusted-root", str(root))
+    assert f"signed by {ME} ({ISSUER})" in home.ok("add", url, *mine)
+    home.ok("remove", "mine")
+    long = b"<html>" * 1_000_000
+    home.registry.odd["GET /p.wasm.sigstore.json"] = lambda handler: handler.answer(200, long)
+    assert "not signed" in home.ok("add", url, *mine)
+    refused = home("add", url, *mine, "--signer", ME, "--issuer", ISSUER)
+    refused.assert_error(1, "larger than")
 
 
 @pytest.mark.parametrize(

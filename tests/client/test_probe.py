@@ -91,7 +91,7 @@ def test_an_agent_that_wants_a_login(at: str) -> None:
     exchange = _played(*before, _answer(len(before), error=error))
     assert exchange.probe.login is Login.NO
     assert exchange.probe.answers is (at != "initialize")
-    text = f'refused `{at}`: Authentication required ({{"why":"no key"}})'
+    text = f'refused `{at}`: Authentication required ({{"why": "no key"}})'
     assert exchange.probe.error == text
 
 
@@ -104,12 +104,35 @@ def test_another_error_says_nothing_about_a_login() -> None:
 
 @pytest.mark.parametrize(
     ("spoken", "shown"),
-    [("1", "none that it names"), (2, "2"), (99, "99"), (None, "none that it names")],
+    [
+        ("1", "answered `initialize` without a version of ACP"),
+        (2, "speaks ACP version 2, and conductor 1"),
+        (99, "speaks ACP version 99, and conductor 1"),
+        (True, "answered `initialize` without a version of ACP"),
+    ],
 )
 def test_another_version_of_acp(spoken: object, shown: str) -> None:
     found = _played(_answer(0, result={"protocolVersion": spoken})).probe
     assert not found.answers
-    assert found.error == f"speaks ACP version {shown}, and conductor 1"
+    assert found.error == shown
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        b'"no"',
+        b'{"code":-32000,"message":"\\ud800","data":"\\ud800"}',
+        b'{"code":-32000,"message":7,"data":%s}' % (b"1" * 4000),
+        b'{"code":-32000,"message":null,"data":1e999}',
+        b'{"code":-32000,"data":%s}' % (b"[" * 900 + b"]" * 900),
+    ],
+    ids=["text", "surrogates", "long number", "infinite", "deep"],
+)
+def test_an_error_of_any_form_is_one(error: bytes) -> None:
+    found = _played(b'{"jsonrpc":"2.0","id":0,"error":%s}' % error).probe
+    assert found.error.startswith("refused `initialize`: ")
+    assert found.error.isprintable()
+    assert len(found.error) < 500
 
 
 def test_lines_that_are_no_messages_are_passed_over() -> None:

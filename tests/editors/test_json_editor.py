@@ -303,3 +303,22 @@ def test_removing_what_is_gone_forgets_it() -> None:
 
     assert (edit.text, edit.settings.entries) == ("{}", {})
     assert "not in Zed's settings any more" in edit.remarks[0]
+
+
+@pytest.mark.parametrize("text", [r"a\u0000b", r"\ud800"])
+def test_what_no_system_can_start_is_refused_and_stays(text: str) -> None:
+    entry = f'{{"agent_servers": {{"Claude": {{"command": "{text}", "note": "\\udfff"}}}}}}'
+
+    with pytest.raises(UsageError, match="no command"):
+        wrapped(entry)
+
+    after, kept = apply(ZED, entry, Settings("zed"), "Conductor")
+    assert gone(ZED, after.encode().decode(), kept, "Conductor") == entry
+
+
+def test_half_a_character_is_written_as_it_was() -> None:
+    text = '{"agent_servers": {"Conductor": {"command": "conductor", "env": {"K": 1}}}}'
+
+    assert jsonc.dumps(["\ud800", "😀", "ü"]) == r'["\ud800", "😀", "ü"]'
+    with pytest.raises(UsageError, match="not the conductor's"):
+        ZED.put(text, Settings("zed"), "Conductor", LAUNCH)

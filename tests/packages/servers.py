@@ -94,9 +94,10 @@ def serving(files: Mapping[str, bytes], context: ssl.SSLContext | None = None) -
     return Server(one, context)
 
 
-def forever(connection: socket.socket, piece: bytes) -> None:
-    """Sends a piece again and again until nobody takes it."""
+def forever(connection: socket.socket, first: bytes, piece: bytes) -> None:
+    """Sends something, then a piece again and again until nobody takes it."""
     with contextlib.suppress(OSError):
+        connection.sendall(first)
         while True:
             connection.sendall(piece)
 

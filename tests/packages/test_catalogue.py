@@ -150,6 +150,28 @@ def test_a_catalogue_that_is_refused(tmp_path: Path, kind: str) -> None:
     assert "--index" in error.value.hint
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"git+file:///home/user/private@{'0' * 40}",
+        f"git+ssh://localhost/private@{'0' * 40}",
+        f"http://127.0.0.1:8080/x.wasm#sha256={DIGEST}",
+        f"https://127.0.0.1/x.wasm#sha256={DIGEST}",
+        f"https://[::1]/x.wasm#sha256={DIGEST}",
+        f"oci://localhost:5000/x@sha256:{DIGEST}",
+    ],
+)
+def test_a_catalogue_elsewhere_names_nothing_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """Else its author would choose what is read, or which server is asked, here."""
+    where = "https://example.com/index.json"
+    content = index(entry(source=source))
+    monkeypatch.setattr(download, "get", lambda *_, **__: download.Answer(200, [], content, where))
+    with pytest.raises(UsageError, match="is on this machine"):
+        catalogue.find("weather", [where])
+
+
 def test_a_folder_that_lies(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

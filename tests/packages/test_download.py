@@ -55,7 +55,7 @@ def drip(connection: socket.socket, piece: bytes) -> None:
 
 LIES: Final[dict[str, tuple[Answerer, str]]] = {
     "a body that never ends": (
-        lambda c, _: (c.sendall(b"HTTP/1.1 200 OK\r\n\r\n"), forever(c, b"x" * 100))[1],
+        lambda c, _: forever(c, b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100),
         "larger than 1,000 bytes",
     ),
     "a body that stops": (
@@ -67,7 +67,7 @@ LIES: Final[dict[str, tuple[Answerer, str]]] = {
         "broke off",
     ),
     "a head that never ends": (
-        lambda c, _: (c.sendall(b"HTTP/1.1 200 OK\r\n"), forever(c, b"X: yyyyyyyyyyy\r\n"))[1],
+        lambda c, _: forever(c, b"HTTP/1.1 200 OK\r\n", b"X: yyyyyyyyyyy\r\n"),
         "broke off",
     ),
     "a length that is none": (
@@ -178,3 +178,17 @@ def test_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             download.get("https://example.invalid/x")
         assert proxy.asked == ["example.invalid:443"]
         assert b"Basic " in proxy.heads[0] or b"basic " in proxy.heads[0].lower()
+
+
+def test_a_redirect_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server elsewhere cannot have one of this machine asked."""
+    asked: list[str] = []
+
+    async def once(_request: object, url: str, _most: int) -> download.Answer:
+        asked.append(url)
+        return download.Answer(302, [("location", "https://127.0.0.1/admin")], b"", url)
+
+    monkeypatch.setattr(download, "_once", once)
+    with pytest.raises(DownloadError, match="redirects to this machine"):
+        download.get("https://example.com/x")
+    assert asked == ["https://example.com/x"]

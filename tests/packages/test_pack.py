@@ -142,7 +142,8 @@ def test_a_folder_that_is_a_link(folder: Path, tmp_path: Path) -> None:
 )
 def test_what_looks_like_a_secret(folder: Path, secret: str) -> None:
     (folder / "transcripts" / "a.txt").write_text(f"first line\n{secret}")
-    refused(folder, "transcripts/a.txt", "line 2")
+    refused(folder, "transcripts/a.txt", "line 2", "--allow transcripts/a.txt")
+    assert "transcripts/a.txt" in pack.pack(str(folder), ["./transcripts/a.txt"]).files
 
 
 @pytest.mark.parametrize("name", ["server.key", "id_rsa", "credentials.json"])

@@ -354,9 +354,9 @@ def wheel(
     }
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
-        for path, text in whole.items():
-            file.writestr(path, text)
-        record = "".join(f"{path},,\n" for path in [*whole, f"{info}/RECORD"])
+        for inner, text in whole.items():
+            file.writestr(inner, text)
+        record = "".join(f"{inner},,\n" for inner in [*whole, f"{info}/RECORD"])
         file.writestr(f"{info}/RECORD", record)
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}-{version}-py3-none-any.whl"

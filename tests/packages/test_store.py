@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -118,7 +118,6 @@ def test_trust_in_content_ends_with_it(tmp_path: Path) -> None:
 
 def change(path: Path, text: str) -> None:
     """Changes a file of content, as another program of the user's can."""
-    path.parent.chmod(0o700)
     path.chmod(0o600)
     path.write_text(text)
 
@@ -127,24 +126,22 @@ DAMAGE: Final[dict[str, Callable[[Path], object]]] = {
     "a byte": lambda folder: change(folder / "proxy.py", "# onf\n"),
     "a file more": lambda folder: change_folder(folder, "__pycache__/proxy.pyc"),
     "a link": lambda folder: link(folder, folder.parent / "moved.py"),
-    "a pipe": lambda folder: (folder.chmod(0o700), os.mkfifo(folder / "pipe")),
+    "a pipe": lambda folder: os.mkfifo(folder / "pipe"),
     "another mode": lambda folder: (folder / "proxy.py").chmod(0o700),
     "gone": lambda folder: folder.rename(folder.parent / "elsewhere"),
-    "no manifest": lambda folder: (folder.chmod(0o700), (folder / "component.toml").unlink()),
+    "no manifest": lambda folder: (folder / "component.toml").unlink(),
     "the manifest": lambda folder: change(folder / "component.toml", ONE + "[wants]\n"),
 }
 
 
 def change_folder(folder: Path, path: str) -> None:
     """Adds a file."""
-    folder.chmod(0o700)
     (folder / path).parent.mkdir()
     (folder / path).write_text("x")
 
 
 def link(folder: Path, moved: Path) -> None:
     """Puts a link in the place of a file, to the same content."""
-    folder.chmod(0o700)
     (folder / "proxy.py").rename(moved)
     (folder / "proxy.py").symlink_to(moved)
 
@@ -153,6 +150,7 @@ def link(folder: Path, moved: Path) -> None:
 def test_changed_content_is_refused_and_made_whole_again(tmp_path: Path, kind: str) -> None:
     source = component(tmp_path / "weather")
     receipt = add(source)
+    Path(receipt.folder).chmod(0o700)
     DAMAGE[kind](Path(receipt.folder))
     with pytest.raises(UsageError, match="is not what was installed") as error:
         catalog.resolve("weather")
@@ -161,7 +159,7 @@ def test_changed_content_is_refused_and_made_whole_again(tmp_path: Path, kind: s
     assert catalog.resolve("weather").script
 
 
-RECEIPTS: Final = {
+RECEIPTS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "a content that is a path": lambda held: held | {"content": "../../etc"},
     "a file elsewhere": lambda held: held | {"file": "../../../etc/passwd"},
     "a version of tomorrow": lambda held: held | {"version": 99},
@@ -379,7 +377,12 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_receipts_a_chain_looks_for_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     real = os.path.lexists
-    monkeypatch.setattr(os.path, "lexists", lambda path: (asked.append(str(path)), real(path))[1])
+
+    def lexists(path: str) -> bool:
+        asked.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os.path, "lexists", lexists)
     catalog.resolve("datetime")
     assert asked == [installed.receipt_path("datetime")]
 

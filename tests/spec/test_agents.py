@@ -11,6 +11,7 @@ import pytest
 
 from conductor.errors import UsageError
 from conductor.spec import agents, catalog
+from conductor.spec.config.model import Config, Written
 from conductor.spec.programs import is_name, is_reserved
 
 # acpx 0.19.1; the ACP registry in August 2026, but for a marketplace and a lone archive.
@@ -163,6 +164,12 @@ def test_what_comes_before_hides_an_agent(programs: Path, tmp_path: Path) -> Non
     assert spec.command == [f"{programs}/cursor-agent", "acp"]
     hidden = f"program {programs}/cursor; `path:cursor` means the program"
     assert said == [f"the known agent `cursor` hides the {hidden}"]
+    said.clear()
+    own = Config(components={"gemini": Written({"command": "cursor"}, "", "f.toml, line 1")})
+    assert catalog.resolve_all(["gemini"], config=own, note=said.append)[0].name == "gemini"
+    assert said == [
+        "the component `gemini` of the configuration (f.toml, line 1) hides the known agent"
+    ]
     _add(tmp_path / "opencode", "opencode")
     path = os.fspath(tmp_path / "opencode" / "opencode")
     assert catalog.resolve(path).command == [path]

@@ -86,7 +86,8 @@ class Registry:
         listed = [
             one
             for one in self._referrers(digest)
-            if one.artifact_type in ("", kind)  # some registries leave it out
+            # Some registries leave it out, and some list the type of the config instead.
+            if one.artifact_type in ("", artifact.EMPTY, kind)
         ]
         if len(listed) > _MOST_ATTACHED:
             raise ComponentError(

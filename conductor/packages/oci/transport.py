@@ -68,7 +68,8 @@ class Transport:
             ConductorError: No answer came, or none that is allowed.
         """
         answer = self._once(method, url, headers or {}, body, most)
-        if answer.status == 401 and self._is_ours(url) and self._logged_in(answer):
+        # Where a redirect leads, nobody may ask for the login.
+        if answer.status == 401 and self._is_ours(answer.url) and self._logged_in(answer):
             return self._once(method, url, headers or {}, body, most)
         return answer
 

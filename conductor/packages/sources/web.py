@@ -70,7 +70,12 @@ class Web(msgspec.Struct, frozen=True):
                 continue
             parts = urlsplit(self.url)
             url = urlunsplit(parts._replace(path=parts.path + ending))
-            answer = download.get(url, most=signatures.MOST, accepted=lambda _: True)
+            try:
+                answer = download.get(url, most=signatures.MOST, accepted=lambda _: True)
+            except download.DownloadError:
+                if wanted:
+                    raise
+                continue  # some servers have a long page for what they have not
             if answer.status == _FOUND:
                 offers.append(Offer(kind, answer.content))
         return offers

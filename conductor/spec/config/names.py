@@ -148,9 +148,13 @@ def named_like(name: str, written: Written) -> Written:
 
 def note_hidden(kind: str, name: str, origin: str, note: Note) -> None:
     """Reports what a name of the configuration hides."""
+    from conductor.spec import agents
+
     where = f" ({origin})" if origin else ""
     if bundled_manifest(name) is not None:
         note(f"the {kind} `{name}` of the configuration{where} hides the bundled component")
+    elif agents.named(name) is not None:
+        note(f"the {kind} `{name}` of the configuration{where} hides the known agent")
     elif program := which(name):
         note(
             f"the {kind} `{name}` of the configuration{where} hides the program {program}; "

@@ -42,7 +42,7 @@ def install(npm: str, sources: Path = SOURCES) -> Path:
     Raises `RuntimeError` with npm's own words when the installation fails.
     """
     lock = (sources / "package-lock.json").read_bytes()
-    root = _cache_root() / hashlib.sha256(lock).hexdigest()[:16]
+    root = cache_root() / hashlib.sha256(lock).hexdigest()[:16]
     modules = root / "node_modules"
     if modules.is_dir():
         return modules
@@ -77,7 +77,8 @@ def pinned_node(modules: Path) -> str | None:
     return str(found[0]) if found else None
 
 
-def _cache_root() -> Path:
+def cache_root() -> Path:
+    """Where installed peers are kept."""
     named = os.environ.get("CONDUCTOR_PEERS_CACHE")
     if named:
         return Path(named)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from conductor.editors import lisp
+from conductor.editors import lisp, lua
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:
@@ -51,6 +51,11 @@ class Editor:
         self._env = {**launch.env, "HOME": str(home)}
         for name in [each for each in self._env if each.startswith(("XDG_", "NVIM_"))]:
             del self._env[name]
+
+    @property
+    def demo(self) -> list[str]:
+        """The command of an agent."""
+        return [*self._launch.base, "agent", "demo"]
 
     def setup(self, *arguments: str) -> str:
         """Runs `conductor setup`."""
@@ -155,15 +160,25 @@ def test_codecompanion_itself_starts_the_chain(neovim: Editor) -> None:
     plugins = plugin("codecompanion.nvim"), plugin("plenary.nvim")
     neovim.setup("codecompanion", SETTINGS, "demo")
     neovim.setup("codecompanion", "datetime", "--wrap", "claude_code")
+    neovim.setup("codecompanion", "datetime", "--wrap", "mine")
     said = script(
         neovim,
+        f"local DEMO = {lua.values(neovim.demo)}"
         """
-        require("codecompanion").setup({})
+        require("codecompanion").setup({ adapters = { acp = { mine = function()
+          return require("codecompanion.adapters").extend("opencode", {
+            name = "mine", commands = { default = DEMO },
+          })
+        end } } })
         require("conductor_acp")
         local adapters = require("codecompanion.adapters")
         local it = require("codecompanion.acp").new({ adapter = adapters.resolve("conductor") })
         assert(it:connect_and_initialize())
         print("session", it.session_id, it._agent_info.agentInfo.title)
+        local mine = require("codecompanion.acp").new({ adapter = adapters.resolve("mine") })
+        assert(mine:connect_and_initialize())
+        print("wrapped", mine.session_id, table.concat(mine.adapter_modified.command, " "))
+        mine:disconnect()
         local wrapped = adapters.resolve("claude_code").commands
         print(table.concat(wrapped.yolo, " "))
         it:disconnect()
@@ -171,6 +186,8 @@ def test_codecompanion_itself_starts_the_chain(neovim: Editor) -> None:
         *plugins,
     )
     assert "session demo-1 Demo agent" in said
+    assert "wrapped demo-1 " in said
+    assert f"agent datetime -- {' '.join(neovim.demo)}" in said
     assert "agent datetime -- claude-agent-acp --yolo" in said
 
 

@@ -144,6 +144,8 @@ class HandMade:
     auth: str = ""
     referrers: bool = False
     """Whether it has the API of referrers."""
+    types: str | None = None
+    """What it lists as the type of every referrer; None: its type."""
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[tuple[str, str], tuple[bytes, str]] = field(default_factory=dict)
     listed: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
@@ -162,6 +164,8 @@ class HandMade:
             "size": len(manifest),
             "artifactType": json.loads(manifest).get("artifactType", ""),
         }
+        if self.types is not None:
+            described["artifactType"] = self.types
         self.listed.setdefault((name, subject), []).append(described)
 
     def put(self, name: str, tag: str, manifest: Any, *blobs: bytes) -> str:

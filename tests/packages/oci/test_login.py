@@ -77,6 +77,24 @@ def test_a_redirect_takes_no_login_along(
         assert given(elsewhere) == {""}
 
 
+@pytest.mark.parametrize("kind", ["Basic", "Bearer"])
+def test_where_a_redirect_leads_nobody_may_ask_for_the_login(
+    made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    log_in(monkeypatch, tmp_path / "docker", made.host)
+    made.put("p", "1", manifest(), MODULE, b"{}")
+    with registries.hand_made() as elsewhere:
+        realm = f'{kind} realm="{elsewhere.origin}/token"'
+        elsewhere.odd["GET /there"] = lambda handler: handler.answer(401, WWW_Authenticate=realm)
+        made.odd["GET /v2/p/blobs/"] = lambda handler: handler.answer(
+            307, Location=f"{elsewhere.origin}/there"
+        )
+        with pytest.raises(ConductorError, match="does not let us"):
+            fetch(made, tmp_path)
+        assert [path for _, path, _ in elsewhere.asked] == ["/there"]
+        assert given(elsewhere) == {""}
+
+
 @pytest.mark.parametrize(
     "realm",
     ["http://token.invalid/x", "file:///etc/passwd", "//x", "", "https://me:pw@token.invalid/"],

@@ -305,6 +305,14 @@ def attached(made: HandMade, *contents: bytes, subject: artifact.Made | None = N
     return module.digest
 
 
+@pytest.mark.parametrize("types", ["", artifact.EMPTY])
+def test_a_registry_that_does_not_list_the_type(made: HandMade, tmp_path: Path, types: str) -> None:
+    """The one of go-containerregistry lists the type of the config."""
+    made.types = types
+    attached(made, DESCRIPTION)
+    assert (Path(fetch(made, tmp_path).place) / "component.toml").is_file()
+
+
 def test_two_descriptions_that_differ(made: HandMade, tmp_path: Path) -> None:
     attached(made, DESCRIPTION, DESCRIPTION + b"# other\n")
     assert "differ" in refuses(made, tmp_path).text
