@@ -31,7 +31,7 @@ HELP: Final = paragraphs(
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor setup zed datetime claude-code-acp",
+    "  conductor setup zed datetime claude",
     '  conductor setup jetbrains --chain work --name "With review"',
     '  conductor setup zed datetime --wrap "Claude Code"',
     "  conductor setup zed --remove",
@@ -164,6 +164,11 @@ def _refuse_contradictions(
         )
     if any(not text.strip() for text in (name or "-", wrap or "-")):
         raise UsageError("an entry needs a name", f"without `--name` it is `{ENTRY}`")
+    if visible_path(name) != name and not remove:
+        raise UsageError(
+            f"`{visible_path(name)}` is no name for an entry: nobody could type it again",
+            f"use letters that can be seen; without `--name` it is `{ENTRY}`",
+        )
 
 
 # -- adding ----------------------------------------------------------------------------------------
@@ -276,7 +281,7 @@ def _chain(launch: Launch) -> list[str]:
 
 def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bool) -> None:
     target, launch = request.target, outcome.edit.launch
-    words = [*request.launch({}).words, "--", "…"] if launch is None else launch.words
+    words = [*request.launch({}).words, "--"] if launch is None else launch.words
     words = redacted(words, redact)
     where = f"{visible_path(outcome.path)} ({target.title})"
     if not outcome.changed:
@@ -284,7 +289,7 @@ def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bo
     else:
         did = "the conductor stands in front of" if request.wrap else "wrote the entry"
         report.say(f"{did} `{request.name}` in {where}")
-    report.say(f"  it starts  {one_line(shlex.join(words), 1000)}")
+    report.say(f"  it starts  {one_line(shlex.join(words), 1000)}{'' if launch else ' …'}")
     if tested:
         report.say(f"  tested     {tested} answers")
     else:
@@ -334,12 +339,19 @@ def _list() -> int:
     held = record.load().files
     width = max(len(each.name) for each in table.TARGETS.values())
     for target in table.TARGETS.values():
-        path = target.file()
-        if not path:
-            report.say(f"{target.name:<{width}}  (a command line)")
-            continue
-        known = held.get(path)
-        ours = ", ".join(known.entries) if known is not None else ""
-        state = f"has {ours}" if ours else "" if os.path.lexists(path) else "not there"
-        report.say(f"{target.name:<{width}}  {visible_path(path)}{f'  ({state})' if state else ''}")
+        report.say(f"{target.name:<{width}}  {_place(target, held)}")
     return 0
+
+
+def _place(target: Target, held: dict[str, Settings]) -> str:
+    """Where an editor keeps its agents, and which entries of ours it has."""
+    try:
+        path = target.file()
+    except UsageError as error:
+        return error.text
+    if not path:
+        return "(a command line)"
+    known = held.get(path)
+    ours = ", ".join(known.entries) if known is not None else ""
+    state = f"has {ours}" if ours else "" if os.path.lexists(path) else "not there"
+    return f"{visible_path(path)}{f'  ({state})' if state else ''}"
