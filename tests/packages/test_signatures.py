@@ -310,7 +310,7 @@ except UsageError as error:
 def test_without_cryptography(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A receipt may name a key where the extra is not installed any more."""
     wanted = signatures.demand(key=key_pair(tmp_path)[1])
-    monkeypatch.setattr(signatures.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UsageError) as refused:
         signatures.signer_of(CONTENT, [Offer("plain", b"x")], wanted, "p")
     assert "pip install 'conductor-acp[signatures]'" in refused.value.hint
