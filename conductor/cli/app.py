@@ -168,8 +168,8 @@ _Upgrade = Annotated[
 
 @app.command(
     rich_help_panel=_TRUST,
-    epilog="Examples:\n\n  conductor lock datetime ./proxy.wasm,grant=clock claude-code-acp\n\n"
-    "  conductor agent --locked datetime ./proxy.wasm,grant=clock claude-code-acp",
+    epilog="Examples:\n\n  conductor lock datetime ./proxy.wasm,grant=clock claude\n\n"
+    "  conductor agent --locked datetime ./proxy.wasm,grant=clock claude",
     help=paragraphs(
         "Write a lock file: what the components of a chain are, and the most that each may do. "
         "With --locked, `agent`, `proxy` and `exec` refuse a component that has changed or may do "

@@ -35,11 +35,11 @@ Proxies = Annotated[
 AGENT_HELP: Final = "Run a chain of proxies and an agent. An editor starts this."
 AGENT_EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor agent datetime claude-code-acp",
-    '  conductor agent ./a.wasm "python b.py" claude-code-acp',
+    "  conductor agent datetime claude",
+    '  conductor agent ./a.wasm "python b.py" claude',
     "In Zed's settings.json:",
     '  "agent_servers": {"Conductor": {"type": "custom", "command": "conductor",\n'
-    '    "args": ["agent", "datetime", "claude-code-acp"]}}',
+    '    "args": ["agent", "datetime", "claude"]}}',
 )
 
 PROXY_HELP: Final = "Run a chain that is itself a proxy of another conductor."
@@ -49,7 +49,7 @@ EXEC_HELP: Final = "Send one prompt through a chain and print the answer."
 EXEC_EPILOG: Final = paragraphs(
     "Examples:",
     '  conductor exec datetime demo -p "what day is it?"',
-    "  git diff | conductor exec claude-code-acp -p - --fs read",
+    "  git diff | conductor exec claude -p - --fs read",
     "Exit codes: 0 the turn ended; 1 the chain failed; 2 wrong usage; 3 out of time; "
     "4 no session; 5 the agent refused; 130 interrupted.",
 )

@@ -20,7 +20,7 @@ EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor dev",
     "  conductor dev ./my-proxy,grant=clock",
-    '  conductor dev --agent "claude-code-acp"',
+    '  conductor dev --agent "claude"',
 )
 
 

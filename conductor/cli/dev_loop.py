@@ -19,6 +19,7 @@ import conductor
 from conductor.author.build import build_component
 from conductor.cli import exec_, report, test_
 from conductor.cli.exec_output import Output, OutputClosed, TextView
+from conductor.cli.status import waiting
 from conductor.errors import ConductorError, UsageError
 from conductor.spec import untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
@@ -54,6 +55,8 @@ class Dev:
         self._failed = False
         """Whether what was done last has failed."""
         self._ending = asyncio.Event()
+        self._answers: Callable[[], None] = report.uncover
+        """Called as soon as the answer to a prompt begins."""
 
     async def run(self) -> int:
         """Works until the input ends or a signal comes; the exit code."""
@@ -177,13 +180,14 @@ class Dev:
         opening = conductor.open(
             self._component,
             self._agent,
-            on_update=lambda update: self._view.update(dict(update.members)),
+            on_update=self._update,
             permissions=self._permit,
             log=self._log,
             watch=True,
         )
         try:
-            self._chain = await self._closing.enter_async_context(opening)
+            async with waiting("starting the chain"):
+                self._chain = await self._closing.enter_async_context(opening)
         except ConductorError as error:
             self._show(error)
 
@@ -194,7 +198,8 @@ class Dev:
         if self._chain is None:
             return
         try:
-            answer = await self._chain.prompt(text)
+            async with waiting("waiting for the answer") as self._answers:
+                answer = await self._chain.prompt(text)
         except ConductorError as error:
             self._show(error)
             if not isinstance(error, conductor.RequestError):  # it is over: the next is a new one
@@ -208,11 +213,17 @@ class Dev:
             if answer.stop_reason != "end_turn":
                 self._view.note(f"the turn ended with `{answer.stop_reason}`")
 
+    async def _update(self, update: conductor.Update) -> None:
+        self._answers()
+        await self._view.update(dict(update.members))
+
     def _show(self, error: ConductorError) -> None:
         self._failed = True
-        report.error(error.text, error.hint)
+        details = exec_.shown_details(getattr(error, "details", None))
+        report.error(f"{error.text}{details}", error.hint)
 
     async def _permit(self, permission: conductor.Permission) -> bool:
+        self._answers()
         self._view.note(f"the agent asks for permission: {permission.title}")
         if not self._terminal:
             self._view.note("permission denied: there is no terminal to ask on")

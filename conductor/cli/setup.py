@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from typing import Annotated, Final
 
 import msgspec
@@ -30,7 +31,7 @@ HELP: Final = paragraphs(
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor setup zed datetime claude-code-acp",
+    "  conductor setup zed datetime claude",
     '  conductor setup jetbrains --chain work --name "With review"',
     '  conductor setup zed datetime --wrap "Claude Code"',
     "  conductor setup zed --remove",
@@ -163,6 +164,11 @@ def _refuse_contradictions(
         )
     if any(not text.strip() for text in (name or "-", wrap or "-")):
         raise UsageError("an entry needs a name", f"without `--name` it is `{ENTRY}`")
+    if visible_path(name) != name and not remove:
+        raise UsageError(
+            f"`{visible_path(name)}` is no name for an entry: nobody could type it again",
+            f"use letters that can be seen; without `--name` it is `{ENTRY}`",
+        )
 
 
 # -- adding ----------------------------------------------------------------------------------------
@@ -250,18 +256,22 @@ def _tested(request: Request, launch: Launch) -> tuple[str, str]:
     if request.choosing:  # as in the project that is open here
         at = words.index("agent") + 1
         words = [*words[:at], "--project", os.getcwd(), *words[at:]]
+    if sys.stderr.isatty():
+        report.write(f"starting it as {request.target.title} will, to test it", word="info")
     found = probe(words, {**bare, **launch.env}, _PATIENCE, session=False)
     if found.answers:
         return one_line(f"{found.name} {found.version}".strip() or "an agent"), ""
     path = launcher.full_path()
-    if request.target.bare and launch.env.get("PATH") != path:
+    is_silent = found.error.startswith("did not answer")  # a PATH is no help
+    if request.target.bare and launch.env.get("PATH") != path and not is_silent:
         again = probe(words, {**bare, **launch.env, "PATH": path}, _PATIENCE, session=False)
         if again.answers:
             return "", path
         found = again
+    again_here = ["conductor", "exec", "-p", "hello", *redacted(_chain(launch), redact)]
     raise ComponentError(
         f"{request.target.title} could not start this: {found.error}; nothing was changed",
-        f"see it here: `{shlex.join(['conductor', 'exec', '-p', 'hello', *_chain(launch)])}`",
+        f"see it here: `{shlex.join(again_here)}`",
     )
 
 
@@ -271,7 +281,7 @@ def _chain(launch: Launch) -> list[str]:
 
 def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bool) -> None:
     target, launch = request.target, outcome.edit.launch
-    words = [*request.launch({}).words, "--", "…"] if launch is None else launch.words
+    words = [*request.launch({}).words, "--"] if launch is None else launch.words
     words = redacted(words, redact)
     where = f"{visible_path(outcome.path)} ({target.title})"
     if not outcome.changed:
@@ -279,7 +289,7 @@ def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bo
     else:
         did = "the conductor stands in front of" if request.wrap else "wrote the entry"
         report.say(f"{did} `{request.name}` in {where}")
-    report.say(f"  it starts  {one_line(shlex.join(words), 1000)}")
+    report.say(f"  it starts  {one_line(shlex.join(words), 1000)}{'' if launch else ' …'}")
     if tested:
         report.say(f"  tested     {tested} answers")
     else:
@@ -329,12 +339,19 @@ def _list() -> int:
     held = record.load().files
     width = max(len(each.name) for each in table.TARGETS.values())
     for target in table.TARGETS.values():
-        path = target.file()
-        if not path:
-            report.say(f"{target.name:<{width}}  (a command line)")
-            continue
-        known = held.get(path)
-        ours = ", ".join(known.entries) if known is not None else ""
-        state = f"has {ours}" if ours else "" if os.path.lexists(path) else "not there"
-        report.say(f"{target.name:<{width}}  {visible_path(path)}{f'  ({state})' if state else ''}")
+        report.say(f"{target.name:<{width}}  {_place(target, held)}")
     return 0
+
+
+def _place(target: Target, held: dict[str, Settings]) -> str:
+    """Where an editor keeps its agents, and which entries of ours it has."""
+    try:
+        path = target.file()
+    except UsageError as error:
+        return error.text
+    if not path:
+        return "(a command line)"
+    known = held.get(path)
+    ours = ", ".join(known.entries) if known is not None else ""
+    state = f"has {ours}" if ours else "" if os.path.lexists(path) else "not there"
+    return f"{visible_path(path)}{f'  ({state})' if state else ''}"

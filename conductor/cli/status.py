@@ -8,8 +8,8 @@ stage. Loaded when the client's first message has gone on, while components answ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
 from conductor.cli import report
@@ -138,6 +138,34 @@ class Status:
             self._log("info", "conductor", text)
         if self._shown == "once" or (self._shown == "line" and advice):
             report.write(text, dim=True)
+
+
+@asynccontextmanager
+async def waiting(text: str) -> AsyncIterator[Callable[[], None]]:
+    """Shows on a terminal what is waited for and how long, as long as the block lasts.
+
+    Calling what is yielded ends that sooner.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    async def draw() -> None:
+        await asyncio.sleep(_FIRST)
+        while True:
+            report.cover(f"{text}, {loop.time() - began:.0f} s")
+            await asyncio.sleep(_REDRAWN)
+
+    drawing = loop.create_task(draw()) if report.can_cover() else None
+
+    def stop() -> None:
+        if drawing is not None:
+            drawing.cancel()
+        report.uncover()
+
+    try:
+        yield stop
+    finally:
+        stop()
 
 
 class Uncovering(Wrapper):

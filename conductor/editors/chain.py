@@ -55,7 +55,7 @@ def _refuse_no_choice(config: Config, project: str) -> None:
     if not config.choose:
         raise UsageError(
             "which chain is the editor to start?",
-            "name its components, as in `conductor setup zed datetime claude-code-acp`, or a chain "
+            "name its components, as in `conductor setup zed datetime claude`, or a chain "
             "of your configuration, as in `conductor setup zed --chain work`",
         )
     if all(_is_project(each.origin) for each in config.choose):

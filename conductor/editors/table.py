@@ -23,7 +23,8 @@ from conductor.version import version
 def home(*parts: str) -> str:
     """A path in the user's home folder. Raises `UsageError` where there is none."""
     base = os.path.expanduser("~")
-    if not os.path.isabs(base):
+    # An empty HOME would mean the root of the file system, and nobody sets it for that.
+    if not os.path.isabs(base) or not os.environ.get("HOME", base):
         raise UsageError("there is no home folder", "set HOME to an absolute path")
     return os.path.join(base, *parts)
 

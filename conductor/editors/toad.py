@@ -43,7 +43,7 @@ class Toad(msgspec.Struct, frozen=True):
         """Raises `UsageError`: Toad's entries are in its package."""
         raise UsageError(
             "Toad keeps its agents in its own package, where nothing can be put in front of them",
-            "name the agent instead, as in `conductor setup toad datetime claude-code-acp`",
+            "name the agent instead, as in `conductor setup toad datetime claude`",
         )
 
     def remove(self, text: str | None, settings: Settings, name: str) -> Edit:

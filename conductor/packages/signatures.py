@@ -172,6 +172,7 @@ def _checked(content: bytes, offer: Offer, wanted: Demand) -> Signer | None:
         if wanted:
             raise _NoProofError("it is signed by a key, not by an identity")
         return None
+    _need_cryptography()
     key = signing.of_text(wanted.key)
     if offer.kind == "bundle":
         _by_key(content, offer.content, key)

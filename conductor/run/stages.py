@@ -6,6 +6,7 @@ line on a terminal, the log and the log file show the same sentences.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -51,8 +52,8 @@ class Stage(msgspec.Struct, frozen=True):
     """The method of the request that has no answer, `LOADING` or `COMPILING`."""
     since: float
     """When that began."""
-    command: str = ""
-    """The component's command, if it has one."""
+    command: tuple[str, ...] = ()
+    """The component's command, if it is a program."""
 
     @property
     def text(self) -> str:
@@ -81,8 +82,14 @@ class Stage(msgspec.Struct, frozen=True):
     def advice(self) -> str:
         """What may be wrong, and what to do about it."""
         advice = _ADVICE.get(self.what, "it may have stopped working")
-        run = f"; run `{self.command}` by itself to see what it says"
-        return advice + (run if self.command and self.what in (INITIALIZE, _NEW) else "")
+        if not self.command or self.what not in (INITIALIZE, _NEW):
+            return advice
+        from conductor.spec import agents  # few chains wait that long
+
+        known = agents.of_command(self.command)
+        if known is not None:
+            return f"{advice}; `conductor agents {known.id}` tells"
+        return f"{advice}; run `{shlex.join(self.command)}` by itself to see what it says"
 
     @property
     def waits_for_client(self) -> bool:
@@ -173,7 +180,7 @@ class Stages:
             what = COMPILING if self.compiling else LOADING
             return self._lasting(self._who(last.name), what, now)
         specs = self._planned[last.name].specs
-        command = specs[0].what if len(specs) == 1 and specs[0].command is not None else ""
+        command = tuple(specs[0].command or ()) if len(specs) == 1 else ()
         return Stage(self._who(last.name), mine.method, self._open[last], command)
 
     def _lasting(self, who: str, what: str, now: float) -> Stage:

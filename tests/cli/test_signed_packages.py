@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from conductor.cli import main
 from conductor.packages import pack
 from conductor.packages.oci import artifact, publish
 from conductor.packages.oci.publish import Publication
 from conductor.packages.oci.source import BUNDLE
 from conductor.spec.manifest import section
-from tests.harness.process.command import Ran, conductor, environment
+from tests.harness.process.command import Ran
 from tests.packages.oci import registries
 from tests.packages.oci.registries import HandMade
 from tests.packages.sigstore_root import ISSUER, ME, Sigstore
@@ -35,16 +36,19 @@ def made() -> Iterator[HandMade]:
 class Home:
     """Somebody with nothing in their home, and components that somebody publishes."""
 
-    def __init__(self, folder: Path, registry: HandMade) -> None:
+    def __init__(
+        self, folder: Path, registry: HandMade, output: pytest.CaptureFixture[str]
+    ) -> None:
         self.folder = folder
         self.registry = registry
         self.where = f"oci://{registry.host}/me/mine:latest"
-        self._env = environment(HOME=str(folder), DOCKER_CONFIG=str(folder / "docker"))
-        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
-            self._env.pop(name, None)
+        self._output = output
 
     def __call__(self, *arguments: str) -> Ran:
-        return conductor(*arguments, cwd=self.folder, env=self._env)
+        """The command, in this process: each of its own takes most of a second to start."""
+        code = main(list(arguments))
+        shown = self._output.readouterr()
+        return Ran(code, shown.out, shown.err)
 
     def ok(self, *arguments: str) -> str:
         done = self(*arguments)
@@ -69,8 +73,19 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path, made: HandMade) -> Home:
-    return Home(tmp_path, made)
+def home(
+    tmp_path: Path,
+    made: HandMade,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Home:
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    monkeypatch.chdir(tmp_path)
+    return Home(tmp_path, made, capsys)
 
 
 def test_an_identity(home: Home) -> None:

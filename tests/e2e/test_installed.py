@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sys
@@ -13,6 +14,7 @@ import pytest
 from conductor.spec.paths import components_folder
 from tests.cli.configurations import Place, place
 from tests.harness.process.command import Ran
+from tests.harness.process.managed import Machine
 from tests.harness.process.rig import Rig
 
 DEAD: Final = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
@@ -119,3 +121,19 @@ def test_a_chain_keeps_what_it_has(here: Place, rig: Rig) -> None:
     assert here.run("remove", "first").code == 0
     assert here.run("list").out.startswith("nothing is installed")
     assert "first was here." in chain.prompt(session, "again")
+
+
+def test_a_managed_policy_knows_it_by_its_digest(here: Place, tmp_path: Path) -> None:
+    """Its place is in a home folder, so a path never allows it; its digest does."""
+    machine = Machine(tmp_path / "machine")
+    home = {"XDG_DATA_HOME": str(machine.home / "data")}
+    folder = here.project / "catalogue" / "dates"
+    digest = hashlib.sha256((folder / "datetime.wasm").read_bytes()).hexdigest()
+    ran = here.run("add", str(folder), "--yes", "--name", "dates", cwd=None, **home)
+    assert ran.code == 0, ran.err
+    machine.allow('[[components]]\nsource = "/**"\n')
+    ran = machine.conductor("exec", "dates", "demo", "-p", "hi", env=home)
+    ran.assert_error(2, "not allowed by `components` of the managed policy")
+    machine.allow(f'[[components]]\nsha256 = "{digest}"\n')
+    ran = machine.conductor("exec", "dates", "demo", "-p", "hi", env=home)
+    assert ran.code == 0, ran.err

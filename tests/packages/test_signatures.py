@@ -307,6 +307,15 @@ except UsageError as error:
     assert "pip install 'conductor-acp[sigstore]'" in done.stdout
 
 
+def test_without_cryptography(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receipt may name a key where the extra is not installed any more."""
+    wanted = signatures.demand(key=key_pair(tmp_path)[1])
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(UsageError) as refused:
+        signatures.signer_of(CONTENT, [Offer("plain", b"x")], wanted, "p")
+    assert "pip install 'conductor-acp[signatures]'" in refused.value.hint
+
+
 # -- beside a file ---------------------------------------------------------------------------------
 
 

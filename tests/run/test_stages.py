@@ -143,6 +143,8 @@ def test_after_a_long_time_it_says_what_may_be_wrong_and_what_to_run() -> None:
     assert (stage.is_long(LONG - 1), stage.is_long(LONG)) == (False, True)
     assert "may not speak ACP" in stage.advice
     assert "`run agent` by itself" in stage.advice
+    known = Stage("`opencode`", "initialize", 0.0, ("/usr/bin/opencode", "acp"))
+    assert known.advice.endswith("; `conductor agents opencode` tells")
     chain.open = {UPSTREAM: {}, "agent": {}}
     chain.ask("session/prompt", "agent")
     assert (stage := chain.stage(0.0)) is not None

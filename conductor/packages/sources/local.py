@@ -49,9 +49,10 @@ class Local(msgspec.Struct, frozen=True):
                 signer = signatures.signer_of(data, _offers(path), wanted, path)
                 place = placed(data, os.path.basename(path), folder)
         except OSError as error:
-            if error.filename is not None and str(error.filename).startswith(folder):
+            # A file that is being written has no name in its errors.
+            if error.filename is None or str(error.filename).startswith(folder):
                 raise
-            shown = visible_path(str(error.filename or path))
+            shown = visible_path(str(error.filename))
             raise UsageError(
                 f"`{shown}` cannot be read: {error.strerror}", "check the path"
             ) from None
