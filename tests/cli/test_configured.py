@@ -68,7 +68,7 @@ def test_files_and_variables_read_what_the_command_line_reads(
         here.user(f"[options]\n{row.key} = {written(row, text)}")
         values = configured.applied(options.assemble(command, ["demo"])).values
         base = os.path.dirname(here.user_file)
-        path = row.kind in (options.FILE, options.FOLDER)
+        path = row.kind in (options.FILE, options.FOLDER, options.OPTIONAL_FILE)
         assert values == {row.name: os.path.join(base, typed) if path else typed}
         here.user_file.unlink()
         monkeypatch.setenv(configured.variable(row), text)
