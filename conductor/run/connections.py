@@ -217,8 +217,10 @@ class Connections:
     def close(self, name: str) -> Coroutine[Any, Any, None]:
         """What closes the transport that a component has now."""
         # A host that compiles does not see that its input ends, and its guests need no time.
-        loading = name in self._runtime.router.peers and self._runtime.router.loading(name)
-        return self.transports[name].close(0.0 if loading else self._grace)
+        peer = self._runtime.router.peers.get(name)
+        # What a component that is started again leaves behind may have run guests.
+        compiles = peer is not None and peer.loading and not peer.restarting
+        return self.transports[name].close(0.0 if compiles else self._grace)
 
     async def shut_down(self) -> None:
         """Closes all from head to tail, then the connection to the client."""
