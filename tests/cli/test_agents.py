@@ -40,8 +40,10 @@ AGENT = """
             continue
         if "dies" in faults and asked["method"] == "session/prompt":
             sys.exit("out of memory")
+        versions = {"newer": 2, "worded": "1", "true": True}
+        version = next((versions[fault] for fault in faults if fault in versions), 1)
         results = {
-            "initialize": {"protocolVersion": 2 if "newer" in faults else 1},
+            "initialize": {"protocolVersion": version},
             "session/new": {"sessionId": "s"},
             "session/prompt": {"stopReason": "end_turn"},
         }
@@ -210,6 +212,52 @@ def test_exec_names_the_login_of_a_known_agent(place: Place) -> None:
     ran.assert_error(4, login)
     ran = place.run("exec", "other", "-p", "hi", REFUSES="session/new")
     ran.assert_error(4, "log in with the agent's own command first")
+
+
+@pytest.mark.parametrize(
+    ("env", "answer", "words"),
+    [
+        (
+            {"REFUSES": "session/new"},
+            b'"code": -32000, "message": "Who are you?"',
+            "the answer to `session/new` is an error: -32000 (Who are you?); "
+            "to log in, run `opencode auth login`",
+        ),
+        (
+            {"REFUSES": "session/prompt"},
+            b'"code": -32000, "message": "Who are you?"',
+            "the answer to `session/prompt` is an error: -32000; to log in, run",
+        ),
+        ({"FAULTS": "newer"}, b'"protocolVersion": 2', "the agent speaks ACP version 2"),
+        ({"FAULTS": "worded"}, b'"protocolVersion": "1"', "names no version of ACP"),
+    ],
+    ids=["session", "turn", "newer", "worded"],
+)
+def test_an_editor_gets_the_agents_answer_and_the_log_names_what_it_means(
+    place: Place, env: dict[str, str], answer: bytes, words: str
+) -> None:
+    place.install("opencode")
+    log = place.folder / "run.log"
+    asked = (("initialize", {"protocolVersion": 1}), ("session/new", {}), ("session/prompt", {}))
+    lines = "".join(
+        json.dumps({"jsonrpc": "2.0", "id": at, "method": method, "params": params}) + "\n"
+        for at, (method, params) in enumerate(asked)
+    )
+    ran = conductor(
+        "agent", "--log-file", str(log), "opencode", stdin=lines.encode(),
+        env=environment(PATH=str(place.bin), **env),
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    assert answer.decode() in ran.out
+    assert words in log.read_text()
+    assert ("Who are you" in log.read_text()) == ("(Who are you?)" in words)
+
+
+@pytest.mark.parametrize("version", ["true", "worded"])
+def test_an_answer_without_a_version_is_no_version(place: Place, version: str) -> None:
+    place.install("opencode")
+    ran = place.run("exec", "opencode", "-p", "hi", FAULTS=version)
+    ran.assert_error(1, "initialize failed: the agent names no version of ACP", "version 1")
 
 
 @pytest.mark.parametrize(
