@@ -10,7 +10,7 @@ from conductor.cli import offer, report, signer
 from conductor.cli.add import Trusting, Yes
 from conductor.cli.offer import Decision
 from conductor.cli.typer_options import paragraphs
-from conductor.errors import ConductorError, UsageError, did_you_mean, visible_path
+from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.packages import install, store
 from conductor.packages.catalogue import Named
 from conductor.packages.install import Candidate
@@ -55,10 +55,7 @@ def update(
     found = {each.name: each for each in store.receipts()}
     for name in names or ():
         if name not in found:
-            raise UsageError(
-                f"no component is installed as `{visible_path(name)}`",
-                did_you_mean(name, found, "`conductor list` shows what is installed"),
-            )
+            raise store.unknown(name, found)
     if not found:
         report.say("nothing is installed: `conductor add SOURCE`")
     code = 0
