@@ -115,4 +115,5 @@ def _described(ready: Publication) -> list[str]:
         kind = made.artifact_type or config.media_type
         lines.append(f"  {made.digest}  {kind}")
         lines.append(f"    {layer.media_type}, {len(layer.content):,} bytes")
-    return [f"{ready.reference}: {len(parts)} manifests, {size_of(ready):,} bytes", *lines]
+    count = "1 manifest" if len(parts) == 1 else f"{len(parts)} manifests"
+    return [f"{ready.reference}: {count}, {size_of(ready):,} bytes", *lines]

@@ -68,7 +68,8 @@ def test_files_and_variables_read_what_the_command_line_reads(
         here.user(f"[options]\n{row.key} = {written(row, text)}")
         values = configured.applied(options.assemble(command, ["demo"])).values
         base = os.path.dirname(here.user_file)
-        path = row.kind in (options.FILE, options.FOLDER)
+        kinds = (options.FILE, options.FOLDER, options.OPTIONAL_FILE)
+        path = row.kind in kinds and (row.kind != options.OPTIONAL_FILE or typed != "none")
         assert values == {row.name: os.path.join(base, typed) if path else typed}
         here.user_file.unlink()
         monkeypatch.setenv(configured.variable(row), text)

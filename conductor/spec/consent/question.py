@@ -96,7 +96,7 @@ def named(text: str) -> str:
 
 
 def is_shown(text: str) -> bool:
-    """Whether a card shows all of such a name."""
+    """Whether a question shows all of such a name."""
     return len(_plain(text)) <= _LONGEST
 
 

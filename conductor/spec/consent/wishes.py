@@ -33,8 +33,8 @@ from conductor.spec.model import Spec
 from conductor.spec.trust import Agreement, Trust, sha256
 
 MOST: Final = 32
-"""Rights, names within grants, and services that a component may ask for at once: a card must stay
-readable."""
+"""Rights, names within grants, and services that a component may ask for at once: a question must
+stay readable."""
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -166,8 +166,8 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 def _unreadable(wish: Wish) -> str:
-    """Why a card cannot show all of a wish; empty if it can. What is cut off might be what counts:
-    of a host it is the end."""
+    """Why a question cannot show all of a wish; empty if it can. What is cut off might be what
+    counts: of a host it is the end."""
     grants = Grants()
     for grant in wish.grants:
         grants = merged(grants, parse_grant(grant))
