@@ -30,10 +30,9 @@ AGENT = """
     if "prints" in faults:
         print("Please log in first!", flush=True)
     if "detached" in faults:
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"],
-                                 start_new_session=True)
+        daemon = "/bin/sleep 1000 >/dev/null 2>&1 & echo $!"
         with open(os.environ["PIDS"], "w") as pids:
-            pids.write(str(child.pid))
+            subprocess.run(["/bin/sh", "-c", daemon], start_new_session=True, stdout=pids)
     for line in sys.stdin:
         asked = json.loads(line)
         if "silent" in faults or "id" not in asked:
@@ -220,8 +219,7 @@ def test_exec_names_the_login_of_a_known_agent(place: Place) -> None:
         (
             {"REFUSES": "session/new"},
             b'"code": -32000, "message": "Who are you?"',
-            "the answer to `session/new` is an error: -32000 (Who are you?); "
-            "to log in, run `opencode auth login`",
+            "an error: -32000 (Who are you?); to log in, run `opencode auth login`",
         ),
         (
             {"REFUSES": "session/prompt"},
@@ -269,6 +267,21 @@ def test_exec_names_the_command_that_tries_an_agent_that_died(
     place.install("opencode")
     ran = place.run("exec", "opencode", "-p", "hi", FAULTS=faults)
     ran.assert_error(1, "agent `opencode`", words, "`conductor agents opencode` tries it by itself")
+
+
+@needs_proc
+@pytest.mark.parametrize("command", ["agent", "exec"])
+def test_nothing_is_left_of_what_an_agent_of_a_chain_sends_to_the_back(
+    place: Place, tmp_path: Path, command: str
+) -> None:
+    place.install("opencode")
+    pids = tmp_path / "pids"
+    asked = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n'
+    more = ("-p", "hi") if command == "exec" else ()
+    env = environment(PATH=str(place.bin), FAULTS="detached", PIDS=str(pids))
+    ran = conductor(command, "opencode", *more, stdin=asked, env=env)
+    assert (ran.code, ran.err) == (0, "")
+    assert wait_gone(int(pids.read_text()), 60)
 
 
 def test_an_editor_reads_how_to_install_an_agent(place: Place) -> None:
