@@ -9,8 +9,8 @@ import typer
 
 from conductor.cli import configured, report
 from conductor.cli.typer_options import paragraphs
-from conductor.errors import UsageError, did_you_mean, visible_path
-from conductor.packages import install, store
+from conductor.errors import UsageError, visible_path
+from conductor.packages import store
 from conductor.spec import installed, syntax
 from conductor.spec.config.model import Config
 
@@ -32,15 +32,12 @@ def remove(
     known = installed.names()
     for name in wanted:
         if name not in known:
-            raise UsageError(
-                f"no component is installed as `{visible_path(name)}`",
-                did_you_mean(name, known, "`conductor list` shows what is installed"),
-            )
+            raise store.unknown(name, known)
     config = _configuration()
     for name in wanted:
         for origin in _naming(name, config):
             report.write(f"`{name}` is still named in {origin}", word="warning")
-        before = install.known(name)
+        before = store.receipt(name)
         store.remove(name)
         again = ""
         if isinstance(before, installed.Receipt):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from typing import Annotated, Final
 
 import msgspec
@@ -261,7 +260,7 @@ def _tested(request: Request, launch: Launch) -> tuple[str, str]:
     if request.choosing:  # as in the project that is open here
         at = words.index("agent") + 1
         words = [*words[:at], "--project", os.getcwd(), *words[at:]]
-    if sys.stderr.isatty():
+    if os.isatty(2):
         report.write(f"starting it as {request.target.title} will, to test it", word="info")
     found = probe(words, {**bare, **launch.env}, _PATIENCE, session=False)
     if found.answers:

@@ -10,8 +10,8 @@ from conductor.cli import offer, report, signer
 from conductor.cli.add import Trusting, Yes
 from conductor.cli.offer import Decision
 from conductor.cli.typer_options import paragraphs
-from conductor.errors import ConductorError, UsageError, did_you_mean, visible_path
-from conductor.packages import install, store
+from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.packages import install, signatures, store
 from conductor.packages.catalogue import Named
 from conductor.packages.install import Candidate
 from conductor.packages.signatures import Demand
@@ -48,17 +48,14 @@ def update(
 ) -> int:
     """Updates components."""
     said = (identity, issuer, key, trusted_root)
-    wanted = signer.demand(*said, any_signer=any_signer)
+    wanted = signatures.demand(*said, any_signer=any_signer)
     if (wanted or any_signer) and len(names or ()) != 1:
         raise UsageError("one component has one signer", "name the component that you update")
     options = signer.words(*said, any_signer=any_signer)
     found = {each.name: each for each in store.receipts()}
     for name in names or ():
         if name not in found:
-            raise UsageError(
-                f"no component is installed as `{visible_path(name)}`",
-                did_you_mean(name, found, "`conductor list` shows what is installed"),
-            )
+            raise store.unknown(name, found)
     if not found:
         report.say("nothing is installed: `conductor add SOURCE`")
     code = 0

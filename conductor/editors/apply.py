@@ -265,7 +265,8 @@ def _write(snapshot: Snapshot, content: bytes | None) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(fresh)
         raise
-    _sync(folder)
+    with contextlib.suppress(OSError):  # not every file system can
+        private_files.settle(folder)
 
 
 def _like(path: str, fresh: str) -> None:
@@ -285,16 +286,6 @@ def _compare(snapshot: Snapshot) -> None:
         now = None
     if now != snapshot.content or os.path.realpath(snapshot.path) != snapshot.real:
         raise _ChangedError
-
-
-def _sync(folder: str) -> None:
-    """Makes a rename last. Not every file system can."""
-    with contextlib.suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def _backup(snapshot: Snapshot) -> str:

@@ -59,13 +59,14 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape
     pick: str
     logs: str
+    programs: tuple[str, ...] = ()
     bare: bool = True
     comments: bool = False
     """Whether the editor reads comments and trailing commas in its file."""
     fresh: dict[str, Any] = {}
     """What else a new file holds."""
     note: str = ""
-    """A sentence to say after an entry was added."""
+    """What else its users should know: a sentence."""
 
     def file(self) -> str:
         """Its file of settings."""

@@ -67,6 +67,7 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
     """Where in the user's settings that line belongs."""
     pick: str
     logs: str
+    programs: tuple[str, ...] = ()
     bare: bool = False
     first_line: str = ""
     """What else the first line of a file has to say."""

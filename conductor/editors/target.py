@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -51,6 +51,10 @@ class Target(Protocol):
         """As its makers write it."""
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """What starts it from a terminal; none where nothing does."""
+
+    @property
     def bare(self) -> bool:
         """Whether it may start agents without the PATH of the user's shell."""
 
@@ -88,8 +92,3 @@ class Target(Protocol):
     def entries(self, text: str | None) -> dict[str, Launch | None]:
         """What it starts by which name; None for an entry without a command of its own. Raises
         `UsageError`."""
-
-
-def of_json(value: Any) -> bool:
-    """Whether a value is a list of texts."""
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)

@@ -20,7 +20,7 @@ from conductor.packages.package import Package
 from conductor.packages.signatures import ANYBODY, Demand
 from conductor.packages.sources import Source
 from conductor.packages.store import Damaged
-from conductor.spec import agents, catalog, installed, trust
+from conductor.spec import agents, catalog, trust
 from conductor.spec.installed import Receipt, Signer
 from conductor.spec.model import Spec
 from conductor.spec.programs import NAME_RULE, is_name, is_reserved
@@ -80,7 +80,7 @@ def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYB
     found = package.read(source.fetch(there, wanted))
     name = name or (entry.name if entry is not None else found.spec.name)
     check_name(name)
-    before = known(name)
+    before = store.receipt(name)
     if isinstance(before, Receipt) and origin(before) != source.origin:
         raise UsageError(
             f"`{name}` is installed already, from {visible_path(before.source)}",
@@ -112,14 +112,6 @@ def _signer_before(source: Source) -> Signer | None:
 def commit(made: Candidate) -> None:
     """Puts it into the store. Raises `ConductorError`."""
     store.install(made.package.root, made.receipt, made.before)
-
-
-def known(name: str) -> Receipt | Damaged | None:
-    """What is installed under a name."""
-    try:
-        return installed.read(name)
-    except UsageError as error:
-        return Damaged(name, error.text)
 
 
 def source_of(receipt: Receipt) -> Source:

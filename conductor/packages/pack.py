@@ -9,7 +9,6 @@ from __future__ import annotations
 import fnmatch
 import glob
 import gzip
-import hashlib
 import io
 import os
 import re
@@ -25,7 +24,7 @@ import msgspec
 import wasm_host
 from conductor.errors import UsageError, visible_path
 from conductor.packages import archive
-from conductor.spec import catalog, untrusted_files
+from conductor.spec import catalog, digests, untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
 from conductor.spec.paths import MANIFEST
 from conductor.spec.python_guest import scripts
@@ -69,7 +68,7 @@ class Package(msgspec.Struct, frozen=True):
     @property
     def sha256(self) -> str:
         """The digest of the archive."""
-        return hashlib.sha256(self.archive).hexdigest()
+        return digests.of_bytes(self.archive)
 
     @property
     def file_name(self) -> str:

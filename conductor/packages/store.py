@@ -4,7 +4,7 @@
     installed/sha256-HEX/            content, written before the first receipt that names it
     installed/incoming-…/            what is being fetched, by one conductor
     installed/gone-…/                what is being deleted
-    installed/lock                   held by whoever changes receipts or content
+    installed/lock                   held while receipts or content change
 
 One rule cleans up: a folder that no receipt names and no process holds is deleted (`prune`). A
 chain holds the content it runs (`conductor.spec.installed.hold`), so what was removed or replaced
@@ -18,19 +18,15 @@ import os
 import secrets
 import shutil
 import stat
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.spec import installed, paths, trust, untrusted_files
+from conductor.errors import ConductorError, UsageError, did_you_mean, visible_path
+from conductor.spec import installed, paths, private_files, trust, untrusted_files
 from conductor.spec.installed import Receipt
 from conductor.spec.trust import Trust
-
-_WAIT: Final = 30.0
-"""Seconds to wait for another conductor that changes the store."""
 
 _CONTENT: Final = "sha256-"
 _INCOMING: Final = "incoming-"
@@ -56,7 +52,6 @@ class _Named(msgspec.Struct):
 
 def receipts() -> list[Receipt | Damaged]:
     """All that is installed, by name. Raises `UsageError` where the store itself cannot be used."""
-    found: list[Receipt | Damaged] = []
     try:
         os.listdir(installed.receipts())
     except (FileNotFoundError, NotADirectoryError):
@@ -67,15 +62,24 @@ def receipts() -> list[Receipt | Damaged]:
     if known:
         with contextlib.suppress(FileNotFoundError):
             installed.refuse_what_others_write()
-    for name in known:
-        try:
-            receipt = installed.read(name)
-        except UsageError as error:
-            found.append(Damaged(name, error.text))
-        else:
-            if receipt is not None:  # else it has just been removed
-                found.append(receipt)
-    return found
+    found = [receipt(name) for name in known]
+    return [each for each in found if each is not None]  # None: it has just been removed
+
+
+def receipt(name: str) -> Receipt | Damaged | None:
+    """What is installed under a name."""
+    try:
+        return installed.read(name)
+    except UsageError as error:
+        return Damaged(name, error.text)
+
+
+def unknown(name: str, known: Iterable[str]) -> UsageError:
+    """The error for a name under which nothing is installed."""
+    return UsageError(
+        f"no component is installed as `{visible_path(name)}`",
+        did_you_mean(name, known, "`conductor list` shows what is installed"),
+    )
 
 
 def unreadable(error: OSError) -> UsageError:
@@ -131,11 +135,12 @@ def seal(root: str) -> str:
     return installed.tree(root)
 
 
-def install(root: str, receipt: Receipt, before: Receipt | Damaged | None) -> None:
+def install(root: str, new: Receipt, before: Receipt | Damaged | None) -> None:
     """Puts content into the store, and its receipt in place of the one that was there before.
 
     Args:
         root: A sealed folder of `incoming`, whose digest the receipt has.
+        new: The receipt.
         before: The receipt that it replaces, as the user has seen it.
 
     Raises:
@@ -143,14 +148,16 @@ def install(root: str, receipt: Receipt, before: Receipt | Damaged | None) -> No
     """
     try:
         with _alone():
-            now = _receipt(receipt.name)
-            if now != before and not (isinstance(now, Receipt) and now.content == receipt.content):
+            now = receipt(new.name)
+            if now != before and not (isinstance(now, Receipt) and now.content == new.content):
                 raise ConductorError(
-                    f"another conductor has just changed `{receipt.name}`",
+                    f"another conductor has just changed `{new.name}`",
                     "look at it with `conductor list`, then try again",
                 )
-            _put(root, receipt)
-            _write(receipt)
+            _put(root, new)
+            path = installed.receipt_path(new.name)
+            private_files.replace(path, msgspec.json.format(msgspec.json.encode(new)))
+            private_files.settle(installed.receipts())
             prune()
     except OSError as error:
         raise unwritable(error) from None
@@ -163,7 +170,7 @@ def remove(name: str) -> None:
         with _alone():
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(installed.receipt_path(name))
-            _settle(installed.receipts())
+            private_files.settle(installed.receipts())
             prune()
     except OSError as error:
         raise unwritable(error) from None
@@ -192,13 +199,6 @@ def prune() -> None:
         forget(gone)
 
 
-def _receipt(name: str) -> Receipt | Damaged | None:
-    try:
-        return installed.read(name)
-    except UsageError as error:
-        return Damaged(name, error.text)
-
-
 def _contents() -> Iterator[str]:
     """The digests that receipts name, also those of other versions."""
     for name in installed.names():
@@ -220,41 +220,18 @@ def _make() -> None:
     installed.refuse_what_others_write()
 
 
-def _put(root: str, receipt: Receipt) -> None:
+def _put(root: str, new: Receipt) -> None:
     """Puts content into its place, unless it is there and undamaged."""
-    place = receipt.folder
+    place = new.folder
     if os.path.lexists(place):
         with contextlib.suppress(OSError):
-            if not os.path.islink(place) and installed.tree(place) == receipt.content:
+            if not os.path.islink(place) and installed.tree(place) == new.content:
                 os.chmod(place, 0o500)
                 return
         os.rename(place, os.path.join(paths.installed(), f"{_GONE}{secrets.token_hex(8)}"))
     os.rename(root, place)
     os.chmod(place, 0o500)
-    _settle(paths.installed())
-
-
-def _write(receipt: Receipt) -> None:
-    path = installed.receipt_path(receipt.name)
-    fresh = os.path.join(installed.receipts(), f".{receipt.name}.new")  # only one writes it
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(fresh)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(receipt)))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, path)
-    _settle(installed.receipts())
-
-
-def _settle(folder: str) -> None:
-    """Waits until what was renamed or removed in a folder is so on disk as well."""
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    private_files.settle(paths.installed())
 
 
 def _delete(folder: str) -> None:
@@ -285,27 +262,16 @@ def _hold(folder: str, *, alone: bool = False) -> int | None:
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """Waits until no other conductor changes the store. Raises `OSError`, `ConductorError`."""
-    import fcntl
-
     installed.refuse_what_others_write()
-    path = os.path.join(paths.installed(), "lock")
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        until = time.monotonic() + _WAIT
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise ConductorError(
-                        "another conductor changes what is installed, and does not end",
-                        "wait for it, or end it; then try again",
-                    ) from None
-                time.sleep(0.02)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(private_files.alone(os.path.join(paths.installed(), "lock")))
+        except BlockingIOError:
+            raise ConductorError(
+                "another conductor changes what is installed, and does not end",
+                "wait for it, or end it; then try again",
+            ) from None
         yield
-    finally:
-        os.close(fd)
 
 
 def forget(folders: list[str]) -> None:

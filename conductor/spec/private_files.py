@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-_WAIT: Final = 5.0
-"""Seconds that another conductor may hold a file."""
+_WAIT: Final = 30.0
+"""Seconds that another conductor may hold a file: it changes something small, on a busy machine."""
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
@@ -40,7 +40,7 @@ def make_folder(path: str) -> None:
 
 @contextlib.contextmanager
 def alone(path: str) -> Iterator[None]:
-    """Holds a lock file; raises `OSError` where another conductor holds it for long."""
+    """Holds a lock file; raises `BlockingIOError` where another conductor holds it for long."""
     import fcntl
 
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -52,7 +52,8 @@ def alone(path: str) -> Iterator[None]:
                 break
             except BlockingIOError as error:
                 if time.monotonic() > until:
-                    raise OSError(error.errno, "another conductor holds it", path) from None
+                    why = "another conductor holds it"
+                    raise BlockingIOError(error.errno, why, path) from None
                 time.sleep(0.01)
         yield
     finally:
@@ -70,3 +71,12 @@ def replace(path: str, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(fresh, path)
+
+
+def settle(folder: str) -> None:
+    """Waits until what was renamed or removed in a folder is so on disk as well."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.errors import ComponentError
+from conductor.spec import digests
 
 MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 INDEX: Final = "application/vnd.oci.image.index.v1+json"
@@ -35,7 +35,6 @@ MOST_MANIFEST: Final = 4 * 1024 * 1024
 MOST_ANNOTATION: Final = 4096
 """Characters of our annotation."""
 MOST_LAYER: Final = 64 * 1024 * 1024
-MOST_DESCRIPTION: Final = 64 * 1024
 _MOST_CONFIG: Final = 1024 * 1024
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _EMPTY_BYTES: Final = b"{}"
@@ -116,7 +115,7 @@ class _Index(msgspec.Struct, frozen=True, rename="camel"):
 
 def digest_of(content: bytes) -> str:
     """The digest of bytes as registries write it."""
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return f"sha256:{digests.of_bytes(content)}"
 
 
 # -- reading ---------------------------------------------------------------------------------------

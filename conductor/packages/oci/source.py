@@ -22,9 +22,6 @@ from conductor.spec.installed import Signer
 from conductor.spec.manifest import reading, section
 from conductor.spec.paths import MANIFEST
 
-BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
-"""The artifact type of referrers with a signature: cosign from 2.6 on, and others."""
-
 _SIMPLE: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
 _SIGNATURE: Final = "dev.cosignproject.cosign/signature"
 _MOST_SIMPLE: Final = 8
@@ -80,7 +77,7 @@ def parse(text: str) -> Oci:
 
 def _offers(registry: Registry, digest: str) -> list[Offer]:
     """The signatures of a manifest. Raises `ConductorError`."""
-    offers = [Offer("bundle", content) for content in registry.attached(digest, BUNDLE)]
+    offers = [Offer("bundle", content) for content in registry.attached(digest, signatures.BUNDLE)]
     found = registry.manifest(signature_tag(digest))
     if found is None:
         return offers

@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.packages import archive, download, signatures
+from conductor.packages import archive, signatures
 from conductor.packages.signatures import ANYBODY, Demand, Offer
 from conductor.packages.sources import Fetched
-from conductor.spec import untrusted_files
+from conductor.spec import digests, untrusted_files
 
 _SKIPPED: Final = ("__pycache__", "node_modules", "venv")
 
@@ -77,7 +77,7 @@ def _offers(path: str) -> list[Offer]:
 def _read(path: str, digest: str) -> bytes:
     """The bytes of a file, which must have this digest if there is one."""
     data = untrusted_files.read(path, archive.BOUNDS.unpacked)
-    now = download.sha256(data)
+    now = digests.of_bytes(data)
     if digest not in ("", now):
         raise ConductorError(
             f"`{visible_path(path)}` is not what its catalogue names: its sha256 is {now}, not "
