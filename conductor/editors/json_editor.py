@@ -30,6 +30,7 @@ _NAMES: Final[dict[type, str]] = {
     list: "a list",
     str: "a text",
     bool: "true or false",
+    type(None): "null",
 }
 
 
