@@ -181,9 +181,11 @@ class Exchange:
     def _refused(self, error: dict[str, Any]) -> None:
         if error.get("code") == AUTH_REQUIRED:
             self._known(login=Login.NO)
-        said = _text(error.get("message")) or "no reason given"
+        # A conductor's error has its hint on a line of its own, and in `data` what its text says.
+        message, hint, _ = str(error.get("message") or "").partition("\nhint: ")
+        said = _text(message) or "no reason given"
         data = error.get("data")
-        if data is not None and data != {}:
+        if data is not None and data != {} and not hint:
             said += f" ({one_line(data if isinstance(data, str) else _json(data))})"
         self.fail(f"refused `{self.step.value}`: {said}")
 
