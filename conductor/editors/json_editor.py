@@ -12,7 +12,7 @@ import msgspec
 from conductor.editors import jsonc, launcher
 from conductor.editors.jsonc import Seam, Slot, SyntaxMistakeError, Value
 from conductor.editors.record import Container, Kept, Settings
-from conductor.editors.target import Edit, Launch
+from conductor.editors.target import Edit, Launch, hint_of_ours
 from conductor.errors import (
     ConductorError,
     UsageError,
@@ -390,11 +390,9 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
                 f"`{name}`; nothing was changed",
                 "take it out there by hand",
             )
-        known = [*settings.entries]
-        listed = ", ".join(f"`{each}`" for each in known) or "none"
         return UsageError(
             f"`setup` has added no entry `{name}` to {self.title}'s settings",
-            did_you_mean(name, known, f"entries of ours there: {one_line(listed)}"),
+            hint_of_ours(name, settings.entries),
         )
 
     def _given_back(self, text: str, settings: Settings, name: str, kept: Kept) -> Edit:
