@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 import msgspec
 
 from conductor.editors.record import Settings
+from conductor.errors import did_you_mean, one_line
 
 ENTRY: Final = "Conductor"
 """The name of our entry, unless the user gives another."""
+
+
+def hint_of_ours(name: str, entries: Iterable[str]) -> str:
+    """The hint for an entry that is to be taken out and is none of these, which are ours."""
+    known = list(entries)
+    if not known:
+        return "there is nothing of ours to take out"
+    listed = ", ".join(f"`{each}`" for each in known)
+    return did_you_mean(name, known, f"`--name` takes one of ours: {one_line(listed)}")
 
 
 class Launch(msgspec.Struct, frozen=True):
