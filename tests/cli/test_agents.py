@@ -236,7 +236,9 @@ def test_an_editor_gets_the_agents_answer_and_the_log_names_what_it_means(
 ) -> None:
     place.install("opencode")
     log = place.folder / "run.log"
-    asked = (("initialize", {"protocolVersion": 1}), ("session/new", {}), ("session/prompt", {}))
+    asked: list[tuple[str, dict[str, int]]] = [
+        ("initialize", {"protocolVersion": 1}), ("session/new", {}), ("session/prompt", {}),
+    ]  # fmt: skip
     lines = "".join(
         json.dumps({"jsonrpc": "2.0", "id": at, "method": method, "params": params}) + "\n"
         for at, (method, params) in enumerate(asked)
