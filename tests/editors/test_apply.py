@@ -148,7 +148,7 @@ CANNOT = {
     "a named pipe": (pipe, "no ordinary file"),
     "no folder": (no_folder, "is no folder"),
     "not UTF-8": (lambda path: path.write_bytes(b'{"a": "\xe4"}'), r"not UTF-8 \(byte 8\)"),
-    "others may write it": (lambda path: path.chmod(0o666), "every user of this machine"),
+    "others may write it": (lambda path: path.chmod(0o666), "can be written by other users"),
     "others may write its folder": (lambda path: path.parent.chmod(0o777), "a folder of it"),
     "read-only": (lambda path: path.chmod(0o400), "is read-only"),
     "read-only folder": (lambda path: path.parent.chmod(0o500), "is read-only"),
@@ -297,7 +297,7 @@ def test_a_record_that_others_may_write_counts_as_none(settings: Path) -> None:
     before = settings.read_bytes()
     Path(record.path()).chmod(0o666)
 
-    with pytest.raises(UsageError, match="other users may write"):
+    with pytest.raises(UsageError, match="can be written by other users"):
         remove()
 
     assert settings.read_bytes() == before
