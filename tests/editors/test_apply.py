@@ -260,12 +260,20 @@ def test_a_write_that_fails_leaves_everything(
     assert_untouched(settings)
 
 
+def record_of(entry: str) -> str:
+    """A record with one entry."""
+    return f'{{"files": {{"/x": {{"target": "zed", "entries": {{"E": {entry}}}}}}}}}'
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         ("{", "it is damaged"),
         ('{"version": 99}', "it is of version 99"),
         ('{"files": {"/x": {"target": 1}}}', "it is damaged"),
+        (record_of('{"written": "{}", "was": "}, 1: {"}'), "it is damaged"),
+        (record_of('{"written": "no"}'), "it is damaged"),
+        (record_of('{"written": "[]"}'), "it is damaged"),
     ],
 )
 def test_a_damaged_record_is_an_error_and_nothing_is_written(
