@@ -10,7 +10,7 @@ from conductor.cli import configured, offer, report, signer
 from conductor.cli.offer import Decision
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError
-from conductor.packages import catalogue, install, sources, store
+from conductor.packages import catalogue, install, signatures, sources, store
 from conductor.packages.sources import Source
 from conductor.spec import agents, catalog, catalogues
 from conductor.spec.digests import short
@@ -67,7 +67,7 @@ def add(
 ) -> int:
     """Installs a component."""
     said = (identity, issuer, key, trusted_root)
-    wanted = signer.demand(*said, any_signer=any_signer)
+    wanted = signatures.demand(*said, any_signer=any_signer)
     words = ["add", source, *(["--name", name] if name else [])]
     words += signer.words(*said, any_signer=any_signer)
     for each in index or ():

@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from conductor.cli import report
+from conductor.cli import report, status
 from conductor.client import probe
 from conductor.client.probe import Login, Probe
 from conductor.errors import UsageError, did_you_mean, visible_path
@@ -31,9 +31,6 @@ from conductor.transports.process_groups import adopt_orphans, end_strays
 _AT_ONCE: Final = 8
 """Agents asked at a time."""
 
-_FIRST: Final = 1.0
-"""Seconds without a status line."""
-_REDRAWN: Final = 0.5
 _NARROWEST: Final = 60
 _WIDEST: Final = 100
 _INDENT: Final = 12
@@ -126,14 +123,8 @@ async def _found(wanted: Sequence[KnownAgent], seconds: float) -> list[Finding]:
         finally:
             del waiting[agent.id]
 
-    drawing = loop.create_task(_drawn(waiting)) if report.can_cover() else None
-    try:
+    async with status.waiting(lambda: f"waiting for {', '.join(waiting)}"):
         findings = await asyncio.gather(*map(asked, wanted))
-    finally:
-        if drawing is not None:
-            drawing.cancel()
-            await asyncio.gather(drawing, return_exceptions=True)
-            report.uncover()
     return sorted(findings, key=lambda found: not found.installed)
 
 
@@ -181,17 +172,6 @@ def _finding(agent: KnownAgent, path: str = "", found: Probe | None = None) -> F
     )
 
 
-async def _drawn(waiting: dict[str, None]) -> None:
-    """Draws a status line as long as agents are asked."""
-    loop = asyncio.get_running_loop()
-    since = loop.time()
-    await asyncio.sleep(_FIRST)
-    while True:
-        if waiting:
-            report.cover(f"waiting for {', '.join(waiting)}: {loop.time() - since:.0f} s")
-        await asyncio.sleep(_REDRAWN)
-
-
 # -- for people ------------------------------------------------------------------------------------
 
 
@@ -211,11 +191,7 @@ def overview(findings: Sequence[Finding], width: int) -> list[str]:
             fits = len(row) + 2 + len(program) <= width
             page += [f"{row}  {program}"] if fits else [row.rstrip(), f"{'':<{first}}  {program}"]
             for note in _notes(each):
-                page += textwrap.wrap(
-                    note, width, initial_indent=" " * (first + 2),
-                    subsequent_indent=" " * (first + 2), break_long_words=False,
-                    break_on_hyphens=False,
-                )  # fmt: skip
+                page += _wrapped(note, width, " " * (first + 2))
         page.append("")
     missing = [each for each in findings if not each.installed]
     first = max((len(each.id) for each in missing), default=0)
@@ -225,6 +201,18 @@ def overview(findings: Sequence[Finding], width: int) -> list[str]:
         page.append("")
     page.append("`conductor agents NAME` shows one in detail, `conductor agent NAME` starts it.")
     return page
+
+
+def _wrapped(text: str, width: int, before: str) -> list[str]:
+    """The lines of a text behind what stands before its first one."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=before,
+        subsequent_indent=" " * len(before),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _notes(found: Finding) -> list[str]:
@@ -247,11 +235,7 @@ def details(findings: Sequence[Finding], width: int) -> list[str]:
         page += [f"{found.name} (`{found.id}`)", ""]
         for label, texts in _rows(found):
             for at, text in enumerate(texts):
-                page += textwrap.wrap(
-                    text, width, initial_indent=f"  {label if at == 0 else '':<{_INDENT}}",
-                    subsequent_indent=" " * (_INDENT + 2), break_long_words=False,
-                    break_on_hyphens=False,
-                )  # fmt: skip
+                page += _wrapped(text, width, f"  {label if at == 0 else '':<{_INDENT}}")
         page.append("")
     return page[:-1]
 

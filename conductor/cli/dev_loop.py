@@ -186,7 +186,7 @@ class Dev:
             watch=True,
         )
         try:
-            async with waiting("starting the chain"):
+            async with waiting(lambda: "starting the chain"):
                 self._chain = await self._closing.enter_async_context(opening)
         except ConductorError as error:
             self._show(error)
@@ -198,7 +198,7 @@ class Dev:
         if self._chain is None:
             return
         try:
-            async with waiting("waiting for the answer") as self._answers:
+            async with waiting(lambda: "waiting for the answer") as self._answers:
                 answer = await self._chain.prompt(text)
         except ConductorError as error:
             self._show(error)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from conductor.cli import configured, fast
 from conductor.editors import apply, launcher, table
@@ -15,22 +15,6 @@ from conductor.errors import ConductorError, UsageError, one_line, visible_path
 from conductor.record.redaction import redacted as redact
 from conductor.spec.catalog import resolve_all
 from conductor.spec.lock.entries import redacted
-
-_PROGRAMS: Final[dict[str, tuple[str, ...]]] = {
-    "zed": ("zed", "zeditor"),
-    "vscode": ("code",),
-    "acpx": ("acpx",),
-    "codecompanion": ("nvim",),
-    "avante": ("nvim",),
-    "emacs": ("emacs",),
-    "toad": ("toad",),
-}
-"""How an editor is started from a terminal."""
-
-_REMARKS: Final = {
-    "zed": "in projects over SSH or in WSL Zed starts agents on that machine: set it up there too",
-    "jetbrains": "not in WSL, where these IDEs start no agents",
-}
 
 
 class Finding(NamedTuple):
@@ -57,7 +41,7 @@ def _finding(target: Target) -> Finding | None:
     """What is there of an editor; None: nothing. Raises `ConductorError`."""
     path = target.file()
     text = apply.read(path).text if path else None
-    programs = [found for name in _PROGRAMS.get(target.name, ()) if (found := shutil.which(name))]
+    programs = [found for name in target.programs if (found := shutil.which(name))]
     if text is None and not programs:
         return None
     ours = {
@@ -71,7 +55,6 @@ def _finding(target: Target) -> Finding | None:
         if not path:
             detail = f"{place}: `conductor setup {target.name} …` prints how to start it"
         return Finding(target.name, True, detail, "")
-    remark = _REMARKS.get(target.name)
     for name, launch in ours.items():
         try:
             _check(launch)
@@ -86,7 +69,8 @@ def _finding(target: Target) -> Finding | None:
     listed = ", ".join(
         f"`{one_line(name)}` starts {_arguments(launch)}" for name, launch in ours.items()
     )
-    return Finding(target.name, True, f"{place}: {listed}{f'; {remark}' if remark else ''}", "")
+    note = f"; {target.note}" if target.note else ""
+    return Finding(target.name, True, f"{place}: {listed}{note}", "")
 
 
 def _check(launch: Launch) -> None:

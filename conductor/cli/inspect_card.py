@@ -21,7 +21,6 @@ from conductor.spec.consent.question import named, quoted
 
 if TYPE_CHECKING:
     from conductor.cli.inspect_ import Facts
-    from conductor.spec.model import Spec
 
 Items: TypeAlias = list[tuple[str, str]]
 """What stands on a line: each in a long form, and in a short one where there is no room."""
@@ -49,38 +48,18 @@ _TRUSTED: Final = "no rule limits it"
 _AGENT: Final = "it is the agent"
 
 
-def card(
-    spec: Spec,
-    *,
-    width: int,
-    component: str = "",
-    source: str = "",
-    signer: str = "",
-    state: str = "",
-) -> list[str]:
-    """The card of a component that is resolved. Runs nothing of it. Raises `UsageError`.
-
-    Args:
-        spec: The component, with what the user has agreed to.
-        width: Columns of the terminal.
-        component: How a user writes it on a command line; empty: as `spec` was written.
-        source: Where it comes from: a line of its own.
-        signer: Who has signed it.
-        state: How it compares with what was there before: `CHANGED since it was installed`.
-    """
-    from conductor.cli import inspect_  # it imports this module
-
-    found = inspect_.facts_of(spec, component or spec.source)
-    return lines(found, width, source=source, signer=signer, state=state)
-
-
 def lines(
     facts: Facts, width: int, *, source: str = "", signer: str = "", state: str = ""
 ) -> list[str]:
     """The card, no line wider than `width` but for a command that a user copies.
 
-    With a `source` it is about to be installed: nothing runs it yet, and what it asks for has as
-    many lines as it needs, since nothing else shows it.
+    Args:
+        facts: The component, with what the user has agreed to.
+        width: Columns of the terminal.
+        source: Where it comes from, if it is about to be installed: nothing runs it yet, and what
+            it asks for has as many lines as it needs, since nothing else shows it.
+        signer: Who has signed it.
+        state: How it compares with what was there before: `CHANGED since it was installed`.
     """
     width = max(width, _NARROWEST)
     if facts.problems:

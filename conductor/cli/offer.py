@@ -113,7 +113,7 @@ def decide(made: Candidate, *, yes: bool, trusting: bool, again: str) -> Decisio
     if not (os.isatty(0) and os.isatty(2)):
         flag = "--trust" if made.is_program else "--yes"
         raise UsageError(
-            f"`{made.receipt.name}` was not installed: nobody can be asked here",
+            f"`{made.receipt.name}` needs your yes, and nobody can be asked: nothing was changed",
             f"`{again} {flag}` installs it",
         )
     question = _question(made.spec)

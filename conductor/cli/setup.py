@@ -16,6 +16,7 @@ from conductor.editors.json_editor import JsonEditor
 from conductor.editors.record import Settings
 from conductor.editors.target import ENTRY, Edit, Launch, Target
 from conductor.errors import ComponentError, UsageError, one_line, visible_path
+from conductor.record.redaction import clean_text, is_secret
 from conductor.record.redaction import redacted as redact
 from conductor.spec import paths
 from conductor.spec.config.model import Config, Written
@@ -38,6 +39,9 @@ EPILOG: Final = paragraphs(
 
 _PATIENCE: Final = 90.0
 """Seconds that the chain may take to answer `initialize`: more than any editor waits."""
+
+
+_HIDDEN: Final = "[redacted]"
 
 
 class _AgainError(Exception):
@@ -180,7 +184,8 @@ def _print(request: Request) -> int:
         snapshot, settings = apply.look(request.target)
         launch = request.edit(snapshot.text, settings, {}).launch or launch
     if isinstance(request.target, JsonEditor):
-        report.say(f"In {visible_path(request.target.file())}:", "")
+        # Not to stdout, which is JSON as it stands.
+        report.write(f"this belongs in {visible_path(request.target.file())}", word="info")
     report.page(request.target.shown(request.name, launch, wraps=request.wrap))
     return 0
 
@@ -269,9 +274,22 @@ def _tested(request: Request, launch: Launch) -> tuple[str, str]:
         found = again
     again_here = ["conductor", "exec", "-p", "hello", *redacted(_chain(launch), redact)]
     raise ComponentError(
-        f"{request.target.title} could not start this: {found.error}; nothing was changed",
+        f"{request.target.title} could not start this: {_without_secrets(found.error, launch)}; "
+        "nothing was changed",
         f"see it here: `{shlex.join(again_here)}`",
     )
+
+
+def _without_secrets(text: str, launch: Launch) -> str:
+    """What a chain prints of its end, without the secrets of its entry: programs quote them."""
+    shown = redacted(launch.words, redact)
+    hidden = [value for name, value in launch.env.items() if is_secret(name)]
+    for word, clean in zip(launch.words, shown, strict=True):
+        if word != clean:
+            hidden.append(word.removeprefix(clean.removesuffix(_HIDDEN)))
+    for value in sorted(filter(None, hidden), key=len, reverse=True):
+        text = text.replace(value, _HIDDEN)
+    return clean_text(text)
 
 
 def _chain(launch: Launch) -> list[str]:

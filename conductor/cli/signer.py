@@ -6,9 +6,6 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from conductor.packages import signatures
-from conductor.packages.signatures import Demand
-
 Identity: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -49,12 +46,6 @@ AnySigner: TypeAlias = Annotated[
         help="Take it although who signed what is installed has not signed this.",
     ),
 ]
-
-
-def demand(identity: str, issuer: str, key: str, trusted_root: str, *, any_signer: bool) -> Demand:
-    """What the user wants. Raises `UsageError`."""
-    wanted = signatures.demand(identity, issuer, key, trusted_root)
-    return signatures.whoever(wanted) if any_signer else wanted
 
 
 def words(

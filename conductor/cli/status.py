@@ -141,7 +141,7 @@ class Status:
 
 
 @asynccontextmanager
-async def waiting(text: str) -> AsyncIterator[Callable[[], None]]:
+async def waiting(text: Callable[[], str]) -> AsyncIterator[Callable[[], None]]:
     """Shows on a terminal what is waited for and how long, as long as the block lasts.
 
     Calling what is yielded ends that sooner.
@@ -152,7 +152,7 @@ async def waiting(text: str) -> AsyncIterator[Callable[[], None]]:
     async def draw() -> None:
         await asyncio.sleep(_FIRST)
         while True:
-            report.cover(f"{text}, {loop.time() - began:.0f} s")
+            report.cover(f"{text()}, {loop.time() - began:.0f} s")
             await asyncio.sleep(_REDRAWN)
 
     drawing = loop.create_task(draw()) if report.can_cover() else None

@@ -14,7 +14,7 @@ import typer
 from conductor.cli import report
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import UsageError, did_you_mean, visible_path
-from conductor.spec import catalog, managed, paths, trust
+from conductor.spec import catalog, digests, managed, paths, trust
 from conductor.spec.config import reading
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.digests import short
@@ -75,7 +75,7 @@ def _trust_folder(real: str) -> Iterator[str]:
 
 def _trust_file(real: str) -> str:
     content = reading.content(real, links=False)
-    new = TrustedFile(trust.now(), trust.sha256(content))
+    new = TrustedFile(trust.now(), digests.of_bytes(content))
 
     def edit(held: Trust) -> bool:
         before = held.files.get(real)

@@ -11,7 +11,7 @@ from conductor.cli.add import Trusting, Yes
 from conductor.cli.offer import Decision
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.packages import install, store
+from conductor.packages import install, signatures, store
 from conductor.packages.catalogue import Named
 from conductor.packages.install import Candidate
 from conductor.packages.signatures import Demand
@@ -48,7 +48,7 @@ def update(
 ) -> int:
     """Updates components."""
     said = (identity, issuer, key, trusted_root)
-    wanted = signer.demand(*said, any_signer=any_signer)
+    wanted = signatures.demand(*said, any_signer=any_signer)
     if (wanted or any_signer) and len(names or ()) != 1:
         raise UsageError("one component has one signer", "name the component that you update")
     options = signer.words(*said, any_signer=any_signer)

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -181,9 +181,11 @@ class Exchange:
     def _refused(self, error: dict[str, Any]) -> None:
         if error.get("code") == AUTH_REQUIRED:
             self._known(login=Login.NO)
-        said = _text(error.get("message")) or "no reason given"
+        # A conductor's error has its hint on a line of its own, and in `data` what its text says.
+        message, hint, _ = str(error.get("message") or "").partition("\nhint: ")
+        said = _text(message) or "no reason given"
         data = error.get("data")
-        if data is not None and data != {}:
+        if data is not None and data != {} and not hint:
             said += f" ({one_line(data if isinstance(data, str) else _json(data))})"
         self.fail(f"refused `{self.step.value}`: {said}")
 
@@ -203,13 +205,13 @@ class Exchange:
 def probe(
     command: Sequence[str],
     env: Mapping[str, str] | None = None,
-    timeout: float = TIMEOUT,
+    seconds: float = TIMEOUT,
     *,
     session: bool = True,
     proves_login: bool = False,
 ) -> Probe:
     """`probing`, for a caller without an event loop."""
-    return asyncio.run(probing(command, env, timeout, session=session, proves_login=proves_login))
+    return asyncio.run(probing(command, env, seconds, session=session, proves_login=proves_login))
 
 
 async def probing(
@@ -229,23 +231,27 @@ async def probing(
         session: Whether it is to open a session, too.
         proves_login: Whether it opens one only for somebody who is logged in.
     """
-    folder = _private_folder()
-    guardian = Guardian()
-    try:
+    with _program(command, env) as (transport, folder):
         exchange = Exchange(folder, session=session, proves_login=proves_login)
-        transport = ProcessTransport(
-            command, env=env, cwd=folder, guardian=guardian, line_limit=_LINE
-        )
         await _Conversation(exchange, transport).hold(seconds)
         return exchange.probe
+
+
+@contextlib.contextmanager
+def _program(
+    command: Sequence[str], env: Mapping[str, str] | None = None
+) -> Iterator[tuple[ProcessTransport, str]]:
+    """A program that is to run in a new folder, which only this user may enter."""
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="conductor-probe-"))
+    guardian = Guardian()
+    try:
+        yield (
+            ProcessTransport(command, env=env, cwd=folder, guardian=guardian, line_limit=_LINE),
+            folder,
+        )
     finally:
         guardian.release()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _private_folder() -> str:
-    """A new folder that only this user may enter."""
-    return os.path.realpath(tempfile.mkdtemp(prefix="conductor-probe-"))
 
 
 class _Conversation:
@@ -308,14 +314,8 @@ async def version_of(command: Sequence[str], seconds: float) -> str:
 
     Started and ended as `probing` does it; empty if there is none within so many seconds.
     """
-    folder = _private_folder()
-    guardian = Guardian()
-    try:
-        transport = ProcessTransport(command, cwd=folder, guardian=guardian, line_limit=_LINE)
+    with _program(command) as (transport, _):
         return await _Printed(transport).version(seconds)
-    finally:
-        guardian.release()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Printed:
@@ -363,8 +363,7 @@ class _Printed:
 
 
 def _last_words(lines: Sequence[str]) -> str:
-    told = [line for line in lines if not _EMPTY.match(line)]
-    shown = [one_line(line) for line in told][-3:]
+    shown = [one_line(line) for line in lines if not _EMPTY.match(line)][-3:]
     return f"; its last words: {' | '.join(shown)}" if shown else ""
 
 

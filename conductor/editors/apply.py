@@ -115,7 +115,8 @@ def _perform(snapshot: Snapshot, settings: Settings, edit: Edit) -> Outcome:
     holds the lock."""
     created = snapshot.content is None
     wanted = copy.deepcopy(edit.settings)
-    wanted.created = settings.created or created
+    if created:
+        wanted.created, wanted.folders = True, [*_missing(snapshot.real), *wanted.folders]
     content = None if edit.text is None else edit.text.encode()
     if content == b"" and wanted.created:
         content = None
@@ -135,6 +136,8 @@ def _perform(snapshot: Snapshot, settings: Settings, edit: Edit) -> Outcome:
     try:
         if changed:
             _write(snapshot, content)
+        if content is None:
+            _drop(settings.folders)
     except BaseException as error:
         record.save(before)
         if isinstance(error, OSError):
@@ -162,6 +165,9 @@ def read(path: str) -> Snapshot:
             _refuse_strangers(path, os.lstat(path))
             if not os.path.lexists(real):
                 raise _refused(path, f"it is a link that leads nowhere: {visible_path(real)}")
+        folder = _existing_folder(path)
+        if not os.path.exists(folder):
+            raise _refused(path, f"{visible_path(folder)} is a link that leads nowhere")
         folder = _existing_folder(real)
         if not os.path.isdir(folder):
             raise _refused(path, f"{visible_path(folder)} is no folder")
@@ -172,6 +178,21 @@ def read(path: str) -> Snapshot:
         return Snapshot(path, real, untrusted_files.read(real, MOST))
     except OSError as error:
         raise _refused(path, str(error.strerror)) from None
+
+
+def _missing(path: str) -> list[str]:
+    """The folders above a path that are not there, the innermost first."""
+    there, folders = _existing_folder(path), []
+    while (path := os.path.dirname(path)) != there:
+        folders.append(path)
+    return folders
+
+
+def _drop(folders: list[str]) -> None:
+    """Removes folders that `setup` has made, up to the first one with something in it."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            os.rmdir(folder)
 
 
 def _existing_folder(path: str) -> str:
@@ -226,7 +247,11 @@ def _write(snapshot: Snapshot, content: bytes | None) -> None:
         return
     folder, name = os.path.split(snapshot.real)
     os.makedirs(folder, exist_ok=True)
-    fd, fresh = tempfile.mkstemp(prefix=f".{name}.", suffix=".conductor", dir=folder)
+    prefix, suffix = f".{name}.", ".conductor"
+    for left in os.listdir(folder):  # of a `setup` that was killed: this one is alone
+        if left.startswith(prefix) and left.endswith(suffix):
+            os.unlink(os.path.join(folder, left))
+    fd, fresh = tempfile.mkstemp(suffix, prefix, folder)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
@@ -264,9 +289,10 @@ def _compare(snapshot: Snapshot) -> None:
 
 
 def _backup(snapshot: Snapshot) -> str:
-    """Keeps the file as it is, unless it was kept before; the copy's path. Raises `UsageError`."""
+    """Keeps the file as it is, unless it was kept so before; the copy's path. Raises
+    `UsageError`."""
     assert snapshot.content is not None
-    digest = hashlib.sha256(snapshot.path.encode()).hexdigest()[:8]
+    digest = hashlib.sha256(os.fsencode(snapshot.path) + b"\0" + snapshot.content).hexdigest()[:12]
     name = f"{digest}-{os.path.basename(snapshot.path)}"
     place = os.path.join(paths.editors(), "backups", name)
     try:

@@ -12,8 +12,15 @@ import msgspec
 from conductor.editors import jsonc, launcher
 from conductor.editors.jsonc import Seam, Slot, SyntaxMistakeError, Value
 from conductor.editors.record import Container, Kept, Settings
-from conductor.editors.target import Edit, Launch
-from conductor.errors import ConductorError, UsageError, did_you_mean, json_text, one_line
+from conductor.editors.target import Edit, Launch, hint_of_ours
+from conductor.errors import (
+    ConductorError,
+    UsageError,
+    did_you_mean,
+    json_text,
+    one_line,
+    visible_path,
+)
 
 _Keys: TypeAlias = tuple[str, str | int]
 """What leads to an entry."""
@@ -23,6 +30,7 @@ _NAMES: Final[dict[type, str]] = {
     list: "a list",
     str: "a text",
     bool: "true or false",
+    type(None): "null",
 }
 
 
@@ -52,13 +60,14 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape
     pick: str
     logs: str
+    programs: tuple[str, ...] = ()
     bare: bool = True
     comments: bool = False
     """Whether the editor reads comments and trailing commas in its file."""
     fresh: dict[str, Any] = {}
     """What else a new file holds."""
     note: str = ""
-    """A sentence to say after an entry was added."""
+    """What else its users should know: a sentence."""
 
     def file(self) -> str:
         """Its file of settings."""
@@ -188,7 +197,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
             present = self._behind(kept, present, name)
         elif launcher.starts_conductor(present.words):
             raise UsageError(
-                f"`{name}` already starts a conductor: {one_line(' '.join(present.words))}",
+                f"`{name}` already starts a conductor; nothing was changed",
                 f"`conductor setup {self.name} COMPONENT… AGENT --name {name}` changes its chain",
             )
         was = before[slot.value.start : slot.value.end]
@@ -226,6 +235,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Edit:
         """An entry that is there with another launch; its other members stay as they are."""
         before = text or ""
+        self._refuse_what_json_cannot_say(wanted)
         data = self.shape.write(slot.value.data, name, wanted)
         keys = self._keys(before, name)
         after = _with_data(before, keys, data)
@@ -236,6 +246,8 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         known = settings.entries.get(self.key(name))
         written = after[value.start : value.end]
         fresh = copy.deepcopy(settings)
+        if known is not None and known.wraps != kept.wraps:
+            known = None  # ours is gone: this is an entry of the user's in its place
         if known is not None:  # what was there before the first change is what counts
             kept = msgspec.structs.replace(known, written=written)
         else:
@@ -255,9 +267,12 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         return (self.where, at if self.shape.listed else slot.key)
 
     def _added(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
-        fresh = copy.deepcopy(settings)
+        self._refuse_what_json_cannot_say(launch)
         after = text or ""
-        fresh.entries = self._live(after, settings)
+        live = self._live(after, settings)
+        # Without any of ours somebody has made the file anew, and all in it is theirs.
+        fresh = copy.deepcopy(settings) if live else Settings(self.name)
+        fresh.entries = live
         if jsonc.parse(after) is None:
             after, seam = jsonc.insert(after, None, None, {})
             _remember(fresh, Container((), seam))
@@ -286,6 +301,16 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         written = after[value.start : value.end]
         fresh.entries[self.key(name)] = Kept(written, seam)
         return Edit(after, fresh, launch, self._remarks(after))
+
+    def _refuse_what_json_cannot_say(self, launch: Launch) -> None:
+        """Raises `UsageError` for a path that is not UTF-8: many editors would then read nothing of
+        the whole file."""
+        for word in (*launch.words, *launch.env.values()):
+            if jsonc.HALF.search(word):
+                raise UsageError(
+                    f"`{visible_path(word)}` is not UTF-8, and {self.title}'s settings are",
+                    "give the file or the folder another name, or name a link to it",
+                )
 
     def _remarks(self, text: str) -> tuple[str, ...]:
         if self.comments:
@@ -346,6 +371,10 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
             return self._tidied(text, fresh, (remark,))
         if kept.was:
             return self._given_back(before, fresh, name, kept)
+        present = self._read(slot.value.data)
+        if present is None or not launcher.starts_conductor(present.words):
+            remark = f"somebody has changed `{name}` since: it has nothing of ours, and stays"
+            return Edit(before, fresh, None, (remark,))
         holder = self._holder(root)
         assert holder is not None
         remarks = []
@@ -361,11 +390,9 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
                 f"`{name}`; nothing was changed",
                 "take it out there by hand",
             )
-        known = [*settings.entries]
-        listed = ", ".join(f"`{each}`" for each in known) or "none"
         return UsageError(
             f"`setup` has added no entry `{name}` to {self.title}'s settings",
-            did_you_mean(name, known, f"entries of ours there: {one_line(listed)}"),
+            hint_of_ours(name, settings.entries),
         )
 
     def _given_back(self, text: str, settings: Settings, name: str, kept: Kept) -> Edit:
@@ -389,10 +416,14 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         else:
             back = Launch(original.command, original.args, present.env)
         data = self.shape.write(value.data, name, back)
-        was = jsonc.parse(kept.was)
-        if was is not None and not back.args:
-            # Without arguments the member goes, if the entry had none before.
-            data = {key: each for key, each in data.items() if key != "args" or key in was.data}
+        was, ours = jsonc.parse(kept.was), jsonc.parse(kept.written)
+        if was is not None and ours is not None:
+            # Members that the entry did not have before go, unless somebody has changed them.
+            data = {
+                key: each
+                for key, each in data.items()
+                if key in was.data or (each and each != ours.data.get(key))
+            }
         after = _with_data(text, keys, data)
         remark = f"somebody has changed `{name}` since: only our words were taken out of it"
         return Edit(after, settings, None, (remark,))

@@ -30,7 +30,7 @@ _SCALAR: Final = re.compile(
 )
 _REST_OF_LINE: Final = re.compile(r"(?:[ \t]*+(?://[^\r\n]*+|/\*[^\r\n]*?\*/))*+[ \t]*+(?=\r?\n)")
 _BLANKS: Final = re.compile(r"[ \t]*")
-_HALF: Final = re.compile("[\ud800-\udfff]")
+HALF: Final = re.compile("[\ud800-\udfff]")
 """Half of a character: JSON can escape one by itself, and no encoding has it."""
 _CLOSES: Final = {"{": "}", "[": "]"}
 _DEFAULT_UNIT: Final = "  "
@@ -316,7 +316,7 @@ def render(data: Any, indent: str, unit: str, eol: str) -> str:
 def dumps(data: Any, unit: str | None = None) -> str:
     """Data as JSON that can be written as UTF-8; `unit` indents it."""
     text = json.dumps(data, indent=unit, ensure_ascii=False)
-    return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+    return HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def _commas_fit(text: str, exact: str) -> bool:

@@ -85,9 +85,9 @@ def _lasting(path: str) -> str:
 
 def starts_conductor(words: list[str]) -> bool:
     """Whether a command starts a conductor, this or another one."""
-    if not words:
+    if "agent" not in words[1:]:  # another program of that name
         return False
-    if os.path.basename(words[0]) == _NAME:
+    if os.path.basename(words[0]) in (_NAME, f"{_NAME}-acp"):
         return True
     return any(words[at : at + 2] == ["-m", _NAME] for at in (1, 2))
 

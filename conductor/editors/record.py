@@ -50,6 +50,8 @@ class Settings(msgspec.Struct):
     target: str
     created: bool = False
     """Whether `setup` has made the file."""
+    folders: list[str] = []
+    """Those that `setup` has made for it, the innermost first."""
     backup: str = ""
     """Where the file is kept as it was before the first change."""
     containers: list[Container] = []

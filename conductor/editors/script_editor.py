@@ -18,8 +18,8 @@ from typing import Final
 import msgspec
 
 from conductor.editors.record import Kept, Settings
-from conductor.editors.target import Edit, Launch
-from conductor.errors import UsageError, did_you_mean, one_line
+from conductor.editors.target import Edit, Launch, hint_of_ours
+from conductor.errors import UsageError, one_line
 
 _ENV: Final = "/usr/bin/env"
 _WRITTEN: Final = re.compile(
@@ -67,6 +67,7 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
     """Where in the user's settings that line belongs."""
     pick: str
     logs: str
+    programs: tuple[str, ...] = ()
     bare: bool = False
     first_line: str = ""
     """What else the first line of a file has to say."""
@@ -119,12 +120,11 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
         """An entry taken out, and with the last one the file. Raises `UsageError`."""
         entries = self._present(text)
         if name not in entries:
-            listed = ", ".join(f"`{each}`" for each in entries) or "none"
             raise UsageError(
                 f"{self.file()} has no entry `{one_line(name)}`"
                 if text is not None
                 else f"there is no {self.file()}",
-                did_you_mean(name, entries, f"entries of ours there: {one_line(listed)}"),
+                hint_of_ours(name, entries),
             )
         del entries[name]
         written = self._with(settings, entries, None)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from conductor.editors import lisp, lua
 from conductor.editors.json_editor import JsonEditor, Shape
 from conductor.editors.script_editor import ScriptEditor
-from conductor.editors.target import Launch, Target, of_json
+from conductor.editors.target import Launch, Target
 from conductor.editors.toad import Toad
 from conductor.errors import UsageError, did_you_mean
 from conductor.version import version
@@ -42,11 +42,15 @@ def _read(entry: dict[str, Any]) -> Launch | None:
     command, args, env = entry.get("command"), entry.get("args") or [], entry.get("env") or {}
     if entry.get("type") in ("registry", "extension"):
         return None  # Zed keeps their commands in its registry
-    if not isinstance(command, str) or not command or not of_json(args):
+    if not isinstance(command, str) or not command or not _are_texts(args):
         return None
-    if not isinstance(env, dict) or not of_json([*env.values()]):
+    if not isinstance(env, dict) or not _are_texts([*env.values()]):
         return None
     return Launch(command, args, env) if _runs([command, *args, *env, *env.values()]) else None
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _runs(texts: list[str]) -> bool:
@@ -152,7 +156,7 @@ def _read_acpx(entry: dict[str, Any]) -> Launch | None:
             return None
     if words is None:
         return _read(entry)
-    return _read({"command": words[0], "args": words[1:]}) if of_json(words) and words else None
+    return _read({"command": words[0], "args": words[1:]}) if _are_texts(words) and words else None
 
 
 def _write_acpx(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, Any]:
@@ -191,6 +195,7 @@ _EDITORS: Final = (
     JsonEditor(
         name="zed",
         title="Zed",
+        programs=("zed", "zeditor"),
         place=lambda: config("zed", "settings.json"),
         where="agent_servers",
         shape=Shape(
@@ -213,10 +218,12 @@ _EDITORS: Final = (
         shape=Shape(_read, _write, no_command="give it a command there first"),
         pick="in AI Chat, the list of agents has `{name}` (IDE and AI Assistant 2025.3 or later)",
         logs="the menu of AI Chat: `Get ACP Logs`",
+        note="In WSL, these IDEs start no agents",
     ),
     JsonEditor(
         name="vscode",
         title="VS Code",
+        programs=("code",),
         place=_vscode,
         where="acp.agents",
         shape=Shape(_read, _write, no_command="give it a command there first"),
@@ -247,6 +254,7 @@ _EDITORS: Final = (
     JsonEditor(
         name="acpx",
         title="acpx",
+        programs=("acpx",),
         place=lambda: home(".acpx", "config.json"),
         where="agents",
         shape=Shape(
@@ -265,6 +273,7 @@ _SCRIPTED: Final = (
     ScriptEditor(
         name="codecompanion",
         title="CodeCompanion",
+        programs=("nvim",),
         place=lambda: _neovim("conductor_acp"),
         comment="--",
         adds=lua.codecompanion,
@@ -277,6 +286,7 @@ _SCRIPTED: Final = (
     ScriptEditor(
         name="avante",
         title="avante",
+        programs=("nvim",),
         place=lambda: _neovim("conductor_acp_avante"),
         comment="--",
         adds=lua.avante,
@@ -292,6 +302,7 @@ _SCRIPTED: Final = (
     ScriptEditor(
         name="emacs",
         title="Emacs",
+        programs=("emacs",),
         place=_emacs,
         comment=";;",
         adds=lisp.agent_shell,

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from collections.abc import Iterable
+from typing import Final, Protocol
 
 import msgspec
 
 from conductor.editors.record import Settings
+from conductor.errors import did_you_mean, one_line
 
 ENTRY: Final = "Conductor"
 """The name of our entry, unless the user gives another."""
+
+
+def hint_of_ours(name: str, entries: Iterable[str]) -> str:
+    """The hint for an entry that is to be taken out and is none of these, which are ours."""
+    known = list(entries)
+    if not known:
+        return "there is nothing of ours to take out"
+    listed = ", ".join(f"`{each}`" for each in known)
+    return did_you_mean(name, known, f"`--name` takes one of ours: {one_line(listed)}")
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -51,6 +62,10 @@ class Target(Protocol):
         """As its makers write it."""
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """What starts it from a terminal; none where nothing does."""
+
+    @property
     def bare(self) -> bool:
         """Whether it may start agents without the PATH of the user's shell."""
 
@@ -88,8 +103,3 @@ class Target(Protocol):
     def entries(self, text: str | None) -> dict[str, Launch | None]:
         """What it starts by which name; None for an entry without a command of its own. Raises
         `UsageError`."""
-
-
-def of_json(value: Any) -> bool:
-    """Whether a value is a list of texts."""
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)

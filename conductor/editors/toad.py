@@ -21,10 +21,10 @@ class Toad(msgspec.Struct, frozen=True):
 
     name: str = "toad"
     title: str = "Toad"
+    programs: tuple[str, ...] = ("toad",)
     bare: bool = False
     pick: str = "type that line in a shell, in the folder of your project"
     logs: str = "the folder `toad/logs` in your folder of state (`~/.local/state`)"
-
     note: str = ""
 
     def file(self) -> str:

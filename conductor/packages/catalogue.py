@@ -93,7 +93,7 @@ def read(where: str) -> dict[str, Entry]:
     """The entries of a catalogue, by name. Raises `ConductorError`."""
     if not catalogues.is_remote(where):
         return catalogues.read(where)
-    return catalogues.parse(download.get(where, most=catalogues.MOST).content, where)
+    return catalogues.parse(download.get(where, most=catalogues.MOST), where)
 
 
 def _is_here(source: str) -> bool:

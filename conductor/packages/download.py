@@ -7,12 +7,11 @@ one error. What comes is held in memory until its digest has been checked.
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 import ssl
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -35,7 +34,7 @@ IDLE: Final = 60.0
 _REDIRECTS: Final = 5
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _READING: Final = ("GET", "HEAD")
-_OK: Final = 200
+OK: Final = 200
 _URL: Final = re.compile(r"[!-~]+")
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 _LOOPBACK: Final = re.compile(r"127(?:\.\d{1,3}){3}|localhost|\[?::1\]?", re.ASCII | re.IGNORECASE)
@@ -111,31 +110,13 @@ def is_loopback(host: str) -> bool:
     return _LOOPBACK.fullmatch(host) is not None
 
 
-def get(
-    url: str,
-    *,
-    most: int = MOST,
-    until: float | None = None,
-    headers: Mapping[str, str] | None = None,
-    accepted: Callable[[int], bool] = lambda status: status == _OK,
-) -> Answer:
-    """The answer to a GET, redirects followed.
-
-    Args:
-        url: Held to the rules of `checked`, as each redirect is.
-        most: Bytes of its content.
-        until: When `time.monotonic` says that it has taken too long; None: in `SECONDS`.
-        headers: Sent with the request; to another host than the URL's no `Authorization`.
-        accepted: Whether a status is no failure.
-
-    Raises:
-        UsageError: The URL is refused.
-        DownloadError: Anything else.
-    """
-    answer = send("GET", url, most=most, until=until, headers=headers)
-    if not accepted(answer.status):
+def get(url: str, *, most: int = MOST) -> bytes:
+    """What a URL leads to, redirects followed. Raises as `send` does, and for any other status than
+    200."""
+    answer = send("GET", url, most=most)
+    if answer.status != OK:
         raise DownloadError(f"{answer.url} answered with status {answer.status}", "check the URL")
-    return answer
+    return answer.content
 
 
 def send(
@@ -149,7 +130,17 @@ def send(
 ) -> Answer:
     """The answer to a request, whatever its status; redirects of `GET` and `HEAD` are followed.
 
-    The other arguments and the errors are those of `get`.
+    Args:
+        method: Such as `GET`.
+        url: Held to the rules of `checked`, as each redirect is.
+        body: What is sent with it.
+        most: Bytes of its content.
+        until: When `time.monotonic` says that it has taken too long; None: in `SECONDS`.
+        headers: Sent with the request; to another host than the URL's no `Authorization`.
+
+    Raises:
+        UsageError: The URL is refused.
+        DownloadError: Anything else.
     """
     end = time.monotonic() + SECONDS if until is None else until
 
@@ -178,11 +169,6 @@ def send(
 
 
 _AGAIN: Final = "check the URL and your network, then try again; what is installed works offline"
-
-
-def sha256(content: bytes) -> str:
-    """The SHA-256 of some bytes, in hex."""
-    return hashlib.sha256(content).hexdigest()
 
 
 async def _follow(request: _Request, url: str, most: int) -> Answer:

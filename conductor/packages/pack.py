@@ -9,7 +9,6 @@ from __future__ import annotations
 import fnmatch
 import glob
 import gzip
-import hashlib
 import io
 import os
 import re
@@ -25,15 +24,14 @@ import msgspec
 import wasm_host
 from conductor.errors import UsageError, visible_path
 from conductor.packages import archive
-from conductor.spec import catalog, untrusted_files
+from conductor.packages.sources.local import files_of
+from conductor.spec import catalog, digests, untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
 from conductor.spec.paths import MANIFEST
 from conductor.spec.python_guest import scripts
 
 _BESIDE: Final = ("readme*", "license*", "licence*", "copying*", "notice*", "changelog*")
 """What goes with a component that its manifest does not name, whatever the case of its letters."""
-
-_SKIPPED: Final = ("__pycache__", "node_modules", "venv")
 
 _SECRET_NAMES: Final = (
     *(".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx"),
@@ -69,7 +67,7 @@ class Package(msgspec.Struct, frozen=True):
     @property
     def sha256(self) -> str:
         """The digest of the archive."""
-        return hashlib.sha256(self.archive).hexdigest()
+        return digests.of_bytes(self.archive)
 
     @property
     def file_name(self) -> str:
@@ -171,15 +169,8 @@ def _names(folder: str, manifest: Manifest) -> Iterator[str]:
 
 def _everything(folder: str, manifest: Manifest) -> Iterator[str]:
     """Of a program: all that lies beside it, since nothing says what it loads."""
-
-    def wanted(name: str) -> bool:
-        return name not in _SKIPPED and not name.startswith(".")
-
     made = (f"{manifest.name}.tar.gz", f"{manifest.name}-*.tar.gz")
-    for path in untrusted_files.below(folder, wanted):
-        name = os.path.basename(path)
-        if wanted(name) and not _fits(path, made):
-            yield path
+    return (path for path in files_of(folder) if not _fits(path, made))
 
 
 def _read(folder: str, name: str) -> File:

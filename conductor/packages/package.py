@@ -84,7 +84,7 @@ def _runs(root: str) -> str:
         return ""
     if len(modules) == 1 and not is_python:
         return modules[0]
-    if len(modules) > 1 or modules:
+    if modules:
         raise refused(
             f"it holds several components and no {MANIFEST}",
             f"a {MANIFEST} in it says which `file` runs (docs/packages.md)",

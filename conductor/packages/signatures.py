@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import importlib.util
 import json
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from conductor.errors import ConductorError, UsageError, one_line
-from conductor.spec import signing, untrusted_files
+from conductor.spec import digests, signing, untrusted_files
 from conductor.spec.installed import Signer
 from conductor.spec.signing import Key
 
@@ -46,6 +45,10 @@ that somebody built it. Others, such as the result of a scan, praise nothing."""
 
 _SIMPLE: Final = "cosign container image signature"
 
+
+BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
+"""The media type of a bundle; of referrers with one (cosign from 2.6 on, and others) the artifact
+type."""
 
 Kind: TypeAlias = Literal["bundle", "simple", "plain"]
 
@@ -93,8 +96,17 @@ class _NoProofError(Exception):
     """Why a signature proves nothing."""
 
 
-def demand(signer: str = "", issuer: str = "", key: str = "", trusted_root: str = "") -> Demand:
+def demand(
+    signer: str = "",
+    issuer: str = "",
+    key: str = "",
+    trusted_root: str = "",
+    *,
+    any_signer: bool = False,
+) -> Demand:
     """What the user typed: an identity with its issuer, or the file of a public key.
+
+    With `any_signer` it need not be who signed what is installed.
 
     Raises:
         UsageError: One without the other, both, or a key that cannot be used.
@@ -110,13 +122,12 @@ def demand(signer: str = "", issuer: str = "", key: str = "", trusted_root: str 
             "https://accounts.google.com",
         )
     return Demand(
-        identity=signer, issuer=issuer, key=_key_of(key) if key else "", trusted_root=trusted_root
+        identity=signer,
+        issuer=issuer,
+        key=_key_of(key) if key else "",
+        trusted_root=trusted_root,
+        is_free=any_signer,
     )
-
-
-def whoever(wanted: Demand) -> Demand:
-    """The demand without what is installed."""
-    return msgspec.structs.replace(wanted, is_free=True)
 
 
 def as_before(wanted: Demand, signer: Signer | None) -> Demand:
@@ -222,7 +233,7 @@ def _names(payload: bytes, manifest: bytes) -> None:
         digest, kind = critical["image"]["docker-manifest-digest"], critical["type"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise _NoProofError("what is signed is no payload of cosign") from None
-    if kind != _SIMPLE or digest != f"sha256:{hashlib.sha256(manifest).hexdigest()}":
+    if kind != _SIMPLE or digest != f"sha256:{digests.of_bytes(manifest)}":
         raise _NoProofError("the signature is of another package")
 
 
@@ -255,16 +266,15 @@ def _by_key(content: bytes, bundle: bytes, key: Key) -> None:
 
 def _states(kind: str, payload: bytes, content: bytes) -> None:
     """Raises `_NoProofError` unless a statement is a signature of these bytes."""
-    digest = hashlib.sha256(content).hexdigest()
     try:
         statement = json.loads(payload)
-        digests = [one["digest"].get("sha256") for one in statement["subject"]]
+        named = [one["digest"].get("sha256") for one in statement["subject"]]
         predicate = statement["predicateType"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _NoProofError("what is signed is no statement about a package") from None
     if kind != _PAYLOAD or predicate not in _PREDICATES:
         raise _NoProofError("what is signed says something else than that it is signed")
-    if digest not in digests:
+    if digests.of_bytes(content) not in named:
         raise _NoProofError("the signature is of another package")
 
 
@@ -282,7 +292,7 @@ def bundle(content: bytes, key: str) -> bytes:
     private = signing.private(key)
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": "", "digest": {"sha256": hashlib.sha256(content).hexdigest()}}],
+        "subject": [{"name": "", "digest": {"sha256": digests.of_bytes(content)}}],
         "predicateType": _PREDICATES[0],
         "predicate": {},
     }
@@ -296,7 +306,7 @@ def bundle(content: bytes, key: str) -> bytes:
     }
     hint = signing.fingerprint(public).removeprefix("sha256:")
     made = {
-        "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+        "mediaType": BUNDLE,
         "verificationMaterial": {"publicKey": {"hint": hint}, "tlogEntries": []},
         "dsseEnvelope": envelope,
     }

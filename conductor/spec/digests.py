@@ -23,6 +23,13 @@ def of(path: str) -> str:
     return _folder(path) if os.path.isdir(path) else _file(path)
 
 
+def of_bytes(content: bytes) -> str:
+    """The digest of some bytes in hex."""
+    import hashlib  # loads OpenSSL, which an editor would wait for
+
+    return hashlib.sha256(content).hexdigest()
+
+
 AGREED: Final = "your agreement"
 """Stands for a lock file where the user has agreed to what a component may do."""
 

@@ -66,11 +66,16 @@ def replace(path: str, content: bytes) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(fresh)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, path)
+    try:
+        with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except OSError:  # a full disk gets back what this took
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
+        raise
 
 
 def settle(folder: str) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 import msgspec
 
 from conductor.errors import UsageError
-from conductor.spec import paths, private_files, untrusted_files
+from conductor.spec import digests, paths, private_files, untrusted_files
 
 if TYPE_CHECKING:
     from conductor.spec.model import Spec
@@ -35,6 +35,10 @@ Result = TypeVar("Result")
 
 Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**33)]
 """A moment, in seconds since 1970; some centuries, so that every one of them is a date."""
+
+
+Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_000)]
+"""Seconds since 1970, up to the last year that a calendar has."""
 
 
 class TrustedFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,7 +115,7 @@ class Trust(msgspec.Struct, forbid_unknown_fields=True):
     def has_file(self, path: str, content: bytes) -> bool:
         """Whether a project file is trusted with this content."""
         known = self.files.get(os.path.realpath(path))
-        return known is not None and known.sha256 == sha256(content)
+        return known is not None and known.sha256 == digests.of_bytes(content)
 
 
 def _everybody_writes(path: str) -> bool:
@@ -123,13 +127,6 @@ def _everybody_writes(path: str) -> bool:
 
 class _Head(msgspec.Struct):
     version: int
-
-
-def sha256(content: bytes) -> str:
-    """The SHA-256 of some bytes, in hex."""
-    import hashlib  # loads OpenSSL, which an editor would wait for
-
-    return hashlib.sha256(content).hexdigest()
 
 
 def now() -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.spec import trust
+from conductor.spec import digests, trust
 from conductor.spec.trust import TrustedFile
 from tests.harness.process.command import Ran, conductor, environment
 
@@ -38,7 +38,7 @@ class Place:
     def trusted(self, text: str) -> None:
         """Writes the project's file, and trusts it."""
         self.project_file.write_text(text)
-        entry = TrustedFile(trust.now(), trust.sha256(text.encode()))
+        entry = TrustedFile(trust.now(), digests.of_bytes(text.encode()))
         path = os.path.realpath(self.project_file)
         trust.change(lambda held: held.files.update({path: entry}))
 

@@ -95,7 +95,7 @@ def exec_(here: Here, *chain: str) -> Ran:
 
 def test_nobody_can_be_asked(here: Here) -> None:
     ran = here.do("add", "./weather")
-    ran.assert_error(2, "nobody can be asked here", "`conductor add ./weather --yes` installs it")
+    ran.assert_error(2, "nobody can be asked: nothing was changed", "`conductor add ./weather --yes` installs it")
     assert 'weather 1.0: "Puts the current date' in ran.out
     assert "sandbox   yes" in ran.out
     assert installed(here) == {}
@@ -394,3 +394,11 @@ def test_what_a_program_runs_is_shown(here: Here) -> None:
     manifest.write_text("\n".join([*lines, 'command = ["sh", "-c", "touch /tmp/x\\nhello"]']))
     ran = here.do("add", "./weather", "--yes")
     ran.assert_error(2, " --trust`", "touch /tmp/x hello")
+
+
+@pytest.mark.parametrize("since", [-(10**15), 10**12, 10**30])
+def test_a_receipt_of_no_time_is_damaged(here: Here, since: int) -> None:
+    assert here.do("add", "./weather", "--yes").code == 0
+    path = Path(installed_.receipt_path("weather"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"since": since}))
+    assert "DAMAGED" in here.do("list").out

@@ -108,8 +108,8 @@ def test_many_wishes_are_folded_and_what_is_lacking_is_said(tmp_path: Path) -> N
         "profile context; NOT profile full; NOT `clock`; and 4 more"
     )
     assert line("digest", lines).endswith("not signed; not locked")
-    spec = catalog.resolve(str(tmp_path / "greedy.py"))
-    offered = " ".join(" ".join(inspect_card.card(spec, width=80, source="./greedy.py")).split())
+    facts = inspect_.facts_of(catalog.resolve(str(tmp_path / "greedy.py")), "./greedy.py")
+    offered = " ".join(" ".join(inspect_card.lines(facts, 80, source="./greedy.py")).split())
     assert "to read files in the folders of a session: `**`; to keep values" in offered
     assert "more: --all" not in offered
     wide = line("gets", card("./greedy.py", tmp_path, columns=400))
@@ -170,11 +170,10 @@ def test_it_is_compared_with_the_lock(tmp_path: Path) -> None:
 
 
 def test_what_add_and_update_know_besides() -> None:
-    spec = catalog.resolve("datetime")
-    lines = inspect_card.card(
-        spec,
-        width=80,
-        component="date",
+    facts = inspect_.facts_of(catalog.resolve("datetime"), "date")
+    lines = inspect_card.lines(
+        facts,
+        80,
         source="oci://registry.example/date@sha256:0",
         signer="alice@example.com\x1b[2J",
         state="CHANGED since added",
@@ -182,7 +181,7 @@ def test_what_add_and_update_know_besides() -> None:
     assert line("from", lines) == "oci://registry.example/date@sha256:0"
     assert not [text for text in lines if text.startswith("  run")]
     assert "; CHANGED since added; " in line("digest", lines)
-    wide = inspect_card.card(spec, width=200, signer="alice@example.com\x1b[2J")
+    wide = inspect_card.lines(facts, 200, signer="alice@example.com\x1b[2J")
     assert "signed by alice@example.com\\u{1b}[2J" in line("digest", wide)
 
 

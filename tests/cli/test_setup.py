@@ -77,7 +77,8 @@ def test_it_prints_what_it_would_write_and_writes_nothing(home: Home) -> None:
     for editor, shape in SHAPES.items():
         ran = home.run("setup", editor, "--print", "demo")
 
-        printed = json.loads(fine(ran).partition(":\n\n")[2])
+        printed = json.loads(fine(ran))
+        assert str(home.path / SETTINGS[editor]) in ran.err
         text = json.dumps(printed).replace(str(home.conductor), "C").replace(', "demo"', "")
         assert json.loads(text) == shape
         assert not (home.path / SETTINGS[editor]).exists()
@@ -112,6 +113,37 @@ def test_an_entry_is_wrapped_and_given_back(home: Home) -> None:
     assert "undo       conductor setup zed --remove --name Agent" in said
     fine(home.run("setup", "zed", "--remove", "--name", "Agent"))
     assert path.read_text() == ZED
+
+
+def test_what_a_failing_agent_prints_has_no_secrets_of_its_entry(home: Home) -> None:
+    broken = home.program(
+        "broken-agent", 'echo "no access with $2 and $MODEL_API_KEY" >&2', "exit 3"
+    )
+    arguments = ["--api-key", "abc-def-1234567", "--token=ghi-jkl-1234567"]
+    env = {"MODEL_API_KEY": "mno-pqr-1234567"}
+    entry = {"command": str(broken), "args": arguments, "env": env}
+    path = home.settings("zed", json.dumps({"agent_servers": {"Agent": entry}}))
+    before = path.read_bytes()
+
+    ran = home.run("setup", "zed", "datetime", "--wrap", "Agent")
+
+    ran.assert_error(1, "Zed could not start this", "broken-agent", "[redacted]")
+    assert "1234567" not in ran.err
+    assert path.read_bytes() == before
+
+
+def test_nothing_is_left_of_what_was_added(home: Home) -> None:
+    def there() -> list[str]:
+        ours = (home.path / ".local" / "state", home.path / ".cache")
+        found = [each for each in home.path.rglob("*") if not any(map(each.is_relative_to, ours))]
+        return sorted(map(str, found))
+
+    before = there()
+
+    fine(home.run("setup", "vscode", "demo"))
+    fine(home.run("setup", "vscode", "--remove"))
+
+    assert there() == before
 
 
 def test_what_does_not_start_is_not_written(home: Home) -> None:

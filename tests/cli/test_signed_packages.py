@@ -16,7 +16,7 @@ from conductor.cli import main
 from conductor.packages import pack
 from conductor.packages.oci import artifact, publish
 from conductor.packages.oci.publish import Publication
-from conductor.packages.oci.source import BUNDLE
+from conductor.packages.signatures import BUNDLE
 from conductor.spec.manifest import section
 from tests.harness.process.command import Ran
 from tests.packages.oci import registries

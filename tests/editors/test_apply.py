@@ -92,7 +92,8 @@ def test_what_was_there_is_kept_once(settings: Path) -> None:
     remove()
     remove("Second")
     settings.write_bytes(b"{}")
-    assert Path(add().backup).read_bytes() == TEXT
+    assert Path(add().backup).read_bytes() == b"{}"
+    assert Path(first.backup).read_bytes() == TEXT
 
 
 def test_a_link_stays_and_what_it_leads_to_is_written(settings: Path, tmp_path: Path) -> None:
@@ -313,3 +314,33 @@ def test_a_file_that_was_made_anew_is_not_taken_for_the_old_one(settings: Path) 
     remove()
 
     assert settings.read_bytes() == TEXT
+
+
+def test_what_a_killed_setup_has_left_goes(settings: Path) -> None:
+    settings.with_name(f".{settings.name}.abc.conductor").write_bytes(TEXT[:5])
+
+    add()
+
+    assert [each.name for each in settings.parent.iterdir()] == [settings.name]
+
+
+def test_a_folder_that_is_a_link_to_nowhere_is_left_alone(settings: Path, tmp_path: Path) -> None:
+    settings.unlink()
+    settings.parent.rmdir()
+    settings.parent.symlink_to(tmp_path / "gone")
+
+    with pytest.raises(UsageError, match="link that leads nowhere"):
+        add()
+
+    assert not (tmp_path / "gone").exists()
+
+
+def test_folders_with_something_in_them_stay(settings: Path) -> None:
+    settings.unlink()
+    settings.parent.rmdir()
+    add()
+    other = settings.with_name("keymap.json")
+    other.write_bytes(b"[]")
+
+    assert remove().removed
+    assert other.exists()

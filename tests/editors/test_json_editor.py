@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any, Final
 
 import pytest
@@ -264,7 +265,7 @@ def test_a_wrapped_entry_without_arguments_has_none_again() -> None:
         ('{"type": "registry", "env": {}}', "no command"),
         ('{"type": "extension"}', "no command"),
         ('{"command": "conductor", "args": ["agent", "demo"]}', "already starts a conductor"),
-        ('{"command": "/x/python", "args": ["-m", "conductor"]}', "already starts a conductor"),
+        ('{"command": "/x/python", "args": ["-m", "conductor", "agent", "x"]}', "already starts"),
         ("[]", "no command"),
     ],
 )
@@ -322,3 +323,67 @@ def test_half_a_character_is_written_as_it_was() -> None:
     assert jsonc.dumps(["\ud800", "😀", "ü"]) == r'["\ud800", "😀", "ü"]'
     with pytest.raises(UsageError, match="not the conductor's"):
         ZED.put(text, Settings("zed"), "Conductor", LAUNCH)
+
+
+RELAID: Final = {"formatted": 4, "on one line": None}
+"""How a formatter may write a file anew: its indentation."""
+
+
+@pytest.mark.parametrize("name", sorted(RELAID))
+def test_of_a_wrapped_entry_in_a_file_that_was_formatted_nothing_of_ours_stays(name: str) -> None:
+    before = '{"agent_servers": {"Mine": {"command": "/mine", "env": {"A": "B"}}}}'
+    edit = ZED.wrap(before, Settings("zed"), "Mine", LAUNCH)
+    assert edit.text is not None
+    formatted = json.dumps(json.loads(edit.text), indent=RELAID[name])
+
+    removed = ZED.remove(formatted, edit.settings, "Mine")
+
+    assert json.loads(removed.text or "") == json.loads(before)
+
+
+THEIRS: Final = '{"agent_servers": {"Conductor": {"command": "/theirs", "args": ["--x"]}}}'
+
+
+def test_an_entry_of_the_user_in_the_place_of_ours_stays() -> None:
+    edit = ZED.put("{}", Settings("zed"), "Conductor", LAUNCH)
+
+    removed = ZED.remove(THEIRS, edit.settings, "Conductor")
+
+    assert removed.text == THEIRS
+    assert "stays" in removed.remarks[0]
+
+
+def test_an_entry_of_the_user_in_the_place_of_ours_is_wrapped_and_given_back() -> None:
+    edit = ZED.put("{}", Settings("zed"), "Conductor", LAUNCH)
+
+    wrapped = ZED.wrap(THEIRS, edit.settings, "Conductor", LAUNCH)
+    removed = ZED.remove(wrapped.text, wrapped.settings, "Conductor")
+
+    assert removed.text == THEIRS
+
+
+def test_another_program_called_conductor_is_not_ours() -> None:
+    theirs = '{"agent_servers": {"Conductor": {"command": "/opt/conductor", "args": ["serve"]}}}'
+
+    with pytest.raises(UsageError, match="is not the conductor's"):
+        ZED.put(theirs, Settings("zed"), "Conductor", LAUNCH)
+
+    wrapped = ZED.wrap(theirs, Settings("zed"), "Conductor", LAUNCH)
+    assert ZED.remove(wrapped.text, wrapped.settings, "Conductor").text == theirs
+
+
+def test_a_file_made_anew_has_nothing_of_ours() -> None:
+    edit = ZED.put(None, Settings("zed"), "Conductor", LAUNCH)
+    edit.settings.created = True
+    theirs = '{\n  "agent_servers": {}\n}'
+
+    again = ZED.put(theirs, edit.settings, "Conductor", LAUNCH)
+    removed = ZED.remove(again.text, again.settings, "Conductor")
+
+    assert removed.text == theirs
+    assert not again.settings.created
+
+
+def test_a_word_that_json_cannot_say_is_refused() -> None:
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        ZED.put(None, Settings("zed"), "Conductor", Launch("/opt/\udcff/conductor", ["agent"]))

@@ -11,11 +11,11 @@ import pytest
 
 from conductor.errors import ConductorError, UsageError
 from conductor.packages import catalogue, download
-from conductor.spec import catalogues
+from conductor.spec import catalogues, digests
 from tests.packages.servers import serving
 
 MODULE: Final = b"\0asm\x01\0\0\0"
-DIGEST: Final = download.sha256(MODULE)
+DIGEST: Final = digests.of_bytes(MODULE)
 PINNED: Final = f"https://example.com/weather.wasm#sha256={DIGEST}"
 
 
@@ -167,7 +167,7 @@ def test_a_catalogue_elsewhere_names_nothing_of_this_machine(
     """Else its author would choose what is read, or which server is asked, here."""
     where = "https://example.com/index.json"
     content = index(entry(source=source))
-    monkeypatch.setattr(download, "get", lambda *_, **__: download.Answer(200, [], content, where))
+    monkeypatch.setattr(download, "get", lambda *_, **__: content)
     with pytest.raises(UsageError, match="is on this machine"):
         catalogue.find("weather", [where])
 

@@ -272,7 +272,7 @@ def test_a_root_that_is_none(trust: Sigstore, tmp_path: Path, content: bytes) ->
     "typed",
     [{"signer": ME}, {"issuer": ISSUER}, {"signer": ME, "issuer": ISSUER, "key": "x"}],
 )
-def test_a_demand_that_says_too_little_or_too_much(typed: dict[str, str]) -> None:
+def test_a_demand_that_says_too_little_or_too_much(typed: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as refused:
         signatures.demand(**typed)
     assert refused.value.hint

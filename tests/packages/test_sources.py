@@ -15,8 +15,9 @@ from typing import Final
 import pytest
 
 from conductor.errors import ConductorError, UsageError
-from conductor.packages import download, sources
+from conductor.packages import sources
 from conductor.packages.sources import Fetched
+from conductor.spec import digests
 from tests.packages.servers import Server, answer, serving
 from tests.packages.test_archive import tar
 
@@ -90,7 +91,7 @@ def test_an_archive_and_a_file(tmp_path: Path) -> None:
 
 
 def test_the_digest_decides(tmp_path: Path) -> None:
-    digest = download.sha256(MODULE)
+    digest = digests.of_bytes(MODULE)
     with serving({"/a.wasm": MODULE, "/pack": tar(("proxy.py", b"x"))}) as server:
         url = f"{server.url}/a.wasm"
         got = fetched(f"{url}#sha256={digest}", tmp_path / "1")
@@ -100,7 +101,7 @@ def test_the_digest_decides(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="has no digest") as none:
             fetched(url, tmp_path / "3")
         assert f"`conductor add '{url}#sha256={digest}'`" in none.value.hint
-        packed = download.sha256(tar(("proxy.py", b"x")))
+        packed = digests.of_bytes(tar(("proxy.py", b"x")))
         assert packed
     for odd in ("#sha256=ABC", "#md5=00", "#", f"#sha256={digest}&x=1"):
         with pytest.raises(UsageError, match="no digest"):

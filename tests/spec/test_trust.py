@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from conductor.errors import UsageError
-from conductor.spec import paths, trust
+from conductor.spec import digests, paths, trust
 from conductor.spec.trust import Agreement, Trust, TrustedFile, TrustedFolder
 
 AT_ONCE: Final = """
@@ -31,7 +31,7 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def trust_file(path: Path) -> None:
-    entry = TrustedFile(trust.now(), trust.sha256(path.read_bytes()))
+    entry = TrustedFile(trust.now(), digests.of_bytes(path.read_bytes()))
     trust.change(lambda held: held.files.update({os.path.realpath(path): entry}))
 
 

@@ -2,10 +2,11 @@
 
     reference   how a component in a registry is written
     artifact    manifests: which a component may have, which ours have, what lies in them (pure)
-    transport   one request: bounded in bytes, time and redirects; credentials
+    credentials what the user is logged in with
+    transport   one request, with the login where it belongs
     registry    what the distribution API offers: manifests, blobs, referrers
-    pull        a component out of a registry, each byte compared with its digest
-    push        a component into a registry
+    source      a component out of a registry, each byte compared with its digest
+    publish     a component into a registry
 
 A registry is a stranger: what it answers counts only after its bytes have been compared with a
 digest, and a tag is asked for once.

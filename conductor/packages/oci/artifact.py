@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.errors import ComponentError
+from conductor.spec import digests
 
 MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 INDEX: Final = "application/vnd.oci.image.index.v1+json"
@@ -35,10 +35,10 @@ MOST_MANIFEST: Final = 4 * 1024 * 1024
 MOST_ANNOTATION: Final = 4096
 """Characters of our annotation."""
 MOST_LAYER: Final = 64 * 1024 * 1024
-MOST_DESCRIPTION: Final = 64 * 1024
 _MOST_CONFIG: Final = 1024 * 1024
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _EMPTY_BYTES: Final = b"{}"
+_ASK: Final = "ask its publisher to push it again"
 
 _NO_TIME: Final = "1970-01-01T00:00:00Z"
 """When a config was made: others require a time, and ours must be the same each time."""
@@ -85,12 +85,12 @@ class Artifact(msgspec.Struct, frozen=True):
             return None
         if len(text) > MOST_ANNOTATION:
             raise ComponentError(
-                f"its annotation `{ANNOTATION}` is longer than {MOST_ANNOTATION:,} characters", ""
+                f"its annotation `{ANNOTATION}` is longer than {MOST_ANNOTATION:,} characters", _ASK
             )
         try:
             return base64.b64decode(text, validate=True)
         except binascii.Error:
-            raise ComponentError(f"its annotation `{ANNOTATION}` is not base64", "") from None
+            raise ComponentError(f"its annotation `{ANNOTATION}` is not base64", _ASK) from None
 
 
 class _Written(msgspec.Struct, frozen=True, rename="camel"):
@@ -116,7 +116,7 @@ class _Index(msgspec.Struct, frozen=True, rename="camel"):
 
 def digest_of(content: bytes) -> str:
     """The digest of bytes as registries write it."""
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return f"sha256:{digests.of_bytes(content)}"
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def read_attached(content: bytes, subject: str, kind: str) -> Artifact | None:
     if not is_kind or written.subject is None or written.subject.digest != subject:
         return None
     if len(written.layers or []) != 1:
-        raise ComponentError(f"what is attached to it as `{kind}` has not one layer", "")
+        raise ComponentError(f"what is attached to it as `{kind}` has not one layer", _ASK)
     (layer,) = written.layers or []
     return Artifact(content, checked(layer, MOST_MANIFEST), written.annotations)
 
@@ -193,7 +193,7 @@ def read_index(content: bytes) -> list[Descriptor]:
     try:
         index = msgspec.json.decode(content, type=_Index)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ComponentError(f"its list of referrers cannot be read: {error}", "") from None
+        raise ComponentError(f"its list of referrers cannot be read: {error}", _ASK) from None
     return [one for one in index.manifests if one.media_type == MANIFEST]
 
 
@@ -210,7 +210,7 @@ def checked(one: Descriptor, most: int) -> Descriptor:
             "its publisher must push it whole",
         )
     if not 0 <= one.size <= most:
-        raise ComponentError(f"it declares {one.size:,} bytes, and {most:,} are the most", "")
+        raise ComponentError(f"it declares {one.size:,} bytes, and {most:,} are the most", _ASK)
     return one
 
 
@@ -219,7 +219,7 @@ def _manifest(content: bytes, media_type: str) -> _Written:
     try:
         written = msgspec.json.decode(content, type=_Written)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ComponentError(f"its manifest cannot be read: {error}", "") from None
+        raise ComponentError(f"its manifest cannot be read: {error}", _ASK) from None
     kind = written.media_type or media_type
     is_index = written.manifests is not None or kind == INDEX
     if is_index:

@@ -13,7 +13,6 @@ from conductor.packages import signatures
 from conductor.packages.oci import artifact, reference, registry
 from conductor.packages.oci.artifact import Made
 from conductor.packages.oci.reference import SCHEME, Reference
-from conductor.packages.oci.source import BUNDLE
 from conductor.packages.pack import Package, write
 
 _COMPONENT: Final = b"\0asm\x0d\x00\x01\x00"
@@ -85,7 +84,7 @@ def _with(to: Reference, made: Made, others: tuple[Made, ...], sign_with: str) -
     if not sign_with:
         return Publication(to, made, others)
     bundle = signatures.bundle(made.manifest, sign_with)
-    return Publication(to, made, (*others, artifact.attached(made, BUNDLE, bundle)))
+    return Publication(to, made, (*others, artifact.attached(made, signatures.BUNDLE, bundle)))
 
 
 def push(publication: Publication, *, replace: bool = False) -> bool:
@@ -105,7 +104,7 @@ def push(publication: Publication, *, replace: bool = False) -> bool:
             f"`{to}` is there already, and is something else: {before}",
             "take a new version, or replace it with --replace: who has pinned it keeps what it was",
         )
-    there.push(made, made.digest)
+    there.push(made)
     for one in publication.attached:
         there.attach(made, one)
     # The tag comes last: who finds it finds all that belongs to it.

@@ -133,27 +133,17 @@ class Registry:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def push(self, made: Made, wanted: str = "") -> None:
+    def push(self, made: Made) -> download.Answer:
         """Puts a manifest and what it names into the registry; what is there is not sent again.
-
-        Args:
-            made: The manifest.
-            wanted: The tag it gets; empty: none.
-
-        Raises:
-            ComponentError: The registry refuses.
-        """
+        Raises `ComponentError`."""
         for blob in made.blobs:
             self._push_blob(blob)
-        self.put_manifest(made.manifest, artifact.MANIFEST, wanted or made.digest)
+        return self.put_manifest(made.manifest, artifact.MANIFEST, made.digest)
 
     def attach(self, subject: Made, added: Made) -> None:
         """Pushes a referrer, and lists it under the fallback tag unless the registry says that it
         lists referrers itself. Raises `ComponentError`."""
-        for blob in added.blobs:
-            self._push_blob(blob)
-        answer = self.put_manifest(added.manifest, artifact.MANIFEST, added.digest)
-        if answer.header("oci-subject"):
+        if self.push(added).header("oci-subject"):
             return
         tag = fallback_tag(subject.digest)
         found = self.manifest(tag)

@@ -22,9 +22,6 @@ from conductor.spec.manifest import reading, section
 from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import is_version
 
-BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
-"""The artifact type of referrers with a signature: cosign from 2.6 on, and others."""
-
 _SIMPLE: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
 _SIGNATURE: Final = "dev.cosignproject.cosign/signature"
 _MOST_SIMPLE: Final = 8
@@ -79,7 +76,7 @@ def parse(text: str) -> Oci:
 
 def _offers(registry: Registry, digest: str) -> list[Offer]:
     """The signatures of a manifest. Raises `ConductorError`."""
-    offers = [Offer("bundle", content) for content in registry.attached(digest, BUNDLE)]
+    offers = [Offer("bundle", content) for content in registry.attached(digest, signatures.BUNDLE)]
     found = registry.manifest(signature_tag(digest))
     if found is None:
         return offers

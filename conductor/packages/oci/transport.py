@@ -82,7 +82,9 @@ class Transport:
         answer = download.send(method, url, body, most=most, until=self._until, headers=sent)
         packed = answer.header("content-encoding")
         if packed not in ("", "identity"):
-            raise ComponentError(f"`{self.host}` sends `{one_line(packed)}`, unasked", "")
+            raise ComponentError(
+                f"`{self.host}` sends `{one_line(packed)}`, unasked", "ask its owner"
+            )
         return answer
 
     def _is_ours(self, url: str) -> bool:
@@ -129,7 +131,9 @@ class Transport:
             held = {}
         token = held.get("token") or held.get("access_token")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise ComponentError(f"the token service of `{self.host}` sends no token", "")
+            raise ComponentError(
+                f"the token service of `{self.host}` sends no token", "ask its owner"
+            )
         hide(token, "***")
         return token
 

@@ -1,22 +1,23 @@
 """Sources on this machine: a file, or a folder.
 
 What is copied is what the component consists of, not what tools leave beside it: names that begin
-with a dot, and folders of caches and of dependencies, stay behind.
+with a dot, caches and dependencies stay behind, as they do with `conductor pack`.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.packages import archive, download, signatures
+from conductor.packages import archive, signatures
 from conductor.packages.signatures import ANYBODY, Demand, Offer
 from conductor.packages.sources import Fetched
-from conductor.spec import untrusted_files
+from conductor.spec import digests, untrusted_files
 
 _SKIPPED: Final = ("__pycache__", "node_modules", "venv")
 
@@ -77,7 +78,7 @@ def _offers(path: str) -> list[Offer]:
 def _read(path: str, digest: str) -> bytes:
     """The bytes of a file, which must have this digest if there is one."""
     data = untrusted_files.read(path, archive.BOUNDS.unpacked)
-    now = download.sha256(data)
+    now = digests.of_bytes(data)
     if digest not in ("", now):
         raise ConductorError(
             f"`{visible_path(path)}` is not what its catalogue names: its sha256 is {now}, not "
@@ -106,13 +107,21 @@ def placed(data: bytes, name: str, folder: str) -> str:
     return os.path.join(folder, name)
 
 
-def _copy(root: str, tree: archive.Tree) -> None:
+def files_of(folder: str) -> Iterator[str]:
+    """The files of a component's folder, relative to it, without what tools leave beside them.
+    Raises `OSError`."""
+
     def wanted(name: str) -> bool:
         return name not in _SKIPPED and not name.startswith(".")
 
-    for path in untrusted_files.below(root, wanted):
-        if not os.path.basename(path).startswith("."):
-            # A link in the folder may lead to any file of the user's: it is refused.
-            with untrusted_files.ordinary(os.path.join(root, path), links=False) as file:
-                executable = bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
-                tree.file(path, archive.pieces(file), executable=executable)
+    for path in untrusted_files.below(folder, wanted):
+        if wanted(os.path.basename(path)):
+            yield path
+
+
+def _copy(root: str, tree: archive.Tree) -> None:
+    for path in files_of(root):
+        # A link in the folder may lead to any file of the user's: it is refused.
+        with untrusted_files.ordinary(os.path.join(root, path), links=False) as file:
+            executable = bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
+            tree.file(path, archive.pieces(file), executable=executable)

@@ -14,9 +14,9 @@ from conductor.packages import download, signatures
 from conductor.packages.signatures import ANYBODY, Demand, Offer
 from conductor.packages.sources import Fetched
 from conductor.packages.sources.local import placed
+from conductor.spec import digests
 
 _DIGEST: Final = re.compile(r"sha256=([0-9a-f]{64})")
-_FOUND: Final = 200
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_+.@-]+")
 
 
@@ -44,8 +44,8 @@ class Web(msgspec.Struct, frozen=True):
 
     def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Downloads it. Raises `ConductorError` for anything but the bytes of the digest."""
-        content = download.get(self.url).content
-        now = download.sha256(content)
+        content = download.get(self.url)
+        now = digests.of_bytes(content)
         if not self.sha256:
             raise UsageError(
                 f"`{self.url}` has no digest, and what is behind a URL can change",
@@ -71,12 +71,12 @@ class Web(msgspec.Struct, frozen=True):
             parts = urlsplit(self.url)
             url = urlunsplit(parts._replace(path=parts.path + ending))
             try:
-                answer = download.get(url, most=signatures.MOST, accepted=lambda _: True)
+                answer = download.send("GET", url, most=signatures.MOST)
             except download.DownloadError:
                 if wanted:
                     raise
                 continue  # some servers have a long page for what they have not
-            if answer.status == _FOUND:
+            if answer.status == download.OK:
                 offers.append(Offer(kind, answer.content))
         return offers
 

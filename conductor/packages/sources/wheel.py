@@ -23,7 +23,7 @@ from conductor.packages import archive, download, signatures
 from conductor.packages.signatures import ANYBODY, Demand
 from conductor.packages.sources import Fetched
 from conductor.packages.sources.programs import ProgramError, bounded
-from conductor.spec import untrusted_files
+from conductor.spec import digests, untrusted_files
 from conductor.spec.paths import MANIFEST
 
 SECONDS: Final = 300.0
@@ -69,7 +69,7 @@ class Wheel(msgspec.Struct, frozen=True):
         if name != self.name or (self.version and version != Version(self.version)):
             raise ConductorError(f"pip brought `{file}` for `{self.written}`", "check its index")
         content = untrusted_files.read(path, download.MOST)
-        now = download.sha256(content)
+        now = digests.of_bytes(content)
         if self.sha256 not in ("", now):
             raise ConductorError(
                 f"`{file}` is not what you asked for: its sha256 is {now}, not {self.sha256}",

@@ -30,7 +30,7 @@ from conductor.spec import component_options, digests
 from conductor.spec.consent.question import Question, is_shown, named, sentences
 from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
-from conductor.spec.trust import Agreement, Trust, sha256
+from conductor.spec.trust import Agreement, Trust
 
 MOST: Final = 32
 """Rights, names within grants, and services that a component may ask for at once: a question must
@@ -147,7 +147,7 @@ def digest(spec: Spec) -> str:
 def key(digest: str, manifest: Manifest) -> str:
     """What an agreement is kept under: a changed file has another key, and a changed manifest, of
     which defaults of settings may say what the file does."""
-    return sha256(msgspec.json.encode([digest, manifest], order="sorted"))
+    return digests.of_bytes(msgspec.json.encode([digest, manifest], order="sorted"))
 
 
 # -- what of it the user has agreed to -------------------------------------------------------------

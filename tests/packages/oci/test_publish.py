@@ -15,7 +15,7 @@ from conductor.errors import ConductorError, UsageError
 from conductor.packages import pack, registry_entry, signatures, sources
 from conductor.packages.oci import artifact, publish
 from conductor.packages.oci.publish import Publication
-from conductor.packages.oci.source import BUNDLE
+from conductor.packages.signatures import BUNDLE
 from conductor.packages.sources import Fetched
 from conductor.spec.manifest.reading import Manifest
 from tests.packages.oci import registries
@@ -40,7 +40,7 @@ def ready(folder: Path, host: str, key: str = "", tag: str = "") -> Publication:
     return publish.prepare(pack.pack(str(folder)), f"oci://{host}/me/p{tag}", key)
 
 
-def fetch(source: object, folder: Path, **wanted: str) -> Fetched:
+def fetch(source: object, folder: Path, **wanted: Any) -> Fetched:
     folder.mkdir()
     return sources.parse(str(source)).fetch(str(folder), signatures.demand(**wanted))
 
