@@ -37,10 +37,6 @@ Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**33)]
 """A moment, in seconds since 1970; some centuries, so that every one of them is a date."""
 
 
-Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_000)]
-"""Seconds since 1970, up to the last year that a calendar has."""
-
-
 class TrustedFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A folder that is trusted with everything in it."""
 

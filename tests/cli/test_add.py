@@ -95,7 +95,9 @@ def exec_(here: Here, *chain: str) -> Ran:
 
 def test_nobody_can_be_asked(here: Here) -> None:
     ran = here.do("add", "./weather")
-    ran.assert_error(2, "nobody can be asked: nothing was changed", "`conductor add ./weather --yes` installs it")
+    ran.assert_error(
+        2, "nobody can be asked: nothing was changed", "`conductor add ./weather --yes` installs it"
+    )
     assert 'weather 1.0: "Puts the current date' in ran.out
     assert "sandbox   yes" in ran.out
     assert installed(here) == {}
