@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import marked
-from conductor.spec import paths
+from conductor.spec import paths, private_files
 
 NONE: Final = "none"
 """As `--log-file`: no log file."""
@@ -154,10 +154,9 @@ def check(folder: str) -> None:
     about = os.lstat(folder)
     if not stat.S_ISDIR(about.st_mode):
         raise OSError("it is no folder")
-    if about.st_uid != os.getuid():
-        raise OSError("it belongs to another user")
-    if about.st_mode & 0o022:
-        raise OSError("others may write to it")
+    why = private_files.not_ours(about)
+    if why:
+        raise OSError(f"it {why}")
 
 
 def runs(folder: str) -> list[str]:

@@ -37,7 +37,7 @@ EPILOG: Final = paragraphs(
     "  conductor setup zed --remove",
 )
 
-_PATIENCE: Final = 90.0
+_PATIENCE: Final = 60.0
 """Seconds that the chain may take to answer `initialize`: more than any editor waits."""
 
 

@@ -208,10 +208,10 @@ def _refuse_strangers(path: str, status: os.stat_result) -> None:
     what = "a folder of it" if stat.S_ISDIR(status.st_mode) else "it"
     if stat.S_ISLNK(status.st_mode):
         what = "the link"
-    if status.st_uid != os.geteuid():
-        raise _refused(path, f"{what} belongs to another user")
-    if not stat.S_ISLNK(status.st_mode) and status.st_mode & stat.S_IWOTH:
-        raise _refused(path, f"every user of this machine may write {what}")
+    # Some users share a group with nobody, and their files are writable by it.
+    why = private_files.not_ours(status, stat.S_IWOTH)
+    if why:
+        raise _refused(path, f"{what} {why}")
 
 
 def _refused(path: str, why: str) -> UsageError:

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from conductor.editors import jsonc
 from conductor.editors.jsonc import Seam
 from conductor.errors import UsageError
 from conductor.spec import paths, private_files, untrusted_files
@@ -78,14 +79,25 @@ def load() -> Record:
         private_files.refuse_what_others_write(place)
         content = untrusted_files.read(place, _MOST, links=False)
         record = msgspec.json.decode(content, type=Record)
+        for settings in record.files.values():
+            for kept in settings.entries.values():
+                _refuse_what_is_no_entry(kept)
     except FileNotFoundError:
         return Record()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or f"it is damaged: {error}"
         raise _unusable(place, why) from None
     if record.version != VERSION:
         raise _unusable(place, f"it is of version {record.version}")
     return record
+
+
+def _refuse_what_is_no_entry(kept: Kept) -> None:
+    """Raises `ValueError` for texts that must not get into anybody's settings."""
+    for text in (kept.written, kept.was):
+        value = jsonc.parse(text)
+        if text and (value is None or not value.is_object):
+            raise ValueError("an entry in it is no object")
 
 
 def save(record: Record) -> None:

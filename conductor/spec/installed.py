@@ -18,7 +18,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from conductor.errors import UsageError, visible_path
-from conductor.spec import paths, untrusted_files
+from conductor.spec import paths, private_files, untrusted_files
 from conductor.spec.programs import is_name
 from conductor.spec.trust import Seconds
 
@@ -29,7 +29,6 @@ MOST: Final = 64 * 1024
 _LARGEST: Final = 256 * 1024 * 1024
 """Bytes of a file of content: more than any package may hold."""
 
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _ATTEMPTS: Final = 5
 
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -170,18 +169,14 @@ def refuse_what_others_write() -> None:
     store = paths.installed()
     for place in (receipts(), store, os.path.dirname(store)):
         status = os.stat(place, follow_symlinks=place == os.path.dirname(store))
-        if status.st_uid != os.geteuid():
-            why = "belongs to another user"
-        elif not stat.S_ISDIR(status.st_mode):
+        why = private_files.not_ours(status)
+        if not why and not stat.S_ISDIR(status.st_mode):
             why = "is a link, or no folder"
-        elif status.st_mode & _OTHERS_WRITE:
-            why = "can be written by other users"
-        else:
-            continue
-        raise UsageError(
-            f"installed components cannot be used: `{visible_path(place)}` {why}",
-            "make it a folder that only you may write, or move it away and add them again",
-        )
+        if why:
+            raise UsageError(
+                f"installed components cannot be used: `{visible_path(place)}` {why}",
+                "make it a folder that only you may write, or move it away and add them again",
+            )
 
 
 # -- content ---------------------------------------------------------------------------------------

@@ -16,18 +16,25 @@ from typing import Final
 _WAIT: Final = 30.0
 """Seconds that another conductor may hold a file: it changes something small, on a busy machine."""
 
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-
 
 def refuse_what_others_write(path: str) -> None:
     """Raises `OSError` for a file, or a folder of it, that another user may have written."""
     for place in (path, os.path.dirname(path)):
-        status = os.stat(place, follow_symlinks=False)
-        if status.st_uid != os.geteuid():
-            why = f"`{place}` belongs to another user, or is a link of one"
-            raise OSError(errno.EPERM, why, path)
-        if not stat.S_ISLNK(status.st_mode) and status.st_mode & _OTHERS_WRITE:
-            raise OSError(errno.EPERM, f"other users may write `{place}`", path)
+        why = not_ours(os.stat(place, follow_symlinks=False))
+        if why:
+            raise OSError(errno.EPERM, f"`{place}` {why}", path)
+
+
+def not_ours(status: os.stat_result, others: int = stat.S_IWGRP | stat.S_IWOTH) -> str:
+    """Why what is in a file or folder may be somebody else's word; empty: it is the user's own.
+
+    `others` are the permissions that nobody else may have. Those of a link say nothing.
+    """
+    if status.st_uid != os.geteuid():
+        return "belongs to another user"
+    if not stat.S_ISLNK(status.st_mode) and status.st_mode & others:
+        return "can be written by other users"
+    return ""
 
 
 def make_folder(path: str) -> None:

@@ -152,7 +152,7 @@ def test_doctor_names_the_folder_and_the_newest(logs: Path) -> None:
     logs.chmod(0o777)
     bad = doctor.log_files()
     assert (bad.ok, bad.needed) == (False, False)
-    assert "others may write to it" in bad.detail
+    assert "can be written by other users" in bad.detail
 
 
 @pytest.mark.parametrize("how", ["file", "option", "variable"])

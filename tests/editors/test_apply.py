@@ -148,7 +148,7 @@ CANNOT = {
     "a named pipe": (pipe, "no ordinary file"),
     "no folder": (no_folder, "is no folder"),
     "not UTF-8": (lambda path: path.write_bytes(b'{"a": "\xe4"}'), r"not UTF-8 \(byte 8\)"),
-    "others may write it": (lambda path: path.chmod(0o666), "every user of this machine"),
+    "others may write it": (lambda path: path.chmod(0o666), "can be written by other users"),
     "others may write its folder": (lambda path: path.parent.chmod(0o777), "a folder of it"),
     "read-only": (lambda path: path.chmod(0o400), "is read-only"),
     "read-only folder": (lambda path: path.parent.chmod(0o500), "is read-only"),
@@ -260,12 +260,20 @@ def test_a_write_that_fails_leaves_everything(
     assert_untouched(settings)
 
 
+def record_of(entry: str) -> str:
+    """A record with one entry."""
+    return f'{{"files": {{"/x": {{"target": "zed", "entries": {{"E": {entry}}}}}}}}}'
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         ("{", "it is damaged"),
         ('{"version": 99}', "it is of version 99"),
         ('{"files": {"/x": {"target": 1}}}', "it is damaged"),
+        (record_of('{"written": "{}", "was": "}, 1: {"}'), "it is damaged"),
+        (record_of('{"written": "no"}'), "it is damaged"),
+        (record_of('{"written": "[]"}'), "it is damaged"),
     ],
 )
 def test_a_damaged_record_is_an_error_and_nothing_is_written(
@@ -289,7 +297,7 @@ def test_a_record_that_others_may_write_counts_as_none(settings: Path) -> None:
     before = settings.read_bytes()
     Path(record.path()).chmod(0o666)
 
-    with pytest.raises(UsageError, match="other users may write"):
+    with pytest.raises(UsageError, match="can be written by other users"):
         remove()
 
     assert settings.read_bytes() == before

@@ -133,11 +133,11 @@ def test_a_store_that_cannot_be_used_is_nothing_and_is_kept(
 def test_a_store_that_others_may_write_is_nothing(store: Path, tmp_path: Path) -> None:
     trust.own("/a")
     os.chmod(store, 0o620)
-    assert "other users may write" in trust.known()[1]
+    assert "can be written by other users" in trust.known()[1]
     os.chmod(store, 0o600)
     store.parent.chmod(0o770)
-    assert "other users may write" in trust.known()[1]
-    with pytest.raises(UsageError, match="other users may write"):
+    assert "can be written by other users" in trust.known()[1]
+    with pytest.raises(UsageError, match="can be written by other users"):
         trust.own("/b")
     os.chmod(store.parent, 0o700)
     assert trust.known() == (trust.load(), "")
