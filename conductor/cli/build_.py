@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from conductor.cli import report
+from conductor.cli.typer_options import Folder
 
 HELP: Final = (
     "Build a component by the command in its manifest. Conductor puts the manifest into the module "
@@ -17,16 +16,7 @@ HELP: Final = (
 EPILOG: Final = "Examples:\n\n  conductor build\n\n  conductor build ./my-proxy"
 
 
-def build(
-    folder: Annotated[
-        str,
-        typer.Argument(
-            metavar="[FOLDER]",
-            help="The component's folder. Default: this one.",
-            show_default=False,
-        ),
-    ] = ".",
-) -> int:
+def build(folder: Folder = ".") -> int:
     """Builds a component. Raises `UsageError`, `ComponentError`."""
     from conductor.author.build import build_component
 

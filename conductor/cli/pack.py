@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from conductor.cli import report
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import Folder, paragraphs
 
 HELP: Final = paragraphs(
     "Make an archive of a component: its manifest and what that names, its README, its licence "
@@ -32,14 +32,7 @@ Allowed: TypeAlias = Annotated[
 
 
 def pack(
-    folder: Annotated[
-        str,
-        typer.Argument(
-            metavar="[FOLDER]",
-            help="The component's folder. Default: this one.",
-            show_default=False,
-        ),
-    ] = ".",
+    folder: Folder = ".",
     output: Annotated[
         str | None,
         typer.Option(

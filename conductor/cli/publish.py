@@ -9,7 +9,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.pack import Allowed
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import Folder, paragraphs
 
 if TYPE_CHECKING:
     from conductor.packages.oci.publish import Publication
@@ -36,14 +36,7 @@ def publish(
             show_default=False,
         ),
     ],
-    folder: Annotated[
-        str,
-        typer.Argument(
-            metavar="[FOLDER]",
-            help="The component's folder. Default: this one.",
-            show_default=False,
-        ),
-    ] = ".",
+    folder: Folder = ".",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Send nothing: show what would be sent.")
     ] = False,

@@ -13,6 +13,14 @@ from conductor.cli import options
 from conductor.errors import UsageError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Folder = Annotated[
+    str,
+    typer.Argument(
+        metavar="[FOLDER]",
+        help="The component's folder. Default: this one.",
+        show_default=False,
+    ),
+]
 
 
 def paragraphs(*texts: str) -> str:

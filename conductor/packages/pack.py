@@ -56,7 +56,7 @@ class File(msgspec.Struct, frozen=True):
     executable: bool = False
 
 
-class Package(msgspec.Struct, frozen=True):
+class Packed(msgspec.Struct, frozen=True):
     """A component that is ready to be given away."""
 
     manifest: Manifest
@@ -89,7 +89,7 @@ class Package(msgspec.Struct, frozen=True):
         return self.files[MANIFEST].content
 
 
-def pack(folder: str, allowed: Collection[str] = ()) -> Package:
+def pack(folder: str, allowed: Collection[str] = ()) -> Packed:
     """The package of the component in a folder.
 
     Args:
@@ -116,7 +116,7 @@ def pack(folder: str, allowed: Collection[str] = ()) -> Package:
     for name, file in files.items():
         if name not in harmless:
             _refuse_secrets(name, file.content)
-    package = Package(manifest, files, _archive(files))
+    package = Packed(manifest, files, _archive(files))
     _try_out(package)
     return package
 
@@ -229,7 +229,7 @@ def _archive(files: dict[str, File]) -> bytes:
     return packed.getvalue()
 
 
-def _try_out(package: Package) -> None:
+def _try_out(package: Packed) -> None:
     """Unpacks a package as `conductor add` would. Raises `UsageError` for one that it refuses."""
     with tempfile.TemporaryDirectory(prefix="conductor-pack-") as folder:
         archive.unpack(package.archive, folder)

@@ -18,7 +18,6 @@ import msgspec
 import wasm_host
 from conductor.errors import ComponentError
 from conductor.run import spawn
-from conductor.run.plan import Options
 from conductor.run.report_checks import last_words
 from conductor.run.segment_spec import SegmentSpec, guest_spec
 from conductor.spec import digests, limits, paths
@@ -33,7 +32,7 @@ class _FirstLine(msgspec.Struct):
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-def uncompiled(spec: Spec, options: Options | None = None) -> bool:
+def uncompiled(spec: Spec, cache: str = "") -> bool:
     """Whether the first start of a component has to compile its module.
 
     False for what is not sandboxed, and for a module that cannot be read. Imports wasmtime.
@@ -48,12 +47,12 @@ def uncompiled(spec: Spec, options: Options | None = None) -> bool:
     except OSError:
         return False
     bounds = wasm_host.Limits(**limits.of(limits.GUEST, spec.limits))
-    return not Cache(Path(_cache(options)), engine_identity(bounds)).holds(digest)
+    return not Cache(Path(cache or paths.compiled_modules()), engine_identity(bounds)).holds(digest)
 
 
 def compile_ahead(
     specs: Iterable[Spec],
-    options: Options | None = None,
+    cache: str = "",
     *,
     begun: Callable[[Spec], None] = lambda spec: None,
 ) -> None:
@@ -64,25 +63,21 @@ def compile_ahead(
 
     Args:
         specs: components; those that are not sandboxed are left out.
-        options: of which `cache` counts; None: the user's cache.
+        cache: the folder of compiled modules; empty: the user's.
         begun: called with each component whose module is about to be compiled.
 
     Raises:
         ComponentError: a module cannot be loaded; those before it are compiled.
     """
     for spec in specs:
-        if uncompiled(spec, options):
+        if uncompiled(spec, cache):
             begun(spec)
-            _compile(spec, options)
+            _compile(spec, cache or paths.compiled_modules())
 
 
-def _cache(options: Options | None) -> str:
-    return (options.cache if options is not None else None) or paths.compiled_modules()
-
-
-def _compile(spec: Spec, options: Options | None) -> None:
+def _compile(spec: Spec, cache: str) -> None:
     guest = guest_spec(spec, b"null")
-    first_line = SegmentSpec([guest], cache=_cache(options), loading_only=True)
+    first_line = SegmentSpec([guest], cache=cache, loading_only=True)
     bounds = wasm_host.Limits(**limits.of(limits.GUEST, spec.limits))
     from wasm_host.cache.compile_process import seconds
 

@@ -13,7 +13,7 @@ from conductor.packages import signatures
 from conductor.packages.oci import artifact, reference, registry
 from conductor.packages.oci.artifact import Made
 from conductor.packages.oci.reference import SCHEME, Reference
-from conductor.packages.pack import Package, write
+from conductor.packages.pack import Packed, write
 
 _COMPONENT: Final = b"\0asm\x0d\x00\x01\x00"
 """How a component of WebAssembly begins; a module has another version."""
@@ -33,7 +33,7 @@ class Publication(msgspec.Struct, frozen=True):
         return self.reference.pinned(self.component.digest)
 
 
-def prepare(package: Package, where: str, sign_with: str = "") -> Publication:
+def prepare(package: Packed, where: str, sign_with: str = "") -> Publication:
     """What a push of a package will send. Nothing is sent yet.
 
     Args:
