@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import os
 import signal
 import subprocess
@@ -180,7 +181,10 @@ class ProcessTransport(Piped):
         except OSError as error:
             raise ComponentError(
                 f"cannot start `{self.describe()}`: {error.strerror or error}",
-                "check that the program is installed and on PATH",
+                # A system that finds the file says this of the program in its first line.
+                "check the first line of that file: it names the program that runs it"
+                if error.errno in (errno.ENOENT, errno.ENOEXEC) and os.path.isfile(self.command[0])
+                else "check that the program is installed and on PATH",
                 {"command": self.describe()},
             ) from None
         assert self._process.stdin is not None

@@ -295,6 +295,14 @@ def test_an_editor_reads_how_to_install_an_agent(place: Place) -> None:
     assert error["message"].endswith("hint: install it with `npm install -g @google/gemini-cli`")
 
 
+def test_a_script_whose_interpreter_is_gone_names_its_first_line(place: Place) -> None:
+    path = place.bin / "opencode"
+    path.write_text("#!/not/there\n")
+    path.chmod(0o755)
+    ran = place.run("exec", "opencode", "-p", "hi")
+    ran.assert_error(1, "cannot start", "check the first line of that file")
+
+
 def test_an_agent_that_prints_before_it_speaks_is_heard_all_the_same(place: Place) -> None:
     place.install("opencode")
     ran = place.run("exec", "opencode", "-p", "hi", FAULTS="prints")
