@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from conductor.cli import consent, inspect_card, report
-from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.errors import ConductorError, UsageError, one_line, visible_path
 from conductor.packages import install, store
 from conductor.packages.install import Candidate
 from conductor.run import compiled
@@ -80,7 +80,8 @@ def show(made: Candidate, changed: Sequence[str] = ()) -> None:
     if changed:
         report.say("", "what changes:", *(f"  {line}" for line in changed))
     if made.is_program:
-        report.write(WARNING, word="warning")
+        runs = one_line(shlex.join(made.spec.command or ()), 1000)
+        report.write(f"{WARNING}. It runs: {runs}", word="warning")
     if made.is_older:
         report.write(f"it is OLDER than what is installed: {_releases(made)}", word="warning")
 

@@ -28,6 +28,9 @@ MOST: Final = 64 * 1024 * 1024
 SECONDS: Final = 300.0
 """How long a download may take, with all its redirects."""
 
+IDLE: Final = 60.0
+"""How long a server may be silent."""
+
 _REDIRECTS: Final = 5
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _READING: Final = ("GET", "HEAD")
@@ -35,6 +38,12 @@ OK: Final = 200
 _URL: Final = re.compile(r"[!-~]+")
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 _LOOPBACK: Final = re.compile(r"127(?:\.\d{1,3}){3}|localhost|\[?::1\]?", re.ASCII | re.IGNORECASE)
+_ADDRESS: Final = re.compile(r".*:.*|(?:.*\.)?(?:\d+|0x[0-9a-f]*|localhost)\.?", re.IGNORECASE)
+"""A host that names a machine by its number, however that is written, or this one."""
+
+_LOGIN: Final = re.compile(r"://[^/@:\[]+:(?!\d+/)[^@]*@|(?<!ssh)://[^/@]*@")
+"""A user or a password in a URL. One with a password may hold any character."""
+
 _MIB: Final = 1024 * 1024
 
 
@@ -65,9 +74,16 @@ class DownloadError(ConductorError):
     """A download has failed. Nothing of it was kept."""
 
 
+def refuse_login(url: str) -> None:
+    """Raises `UsageError` for a URL with a user or a password, and shows neither."""
+    if _LOGIN.search(url):
+        raise UsageError("a URL with a user or a password in it would be kept", "leave them out")
+
+
 def checked(url: str) -> str:
     """The URL itself. Raises `UsageError` for one that is not `https` to a plain host; `http` is
     for servers of this machine."""
+    refuse_login(url)
     if not _URL.fullmatch(url):
         raise UsageError(f"`{visible_path(url)}` is no URL", "write other characters as %XX")
     try:
@@ -76,8 +92,6 @@ def checked(url: str) -> str:
     except ValueError as error:
         raise UsageError(f"`{url}` is no URL: {error}", "check its host and port") from None
     host = parts.netloc.removesuffix(f":{port}") if port is not None else parts.netloc
-    if "@" in parts.netloc:
-        raise UsageError("a URL with a user or a password in it would be kept", "leave them out")
     if not _HOST.fullmatch(host) or port == 0:
         raise UsageError(f"`{url}` is no URL with a host", "as in `https://example.com/proxy.wasm`")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
@@ -138,6 +152,8 @@ def send(
         return anyio.run(within)
     except TimeoutError:
         raise DownloadError(f"{url} did not arrive in time", "try again later") from None
+    except httpcore.TimeoutException:
+        raise DownloadError(f"{url} is silent: no byte for {IDLE:g} s", _AGAIN) from None
     except httpcore.ProtocolError as error:
         why = one_line(error) or type(error).__name__
         raise DownloadError(
@@ -146,7 +162,6 @@ def send(
     except (
         httpcore.NetworkError,
         httpcore.ProxyError,
-        httpcore.TimeoutException,
         OSError,
     ) as error:
         why = one_line(error) or type(error).__name__
@@ -175,13 +190,20 @@ async def _follow(request: _Request, url: str, most: int) -> Answer:
             checked(there)
         except UsageError as error:
             raise DownloadError(f"{url} redirects elsewhere: {error.text}", _MOVE) from None
-        if is_loopback(_host(there)) and not is_loopback(_host(at)):
-            raise DownloadError(f"{url} redirects to this machine", _MOVE)
+        refuse_inward(at, there)
         if urlsplit(there).netloc != urlsplit(at).netloc:
             kept = {k: v for k, v in request.headers.items() if k.lower() != "authorization"}
             request = msgspec.structs.replace(request, headers=kept)
         at = there
     raise DownloadError(f"{url} redirects more than {_REDIRECTS} times", _MOVE)
+
+
+def refuse_inward(at: str, there: str) -> None:
+    """Raises `DownloadError` where a server elsewhere sends us to this machine, or to one by its
+    number, which may be of this network: such a server has no name that others know."""
+    if is_loopback(_host(at)) or _host(there) == _host(at) or not _ADDRESS.fullmatch(_host(there)):
+        return
+    raise DownloadError(f"{at} redirects to this machine, or to a bare address", _MOVE)
 
 
 _MOVE: Final = "take the URL that its own page names"
@@ -195,7 +217,11 @@ async def _once(request: _Request, url: str, most: int) -> Answer:
     async with (
         _pool(url) as pool,
         pool.stream(
-            request.method, url, headers=[("Host", host), *sent.items()], content=request.body
+            request.method,
+            url,
+            headers=[("Host", host), *sent.items()],
+            content=request.body,
+            extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), IDLE)},
         ) as response,
     ):
         received = [

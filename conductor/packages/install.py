@@ -20,10 +20,10 @@ from conductor.packages.package import Package
 from conductor.packages.signatures import ANYBODY, Demand
 from conductor.packages.sources import Source
 from conductor.packages.store import Damaged
-from conductor.spec import agents, catalog, trust
+from conductor.spec import agents, catalog, installed, trust
 from conductor.spec.installed import Receipt, Signer
 from conductor.spec.model import Spec
-from conductor.spec.programs import NAME_RULE, is_name, is_reserved
+from conductor.spec.programs import NAME_RULE, is_name, is_reserved, which
 
 _FILES = (".wasm", ".py", ".wat", ".json")
 
@@ -76,11 +76,18 @@ def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYB
         check_name(name or source.written)
     there = os.path.join(folder, "fetched")
     os.mkdir(there, 0o700)
-    wanted = signatures.as_before(wanted, _signer_before(source))
+    wanted = signatures.as_before(wanted, _signer_before(source, name))
     found = package.read(source.fetch(there, wanted))
+    chosen = name
     name = name or (entry.name if entry is not None else found.spec.name)
     check_name(name)
     before = store.receipt(name)
+    if not chosen and before is None and (program := which(name)) is not None:
+        raise UsageError(
+            f"`{name}` is a program here, {visible_path(program)}, which chains would no longer "
+            "find under its name",
+            f"give the component another name with `--name`; `--name {name}` takes this one",
+        )
     if isinstance(before, Receipt) and origin(before) != source.origin:
         raise UsageError(
             f"`{name}` is installed already, from {visible_path(before.source)}",
@@ -93,7 +100,7 @@ def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYB
         source=found.fetched.source,
         content=store.seal(found.root),
         file=found.file,
-        release=one_line(found.release, 64),
+        release=found.release,
         signer=found.fetched.signer,
         since=trust.now(),
     )
@@ -101,9 +108,9 @@ def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYB
     return Candidate(found, receipt, before, spec)
 
 
-def _signer_before(source: Source) -> Signer | None:
-    """Who signed what is installed from there, under whatever name; None: nobody."""
-    for each in store.receipts():
+def _signer_before(source: Source, name: str) -> Signer | None:
+    """Who signed what is installed from there, under this name or else another; None: nobody."""
+    for each in sorted(store.receipts(), key=lambda each: each.name != name):
         if isinstance(each, Receipt) and each.signer is not None and origin(each) == source.origin:
             return each.signer
     return None
@@ -144,10 +151,15 @@ def check_name(name: str) -> None:
         )
     if is_reserved(name):
         raise UsageError(f"a component cannot be called `{name}`: logs use that word", hint)
-    if catalog.bundled_manifest(name) is not None:
-        raise UsageError(f"`{name}` is the name of a component that comes with conductor", hint)
-    if agents.named(name) is not None:
-        raise UsageError(f"`{name}` is the name of an agent that conductor knows", hint)
+    # A name that differs in capitals only would be taken for the other, by users and file systems.
+    small = name.lower()
+    if catalog.bundled_manifest(small) is not None:
+        raise UsageError(f"`{small}` is the name of a component that comes with conductor", hint)
+    if agents.named(small) is not None or agents.of_program(small) is not None:
+        raise UsageError(f"`{small}` is the name of an agent that conductor knows", hint)
+    for other in installed.names():
+        if other != name and other.lower() == small:
+            raise UsageError(f"`{name}` looks like `{other}`, which is installed", hint)
 
 
 # -- what changes ----------------------------------------------------------------------------------

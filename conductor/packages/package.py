@@ -16,6 +16,7 @@ from conductor.packages.sources import Fetched
 from conductor.spec import catalog
 from conductor.spec.model import Spec
 from conductor.spec.paths import MANIFEST
+from conductor.spec.programs import is_version
 from conductor.spec.python_guest import scripts
 
 _DEEPEST: Final = 8
@@ -35,9 +36,10 @@ class Package(msgspec.Struct, frozen=True):
 
     @property
     def release(self) -> str:
-        """Its version, if it or its source names one."""
+        """Its version, if it or its source names one that is a word."""
         manifest = self.spec.manifest
-        return (manifest.version if manifest is not None else "") or self.fetched.version
+        version = (manifest.version if manifest is not None else "") or self.fetched.version
+        return version if is_version(version) else ""
 
 
 def read(fetched: Fetched) -> Package:

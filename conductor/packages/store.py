@@ -202,7 +202,7 @@ def prune() -> None:
 def _contents() -> Iterator[str]:
     """The digests that receipts name, also those of other versions."""
     for name in installed.names():
-        with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+        with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             text = untrusted_files.read(installed.receipt_path(name), installed.MOST, links=False)
             yield msgspec.json.decode(text, type=_Named).content
 

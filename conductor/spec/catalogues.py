@@ -20,7 +20,7 @@ import msgspec
 
 from conductor.errors import UsageError, one_line, visible_path
 from conductor.spec import paths, untrusted_files
-from conductor.spec.programs import is_name, is_reserved
+from conductor.spec.programs import is_name, is_reserved, is_version
 
 MOST: Final = 8 * 1024 * 1024
 """Bytes of a JSON file."""
@@ -182,7 +182,7 @@ def _read_entry(file: _File, where: str) -> Entry | None:
         name=name,
         source=source,
         here=here,
-        version=one_line(file.version, 64),
+        version=file.version if is_version(file.version) else "",
         description=one_line(file.description),
         catalogue=where,
     )

@@ -20,6 +20,7 @@ import msgspec
 from conductor.errors import UsageError, visible_path
 from conductor.spec import paths, private_files, untrusted_files
 from conductor.spec.programs import is_name
+from conductor.spec.trust import Seconds
 
 VERSION: Final = 1
 MOST: Final = 64 * 1024
@@ -66,7 +67,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     release: str = ""
     """Its version, if it names one."""
     signer: Signer | None = None
-    since: int
+    since: Seconds
     """When it was installed, in seconds since 1970."""
 
     @property

@@ -16,6 +16,7 @@ from conductor.errors import UsageError, did_you_mean
 AGENT: Final = "agent"
 NAME_RULE: Final = "up to 64 of the letters a to z, digits and `._@+-`"
 _NAME: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
+_VERSION: Final = re.compile(r"[A-Za-z0-9.+_-]{1,64}")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._@+-]+")
 _LONGEST: Final = 60
 """Characters of a name that is made of another; it may still get a number."""
@@ -111,6 +112,11 @@ def name_of(words: Sequence[str]) -> str:
         if not _RUNNERS.match(short) and not _RUNNERS.match(word):
             return plain(short)
     return plain(stem(words[0]) or words[0])
+
+
+def is_version(text: str) -> bool:
+    """Whether a text can be a version: one word, since it is shown among other facts."""
+    return _VERSION.fullmatch(text) is not None
 
 
 def is_name(name: str) -> bool:

@@ -341,3 +341,66 @@ def test_what_is_known_without_a_catalogue_needs_no_add(
     here: Here, name: str, said: str, hint: str
 ) -> None:
     here.do("add", name).assert_error(2, said, hint)
+
+
+@pytest.mark.parametrize(
+    "name", ["Datetime", "Claude", "codex-acp", "npx"], ids=["bundled", "agent", "command", "path"]
+)
+def test_a_stranger_takes_nobodys_name(
+    here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    program = tmp_path / "bin" / "npx"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    manifest = here.project / "weather/component.toml"
+    manifest.write_text(manifest.read_text().replace('"weather"', f'"{name}"'))
+    here.do("add", "./weather", "--yes").assert_error(2, f"`{name.lower()}` is ", "--name")
+    assert installed(here) == {}
+    assert here.do("add", "./weather", "--yes", "--name", "weather").code == 0
+    here.do("add", "./weather", "--yes", "--name", "Weather").assert_error(2, "looks like")
+    if name == "npx":  # the user's own decision
+        assert here.do("add", "./weather", "--yes", "--name", "npx").code == 0
+
+
+def test_a_version_is_a_word(here: Here) -> None:
+    """Otherwise it would look like facts of ours."""
+    manifest = here.project / "weather/component.toml"
+    manifest.write_text(manifest.read_text().replace('"1.0"', '"1.0; signed by your bank"'))
+    assert here.do("add", "./weather", "--yes").code == 0
+    assert "your bank" not in here.do("list").out
+
+
+@pytest.mark.parametrize("kind", ["catalogue", "ftp", "git", "oci", "port", "slash", "token"])
+def test_a_login_in_a_url_is_not_repeated(here: Here, kind: str) -> None:
+    urls = {
+        "catalogue": "https://me:s3cret@example.invalid:99999/list.json",
+        "ftp": "ftp://me:s3cret@example.invalid/x",
+        "git": f"git+https://me:s3cret@example.invalid/x@{'0' * 40}",
+        "oci": "oci://me:s3cret@example.invalid/x:1",
+        "port": "https://me:s3cret@example.invalid:99999/x.wasm",
+        "slash": "https://me:a/s3cret@example.invalid/x.wasm",
+        "token": f"git+https://s3cret@example.invalid/x@{'0' * 40}",
+    }
+    words = ["list", "--index"] if kind == "catalogue" else ["add"]
+    ran = here.do(*words, urls[kind])
+    ran.assert_error(2, "a user or a password in it")
+    assert "s3cret" not in ran.out + ran.err
+
+
+def test_what_a_program_runs_is_shown(here: Here) -> None:
+    manifest = here.project / "weather/component.toml"
+    kept = ("name", "version")
+    lines = [line for line in manifest.read_text().splitlines() if line.startswith(kept)]
+    manifest.write_text("\n".join([*lines, 'command = ["sh", "-c", "touch /tmp/x\\nhello"]']))
+    ran = here.do("add", "./weather", "--yes")
+    ran.assert_error(2, " --trust`", "touch /tmp/x hello")
+
+
+@pytest.mark.parametrize("since", [-(10**15), 10**12, 10**30])
+def test_a_receipt_of_no_time_is_damaged(here: Here, since: int) -> None:
+    assert here.do("add", "./weather", "--yes").code == 0
+    path = Path(installed_.receipt_path("weather"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"since": since}))
+    assert "DAMAGED" in here.do("list").out

@@ -192,3 +192,25 @@ def test_a_redirect_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DownloadError, match="redirects to this machine"):
         download.get("https://example.com/x")
     assert asked == ["https://example.com/x"]
+
+
+@pytest.mark.parametrize(
+    "host", ["0x7f.1", "10.0.0.1", "127.1", "2130706433", "[::ffff:7f00:1]", "a.localhost"]
+)
+def test_a_redirect_to_a_bare_address(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    async def once(_request: object, url: str, _most: int) -> download.Answer:
+        return download.Answer(302, [("location", f"https://{host}/admin")], b"", url)
+
+    monkeypatch.setattr(download, "_once", once)
+    with pytest.raises(DownloadError, match="to a bare address"):
+        download.get("https://example.com/x")
+
+
+def test_a_silent_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "IDLE", 0.1)
+
+    def silent(connection: socket.socket, _path: str) -> None:
+        connection.recv(1)  # until the other side goes
+
+    with Server(silent) as server, pytest.raises(DownloadError, match="is silent"):
+        download.get(f"{server.url}/x")

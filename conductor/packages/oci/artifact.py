@@ -192,7 +192,7 @@ def read_index(content: bytes) -> list[Descriptor]:
     """The manifests of an index that are small and have a digest. Raises `ComponentError`."""
     try:
         index = msgspec.json.decode(content, type=_Index)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ComponentError(f"its list of referrers cannot be read: {error}", _ASK) from None
     return [one for one in index.manifests if one.media_type == MANIFEST]
 

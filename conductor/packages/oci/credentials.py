@@ -59,7 +59,14 @@ def login(host: str) -> Login | None:
     try:
         config = msgspec.json.decode(content, type=dict[str, Any])
         found = _found(config, (host, f"https://{host}", *_OTHER_NAMES.get(host, ())))
-    except (msgspec.DecodeError, ValueError, TypeError, AttributeError) as error:
+    except (
+        msgspec.DecodeError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        KeyError,
+        RecursionError,
+    ) as error:
         text = f"{path} cannot be read: {error}"
         raise UsageError(text, f"`docker login {host}` writes it anew") from None
     if found is not None:

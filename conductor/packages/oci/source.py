@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import re
 from typing import Final
 
 import msgspec
@@ -21,11 +20,11 @@ from conductor.packages.sources import Fetched
 from conductor.spec.installed import Signer
 from conductor.spec.manifest import reading, section
 from conductor.spec.paths import MANIFEST
+from conductor.spec.programs import is_version
 
 _SIMPLE: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
 _SIGNATURE: Final = "dev.cosignproject.cosign/signature"
 _MOST_SIMPLE: Final = 8
-_VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}")
 
 
 class Oci(msgspec.Struct, frozen=True):
@@ -65,7 +64,7 @@ class Oci(msgspec.Struct, frozen=True):
         return Fetched(
             place=place,
             source=str(pinned),
-            version=version if _VERSION.fullmatch(version) else "",
+            version=version if is_version(version) else "",
             signer=signer,
         )
 

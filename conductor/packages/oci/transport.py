@@ -1,8 +1,8 @@
 """Requests to one registry, within one deadline, with the login where it belongs.
 
-A login is sent to the registry itself and to the token service it names, and nowhere else; a
-registry that goes on refusing is asked no third time. `conductor.packages.download` bounds the
-rest.
+A login is sent to the registry itself and to the token service that it names in its own domain
+(`auth.docker.io` for `registry-1.docker.io`), and nowhere else; a registry that goes on refusing is
+asked no third time. `conductor.packages.download` bounds the rest.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import re
 import time
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from conductor.errors import ComponentError, ConductorError, UsageError, hide, one_line
+from conductor.errors import ComponentError, ConductorError, hide, one_line
 from conductor.packages import download
 from conductor.packages.oci import credentials
 
@@ -113,11 +113,13 @@ class Transport:
         realm = named.get("realm", "")
         try:
             url = download.checked(f"{realm}{'&' if '?' in realm else '?'}{urlencode(query)}")
-        except UsageError as error:
+            download.refuse_inward(f"{self.origin}/", url)
+        except ConductorError as error:
             raise ComponentError(
                 f"`{self.host}` sends us elsewhere for a token: {error.text}", "ask its owner"
             ) from None
-        headers = {"Authorization": login.basic} if login is not None else {}
+        is_near = _site(urlsplit(url).hostname) == _site(urlsplit(self.origin).hostname)
+        headers = {"Authorization": login.basic} if login is not None and is_near else {}
         answer = download.send(
             "GET", url, None, most=_MOST_ANSWER, until=self._until, headers=headers
         )
@@ -125,7 +127,7 @@ class Transport:
             return ""
         try:
             held = msgspec.json.decode(answer.content, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             held = {}
         token = held.get("token") or held.get("access_token")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
@@ -148,11 +150,17 @@ class Transport:
         )
 
 
+def _site(host: str | None) -> str:
+    """The domain that a registry shares with its token service; of an address the whole."""
+    labels = (host or "").split(".")
+    return ".".join(labels if labels[-1].isdigit() else labels[-2:])
+
+
 def _reason(answer: download.Answer) -> str:
     """Why a registry refused: the errors it lists, or its number."""
     try:
         errors = msgspec.json.decode(answer.content, type=dict[str, list[dict[str, Any]]])["errors"]
         said = "; ".join(f"{one.get('code')}: {one.get('message')}" for one in errors)
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
         said = ""
     return one_line(f"{answer.status} {said}".strip())

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import msgspec
 
 from conductor.errors import UsageError, did_you_mean, visible_path
+from conductor.packages import download
 from conductor.packages.signatures import ANYBODY, Demand
 from conductor.spec.installed import Signer
 
@@ -82,6 +83,7 @@ def parse(text: str) -> Source:
     """What a user's text means; a path is made absolute. Raises `UsageError`; fetches nothing."""
     if not text or len(text) > _LONGEST:
         raise UsageError("a source is a path, a URL or a name", "`conductor add --help` lists them")
+    download.refuse_login(text)
     for prefix, where in KINDS.items():
         if text.startswith(prefix):
             return _made(where, text)

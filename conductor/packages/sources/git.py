@@ -7,6 +7,7 @@ What the tree holds goes through the bounds of every package.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -43,7 +44,7 @@ _SETTINGS: Final = (
     # No configuration is read; these hold for what git itself would do otherwise.
     "-c", "core.hooksPath=/dev/null", "-c", "http.followRedirects=false",
     "-c", "transfer.fsckObjects=true", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
-    "-c", "fetch.recurseSubmodules=false", "-c", "maintenance.auto=false",
+    "-c", "fetch.recurseSubmodules=false", "-c", "pack.threads=1", "-c", "maintenance.auto=false",
 )  # fmt: skip
 
 
@@ -95,19 +96,20 @@ class Git(msgspec.Struct, frozen=True):
         prefix = f"{self.folder}/" if self.folder else ""
         limits = ["--", prefix] if prefix else []
         listed = run("ls-tree", "-r", "-z", "-l", "--full-tree", self.commit, *limits)
-        found = list(_entries(listed))
+        # One more than a package may hold says enough: a tree may list itself millions of times.
+        found = list(itertools.islice(_entries(listed), archive.BOUNDS.entries + 1))
         if not found:
             raise UsageError(
                 f"there is no folder `{self.folder}` in that commit", "check `#subdirectory=`"
-            )
-        if sum(size for _, _, size, _ in found) > archive.BOUNDS.unpacked:
-            raise archive.refused(
-                "it holds more than 64 MiB", "`#subdirectory=FOLDER` takes one folder of it"
             )
         if len(found) > archive.BOUNDS.entries:
             raise archive.refused(
                 f"it holds more than {archive.BOUNDS.entries:,} files",
                 "`#subdirectory=FOLDER` takes one folder of it",
+            )
+        if sum(size for _, _, size, _ in found) > archive.BOUNDS.unpacked:
+            raise archive.refused(
+                "it holds more than 64 MiB", "`#subdirectory=FOLDER` takes one folder of it"
             )
         # As they are stored: a checkout, and `git archive`, would obey the tree's `.gitattributes`.
         names = "".join(f"{name}\n" for _, name, _, _ in found).encode()
@@ -168,9 +170,8 @@ def _entries(listed: bytes) -> Iterator[tuple[bool, str, int, str]]:
 
     Raises `UsageError` for a link or a submodule.
     """
-    for line in listed.split(b"\0"):
-        if not line:
-            continue
+    for found in re.finditer(rb"[^\0]+", listed):
+        line = found[0]
         entry = _ENTRY.fullmatch(line)
         if entry is None:
             raise archive.refused("git listed something else than files", "fetch it again")

@@ -15,6 +15,10 @@ from conductor.errors import ConductorError, one_line
 _UNIT: Final = 512
 """Bytes: what `ulimit -f` counts in."""
 
+_MIB: Final = 1024 * 1024
+_MEMORY: Final = 4096 * _MIB
+"""Bytes that a program may ask for: what it reads may unpack to far more than it is."""
+
 _SHOWN: Final = 4096
 """Bytes of complaints that are read: the last."""
 
@@ -34,15 +38,16 @@ def bounded(
     """Runs a program and returns what it printed.
 
     It ends with the time, and with it all that it started. No file that it writes becomes larger
-    than `largest` bytes, and what it prints goes to a file.
+    than `largest` bytes, what it prints goes to a file, and its memory is bounded.
 
     Raises:
         ProgramError: It failed.
         ConductorError: It took too long.
         OSError: It cannot be started.
     """
-
     name = os.path.basename(command[0])
+    # Not every system bounds memory this way.
+    limits = f"ulimit -f {largest // _UNIT}; ulimit -v {_MEMORY // 1024} 2>/dev/null"
     with (
         tempfile.TemporaryFile() as question,
         tempfile.TemporaryFile() as answer,
@@ -51,7 +56,7 @@ def bounded(
         question.write(given)
         question.seek(0)
         process = subprocess.Popen(
-            ["/bin/sh", "-c", f'ulimit -f {largest // _UNIT}; exec "$@"', name, *command],
+            ["/bin/sh", "-c", f'{limits}; exec "$@"', name, *command],
             stdin=question,
             stdout=answer,
             stderr=complaint,
@@ -71,6 +76,8 @@ def bounded(
         if code == 0:
             answer.seek(0)
             return answer.read()
+        if code == -signal.SIGXFSZ:
+            raise ProgramError(f"it has more than {largest // _MIB} MiB for us")
         raise ProgramError(_last_words(complaint) or f"`{name}` ended with {code}")
 
 

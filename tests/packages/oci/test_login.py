@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conductor.errors import ConductorError
-from conductor.packages.oci import credentials
+from conductor.packages.oci import artifact, credentials
 from tests.packages.oci import registries
 from tests.packages.oci.registries import BASIC, PASSWORD, TOKEN, USER, HandMade, log_in
 from tests.packages.oci.test_pull import MODULE, fetch, manifest
@@ -176,3 +176,32 @@ def test_a_config_that_cannot_be_read(
     with pytest.raises(ConductorError) as refused:
         credentials.login("r.example")
     assert refused.value.hint
+
+
+def test_a_login_stays_in_the_domain_of_its_registry(
+    made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token service elsewhere is asked, but not as the user."""
+    log_in(monkeypatch, tmp_path / "docker", made.host)
+    with registries.hand_made() as elsewhere:
+        origin = elsewhere.origin.replace("127.0.0.1", "localhost")
+        made.odd["/manifests/"] = lambda handler: handler.answer(
+            401, WWW_Authenticate=f'Bearer realm="{origin}/token"'
+        )
+        with pytest.raises(ConductorError, match="does not let us"):
+            fetch(made, tmp_path)
+        assert [path.partition("?")[0] for _, path, _ in elsewhere.asked] == ["/token"]
+        assert given(elsewhere) == {""}
+
+
+@pytest.mark.parametrize("path", ["/referrers/", "/token"])
+def test_an_answer_of_endless_depth(
+    made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    log_in(monkeypatch, tmp_path / "docker", made.host)
+    made.auth = "bearer" if path == "/token" else ""
+    made.put("p", "1", manifest(), MODULE, b"{}")
+    deep = b'{"schemaVersion":2,"a":' + b"[" * 25_000 + b"]" * 25_000 + b',"manifests":[]}'
+    made.odd[f"GET .*{path}"] = lambda handler: handler.answer(200, deep, artifact.INDEX)
+    with pytest.raises(ConductorError):
+        fetch(made, tmp_path)
