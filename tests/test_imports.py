@@ -105,18 +105,15 @@ RULES: Final = (
     Rule(
         "conductor.packages",
         (
-            *("conductor.packages", "conductor.run", "conductor.spec", "conductor.services"),
-            *("conductor.core", "conductor.errors", "conductor.version", "wasm_host"),
+            *("conductor.packages", "conductor.spec", "conductor.errors", "conductor.version"),
+            "wasm_host",
         ),
         ("anyio", "cryptography", "httpcore2", "msgspec", "packaging", "sigstore"),
     ),
     Rule(
         "conductor.editors",
-        (
-            *("conductor.editors", "conductor.client", "conductor.spec", "conductor.core"),
-            *("conductor.errors", "conductor.version"),
-        ),
-        ("msgspec", "tomlkit"),
+        ("conductor.editors", "conductor.spec", "conductor.errors", "conductor.version"),
+        ("msgspec",),
     ),
     Rule("wasm_host", ("wasm_host",)),
     Rule("guest_sdk", ("guest_sdk",)),

@@ -102,7 +102,6 @@ def execute(
     try:
         run_loop(control.run())
     finally:
-        started.guardian.release()
         started.close()
     if turn.defect is not None:
         raise turn.defect

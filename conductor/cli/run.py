@@ -121,6 +121,7 @@ class Started:
         self.log.limit(limits.log_lines(specs))
         names = ", ".join(f"`{spec.name}`" for spec in specs)
         self.log.note(f"`conductor {parsed.command}` starts as process {os.getpid()}: {names}")
+        adopt_orphans()  # before there are any: a program may send itself to the back at once
         self._opened = wanted.opened(
             specs, parsed.options, self.log.say, mode=parsed.mode, on_stderr=self._heard
         )
@@ -199,7 +200,7 @@ class Started:
         return self._status.waits() if self._status is not None else ""
 
     def close(self) -> None:
-        """The chain has ended, and nothing of it is left."""
+        """The chain has ended; ends what is left of it."""
         if self._status is not None:
             self._status.close()
         failure = self._runtime.failure if self._runtime is not None else None
@@ -207,6 +208,8 @@ class Started:
             self.log.note(f"error: {failure.text}")
         self.log.note("the chain has ended")
         self.log.close()
+        self.guardian.release()
+        end_strays()
 
     def _resolved(self, parsed: Parsed) -> list[Spec]:
         """What the words of the command line stand for now. Raises `ConductorError`."""
@@ -361,8 +364,6 @@ def _run(started: Started, early: list[int]) -> int:
     stopped: list[int] = []
     code = run_loop(_until_done(runtime, stopped, early))
     started.close()
-    started.guardian.release()
-    end_strays()
     return 128 + stopped[0] if stopped else code
 
 
@@ -384,7 +385,6 @@ async def _until_done(runtime: Runtime, stopped: list[int], early: list[int]) ->
         loop.add_signal_handler(signal.SIGUSR1, _tell_health, runtime)
         if early:
             runtime.reload()
-    adopt_orphans()
     try:
         return await runtime.run()
     finally:

@@ -53,6 +53,7 @@ class Status:
         self._said: set[tuple[Stage, bool]] = set()
         """Stages that have got their one line, and whether that was the advice."""
         runtime.after_feed = self.passed
+        runtime.before_answer = self._answers
 
     @property
     def draws(self) -> bool:
@@ -63,6 +64,11 @@ class Status:
         """Messages have been routed."""
         if self._stages.changed():
             self._look()
+
+    def _answers(self, data: bytes) -> None:
+        """Lines go to the client."""
+        for text in self._stages.answered(data):
+            self._log("info", "conductor", text)
 
     def compiles(self) -> None:
         """A host announces that it compiles the Python guest."""

@@ -116,10 +116,12 @@ class Connection:
         }
         result = await self.request("initialize", params)
         spoken = result.get("protocolVersion")
-        if spoken != PROTOCOL_VERSION:
+        is_number = isinstance(spoken, int | float) and not isinstance(spoken, bool)
+        if not is_number or spoken != PROTOCOL_VERSION:
+            other = f"the agent speaks ACP version {spoken}, this client {PROTOCOL_VERSION}"
             raise RequestError(
                 UNSUPPORTED_VERSION,
-                f"the agent speaks ACP version {spoken}, this client {PROTOCOL_VERSION}",
+                other if is_number else "the agent names no version of ACP in its answer",
                 method="initialize",
                 hint=ADVICE[UNSUPPORTED_VERSION],
             )

@@ -149,6 +149,8 @@ class Runtime:
         """Called when what a peer sent has been routed and written."""
         self.after_feed: Callable[[], object] | None = None
         """The same, for who follows the stages of the chain (`conductor.run.stages`)."""
+        self.before_answer: Callable[[bytes], object] | None = None
+        """Called with the lines that are about to be written to the client."""
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
         planned = traced(planned, tracer)
@@ -408,6 +410,8 @@ class Runtime:
             name, data = taken
             if name == UPSTREAM:
                 self._services.answered(data)
+                if self.before_answer is not None:
+                    self.before_answer(data)
             transport = self._transports.get(name)
             if transport is not None:
                 transport.write(data)

@@ -6,14 +6,16 @@ line on a terminal, the log and the log file show the same sentences.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from conductor.core import UPSTREAM, Router
+from conductor.core import UPSTREAM, Router, jsonrpc
 from conductor.core.dialects import INITIALIZE
+from conductor.errors import one_line
 from conductor.run.plan import Planned
 
 LOADING: Final = "load"
@@ -26,6 +28,11 @@ LONG: Final = 30.0
 CLIENT: Final = "the client"
 _PROMPT: Final = "session/prompt"
 _NEW: Final = "session/new"
+
+LOGIN: Final = "log in with the agent's own command first"
+_AUTH_REQUIRED: Final = -32000
+_SET_UP: Final = (INITIALIZE, "authenticate", _NEW, "session/load", "session/resume")
+"""Requests whose errors hold nothing of a conversation."""
 
 _MOST: Final = 100
 """Open requests whose times are kept."""
@@ -145,6 +152,45 @@ class Stages:
         self.now = self._stage(now)
         return said
 
+    def answered(self, data: bytes) -> list[str]:
+        """What lines for the client answer that a log should keep, in sentences: errors, and
+        another version of ACP. Call it before the look that finds the requests answered."""
+        methods = {each.key: each.method for each in self._open if each.name == UPSTREAM}
+        if b'"error"' not in data and INITIALIZE not in methods.values():
+            return []
+        said = []
+        for line in data.splitlines():
+            with contextlib.suppress(jsonrpc.Malformed):
+                message = jsonrpc.parse(line)
+                if isinstance(message, jsonrpc.Message) and isinstance(message.id, msgspec.Raw):
+                    key = jsonrpc.canonical_id(message.id)
+                    method = methods.get(b"0:%b" % key) if key is not None else None
+                    said.append(self._remark(method, message) if method is not None else "")
+        return [*filter(None, said)]
+
+    def _remark(self, method: str, message: jsonrpc.Message) -> str:
+        if isinstance(message.error, msgspec.Raw):
+            error = _members(message.error)
+            code, text = error.get("code"), error.get("message")
+            said = f"the answer to `{method}` is an error: {one_line(str(code), 20)}"
+            if method in _SET_UP and isinstance(text, str):
+                said += f" ({one_line(text)})"
+            return f"{said}; {self._login()}" if code == _AUTH_REQUIRED else said
+        if method == INITIALIZE and isinstance(message.result, msgspec.Raw):
+            spoken = _members(message.result).get("protocolVersion")
+            if isinstance(spoken, bool) or not isinstance(spoken, int):
+                return f"the answer to `{method}` names no version of ACP"
+            return "" if spoken == 1 else f"the agent speaks ACP version {one_line(spoken, 40)}"
+        return ""
+
+    def _login(self) -> str:
+        """How to log in at the agent."""
+        from conductor.spec import agents  # few chains need it
+
+        specs = [spec for planned in self._planned.values() for spec in planned.specs]
+        known = agents.of_command(specs[-1].command or ()) if specs else None
+        return LOGIN if known is None else f"to log in, {known.login}"
+
     def _asked(self) -> Iterator[_Asked]:
         spaces = self._router.peers[UPSTREAM].id_spaces()
         self._received = tuple(requests.received for requests in spaces)
@@ -195,6 +241,14 @@ class Stages:
         planned = self._planned.get(name)
         names = planned.guests if planned is not None and planned.guests else (name,)
         return ", ".join(f"`{each}`" for each in names)
+
+
+def _members(value: msgspec.Raw) -> dict[str, object]:
+    try:
+        members = msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return members if isinstance(members, dict) else {}
 
 
 def _spent(seconds: float) -> str:

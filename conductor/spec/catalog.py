@@ -68,6 +68,8 @@ class _Names(msgspec.Struct, frozen=True):
     note: Note | None = None
     inside: tuple[str, ...] = ()
     """The components of the configuration that are being resolved, the outermost first."""
+    is_last: bool = True
+    """Whether it stands in the agent's place: only there a word means a known agent."""
 
     def known(self) -> list[str]:
         """Every name that there is, for the hint about an unknown one."""
@@ -107,8 +109,9 @@ def resolve_all(
     specs: list[Spec] = []
     taken: set[str] = set()
     for at, component in enumerate(components, 1):
-        maybe_agent = agent_last and at == len(components)
-        spec = _named(_resolved(component, known), taken, maybe_agent=maybe_agent)
+        is_last = agent_last and at == len(components)
+        within = known if is_last else msgspec.structs.replace(known, is_last=False)
+        spec = _named(_resolved(component, within), taken, maybe_agent=is_last)
         taken.add(spec.name)
         specs.append(spec)
     return specs
@@ -382,12 +385,20 @@ def _of_name(word: str, names: _Names) -> Spec:
 
 def _of_agent(word: str, names: _Names) -> Spec | None:
     """The known agent that a word means; None if it means none. Raises `UsageError` if the agent is
-    not installed."""
+    not installed, or stands elsewhere than last."""
     from conductor.spec import agents
 
     agent = agents.named(word)
     if agent is None:
         return None
+    if not names.is_last:
+        # A proxy of the user may be called like an agent: `pi`, `mux`, `pool`.
+        if which(word):
+            return None
+        raise UsageError(
+            f"`{word}` is an agent, and stands where a proxy does",
+            "the agent is the last component; a proxy of that name is not on PATH",
+        )
     # Who writes the name of one of its programs means that one, if it is there.
     path = which(word) if word in agent.all_programs else None
     path = path or first_of(agent.all_programs)

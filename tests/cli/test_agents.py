@@ -30,18 +30,19 @@ AGENT = """
     if "prints" in faults:
         print("Please log in first!", flush=True)
     if "detached" in faults:
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"],
-                                 start_new_session=True)
+        daemon = "/bin/sleep 1000 >/dev/null 2>&1 & echo $!"
         with open(os.environ["PIDS"], "w") as pids:
-            pids.write(str(child.pid))
+            subprocess.run(["/bin/sh", "-c", daemon], start_new_session=True, stdout=pids)
     for line in sys.stdin:
         asked = json.loads(line)
         if "silent" in faults or "id" not in asked:
             continue
         if "dies" in faults and asked["method"] == "session/prompt":
             sys.exit("out of memory")
+        versions = {"newer": 2, "worded": "1", "true": True}
+        version = next((versions[fault] for fault in faults if fault in versions), 1)
         results = {
-            "initialize": {"protocolVersion": 2 if "newer" in faults else 1},
+            "initialize": {"protocolVersion": version},
             "session/new": {"sessionId": "s"},
             "session/prompt": {"stopReason": "end_turn"},
         }
@@ -213,6 +214,53 @@ def test_exec_names_the_login_of_a_known_agent(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
+    ("env", "answer", "words"),
+    [
+        (
+            {"REFUSES": "session/new"},
+            b'"code": -32000, "message": "Who are you?"',
+            "an error: -32000 (Who are you?); to log in, run `opencode auth login`",
+        ),
+        (
+            {"REFUSES": "session/prompt"},
+            b'"code": -32000, "message": "Who are you?"',
+            "the answer to `session/prompt` is an error: -32000; to log in, run",
+        ),
+        ({"FAULTS": "newer"}, b'"protocolVersion": 2', "the agent speaks ACP version 2"),
+        ({"FAULTS": "worded"}, b'"protocolVersion": "1"', "names no version of ACP"),
+    ],
+    ids=["session", "turn", "newer", "worded"],
+)
+def test_an_editor_gets_the_agents_answer_and_the_log_names_what_it_means(
+    place: Place, env: dict[str, str], answer: bytes, words: str
+) -> None:
+    place.install("opencode")
+    log = place.folder / "run.log"
+    asked: list[tuple[str, dict[str, int]]] = [
+        ("initialize", {"protocolVersion": 1}), ("session/new", {}), ("session/prompt", {}),
+    ]  # fmt: skip
+    lines = "".join(
+        json.dumps({"jsonrpc": "2.0", "id": at, "method": method, "params": params}) + "\n"
+        for at, (method, params) in enumerate(asked)
+    )
+    ran = conductor(
+        "agent", "--log-file", str(log), "opencode", stdin=lines.encode(),
+        env=environment(PATH=str(place.bin), **env),
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    assert answer.decode() in ran.out
+    assert words in log.read_text()
+    assert ("Who are you" in log.read_text()) == ("(Who are you?)" in words)
+
+
+@pytest.mark.parametrize("version", ["true", "worded"])
+def test_an_answer_without_a_version_is_no_version(place: Place, version: str) -> None:
+    place.install("opencode")
+    ran = place.run("exec", "opencode", "-p", "hi", FAULTS=version)
+    ran.assert_error(1, "initialize failed: the agent names no version of ACP", "version 1")
+
+
+@pytest.mark.parametrize(
     ("faults", "words"), [("dead", "is configured"), ("dies", "its last words: out of memory")]
 )
 def test_exec_names_the_command_that_tries_an_agent_that_died(
@@ -221,6 +269,21 @@ def test_exec_names_the_command_that_tries_an_agent_that_died(
     place.install("opencode")
     ran = place.run("exec", "opencode", "-p", "hi", FAULTS=faults)
     ran.assert_error(1, "agent `opencode`", words, "`conductor agents opencode` tries it by itself")
+
+
+@needs_proc
+@pytest.mark.parametrize("command", ["agent", "exec"])
+def test_nothing_is_left_of_what_an_agent_of_a_chain_sends_to_the_back(
+    place: Place, tmp_path: Path, command: str
+) -> None:
+    place.install("opencode")
+    pids = tmp_path / "pids"
+    asked = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n'
+    more = ("-p", "hi") if command == "exec" else ()
+    env = environment(PATH=str(place.bin), FAULTS="detached", PIDS=str(pids))
+    ran = conductor(command, "opencode", *more, stdin=asked, env=env)
+    assert (ran.code, ran.err) == (0, "")
+    assert wait_gone(int(pids.read_text()), 60)
 
 
 def test_an_editor_reads_how_to_install_an_agent(place: Place) -> None:

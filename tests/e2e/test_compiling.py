@@ -107,6 +107,18 @@ def test_initialize_does_not_wait_and_what_follows_does(
     end(rig, chain)
 
 
+def test_in_proxy_mode_too(rig: Rig) -> None:
+    slow = guest(rig, "slow")
+    with compiling(rig, slow):
+        chain = rig.agent(rig.nested(slow), rig.demo())
+        chain.initialize()
+        opened = chain.start("session/new", {"cwd": "/0", "mcpServers": []})
+        assert not chain.answers(opened)
+    assert chain.prompt(chain.answer(opened)["result"]["sessionId"], "/echo 1") == "1"
+    assert rig.methods("A").count("initialize") == rig.methods("A").count("session/new") == 1
+    end(rig, chain)
+
+
 def test_prompts_and_notifications_keep_their_order(rig: Rig) -> None:
     """The slow guest hears only what the agent says: so the client may prompt before it is there,
     and what the agent answers waits for it."""

@@ -123,6 +123,22 @@ def test_several_words_stay_as_they_are_typed(programs: Path) -> None:
     assert catalog.resolve('{"name": "opencode"}').command == [f"{programs}/opencode", "acp"]
 
 
+def test_a_word_is_an_agent_only_where_the_agent_stands(programs: Path) -> None:
+    """A proxy of the user may be called like one."""
+    _add(programs, "mux", "opencode")
+    proxy, agent = catalog.resolve_all(["mux", "mux"])
+    assert (proxy.command, agent.command) == ([f"{programs}/mux"], [f"{programs}/mux", "acp"])
+    (proxy,) = catalog.resolve_all(["mux"], agent_last=False)
+    assert proxy.command == [f"{programs}/mux"]
+    own = Config(components={"other": Written({"component": "mux"}, "", "f.toml, line 1")})
+    proxy, agent = catalog.resolve_all(["other", "other"], config=own)
+    assert (proxy.command, agent.command) == ([f"{programs}/mux"], [f"{programs}/mux", "acp"])
+    with pytest.raises(UsageError) as error:
+        catalog.resolve_all(["goose", "opencode"])
+    assert error.value.text == "`goose` is an agent, and stands where a proxy does"
+    assert "last component" in error.value.hint
+
+
 def test_either_program_of_claude_is_the_agent(programs: Path) -> None:
     _add(programs, "claude-code-acp")
     for word in ("claude", "claude-agent-acp", "claude-code-acp"):
