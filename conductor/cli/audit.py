@@ -113,7 +113,7 @@ def _verdict(path: str, expected: str | None) -> Verdict:
 
 def unreadable(path: str, error: Exception) -> UsageError:
     """The error for a file that cannot be read."""
-    from conductor.record.private_files import reason
+    from conductor.spec.private_files import reason
 
     return UsageError(f"cannot read `{path}`: {reason(error)}", "name a file --audit wrote")
 

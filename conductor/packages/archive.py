@@ -48,6 +48,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that may come out of one byte of an archive."""
     path: int = 512
     """Bytes of a path."""
+    name: int = 255
+    """Bytes of the name of a file or folder: more is none on most file systems."""
     depth: int = 32
     """Folders within each other."""
 
@@ -145,7 +147,9 @@ class Tree:
         if odd:
             raise refused(f"{_shown(path)} is no path within it")
         size = len(path.encode("utf-8", "surrogatepass"))
-        if size > self._bounds.path or len(parts) > self._bounds.depth:
+        longest = max(len(part.encode("utf-8", "surrogatepass")) for part in parts)
+        bounds = self._bounds
+        if size > bounds.path or longest > bounds.name or len(parts) > bounds.depth:
             raise refused(f"the path {_shown(path)} is too long or too deep")
         return parts
 
@@ -335,7 +339,9 @@ def _check_directory(data: bytes, bounds: Bounds) -> None:
         at = data.rfind(_END_MARK, max(0, len(data) - 65_535 - _END.size))
     if at < 0 or at + _END.size > len(data):
         raise refused("it ends in the middle", "fetch it again")
-    entries, size = _END.unpack_from(data, at)[4:6]
+    entries, size, _, comment = _END.unpack_from(data, at)[4:]
+    if at + _END.size + comment != len(data):
+        raise refused("something follows after its end", "pack it again")
     if data[max(0, at - _LARGE) :].startswith(_LARGE_MARK):
         raise refused("it is in the form of archives of more than 4 GiB", "pack it again")
     if entries > bounds.entries or size > bounds.entries * _ENTRY:

@@ -40,8 +40,12 @@ _SECRET_NAMES: Final = (
 _PUBLIC: Final = ("*.pub", "*.pub.pem")
 _SECRET: Final = re.compile(
     rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----"
-    rb"|\bAKIA[0-9A-Z]{16}\b"
+    rb"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
     rb"|\bgh[pousr]_[A-Za-z0-9]{36}"
+    rb"|\bgithub_pat_[A-Za-z0-9_]{40}"
+    rb"|\bnpm_[A-Za-z0-9]{36}"
+    rb"|\bhf_[A-Za-z0-9]{34}"
+    rb"|\bAIza[A-Za-z0-9_-]{35}"
     rb"|\bglpat-[A-Za-z0-9_-]{20}"
     rb"|\bsk-ant-[A-Za-z0-9_-]{20}"
     rb"|\bxox[baprs]-[0-9A-Za-z-]{20}"
@@ -195,7 +199,9 @@ def _fits(name: str, patterns: tuple[str, ...]) -> bool:
 def _refuse_secrets(name: str, content: bytes) -> None:
     """Raises `UsageError` for a file that looks as if it were nobody else's business."""
     base = os.path.basename(name).lower()
-    if _fits(base, _SECRET_NAMES) and not _fits(base, _PUBLIC):
+    # What begins with a dot is of tools, and of their logins: `.git/config`, `.env`.
+    is_hidden = any(part.startswith(".") for part in name.split("/"))
+    if is_hidden or (_fits(base, _SECRET_NAMES) and not _fits(base, _PUBLIC)):
         raise UsageError(
             f"`{visible_path(name)}` looks like a secret, and a package is for everybody",
             f"keep it elsewhere; if it is none: `--allow {shlex.quote(name)}`",

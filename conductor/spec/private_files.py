@@ -1,4 +1,5 @@
-"""Files that only the user may read and write: changed as a whole, by one conductor at a time.
+"""Files that only the user may read and write: changed as a whole, by one conductor at a time, or
+written as they grow.
 
 Errors are `OSError`s with a text in `strerror`.
 """
@@ -15,6 +16,8 @@ from typing import Final
 
 _WAIT: Final = 30.0
 """Seconds that another conductor may hold a file: it changes something small, on a busy machine."""
+
+HINT: Final = "give a path in a folder that exists and that you may write to"
 
 
 def refuse_what_others_write(path: str) -> None:
@@ -92,3 +95,26 @@ def settle(folder: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+# -- files that grow: never at the price of a chain ------------------------------------------------
+
+
+def open_private(path: str, flags: int) -> int:
+    """A descriptor of a file that only its owner may read; `flags` as for `os.open`.
+
+    Raises `OSError`, or `ValueError` for a path that can be none.
+    """
+    # Not blocking: a pipe that nobody reads must hold up neither the start nor the chain.
+    for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):
+        flags |= getattr(os, name, 0)
+    fd = os.open(path, flags | os.O_CREAT, 0o600)
+    if stat.S_ISREG(os.fstat(fd).st_mode) and hasattr(os, "fchmod"):
+        with contextlib.suppress(PermissionError):  # another user's file that we may write to
+            os.fchmod(fd, 0o600)
+    return fd
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be used, for people."""
+    return getattr(error, "strerror", None) or str(error)

@@ -268,3 +268,16 @@ def test_a_tree_follows_no_link_that_appears(tmp_path: Path) -> None:
     with pytest.raises(OSError):  # noqa: PT011 - which one differs
         Tree(str(place)).file("a", (b"x",))
     assert not (tmp_path / "outside").exists()
+
+
+def test_a_zip_with_something_after_its_end(tmp_path: Path) -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive_:
+        archive_.writestr("a", b"")
+    with pytest.raises(UsageError, match="follows after its end"):
+        archive.unpack(made.getvalue() + b"x", str(tmp_path))
+
+
+def test_a_name_that_no_file_system_takes(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="too long"):
+        archive.Tree(str(tmp_path)).file("b" * 256, (b"",))

@@ -171,3 +171,9 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
         pack.write(str(tmp_path / "folder"), b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_file_of_a_tool_is_not_source(folder: Path) -> None:
+    made = f'{MANIFEST}file = "p.py"\nsource = ".git/config"\n'
+    (folder / "component.toml").write_text(made)
+    refused(folder, ".git/config", "looks like a secret")

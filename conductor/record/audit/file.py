@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from conductor.errors import UsageError, hidden_json_line
-from conductor.record.private_files import HINT, open_private, reason
+from conductor.spec.private_files import HINT, open_private, reason
 
 GENESIS: Final = "0" * 64
 """`prev` of the first line."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import UsageError, hidden_json_line
-from conductor.record.private_files import HINT, open_private, reason
+from conductor.spec.private_files import HINT, open_private, reason
 
 FLUSH_BYTES: Final = 64 * 1024
 """Bytes that are held back at most …"""
