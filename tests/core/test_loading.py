@@ -72,6 +72,19 @@ def test_what_comes_meanwhile_may_wait_as_long(before: bool) -> None:
         pb << ("agent", request(Hole("a-n"), "session/new", NEW))
 
 
+def test_one_deadline_bounds_the_loading_of_a_host_whatever_waits_for_it() -> None:
+    with loading(guest(SET_UP)) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        skip(pb)
+        pb >> ("agent", result(1, ANSWER)) << ("client", result("i", ANSWER))
+        for name in ("n", "m"):
+            pb >> ("client", request(name, "session/new", NEW))
+            pb << ("g", "p", request(Hole(f"g-{name}"), "session/new", NEW))
+        assert [wake.seconds for wake in pb.wakes] == [LOADING]
+        load(pb)
+        assert [wake.seconds for wake in pb.wakes] == [LOADING, HOLD_SETUP, HOLD_SETUP]
+
+
 def test_a_host_that_never_reports_it_gains_nothing() -> None:
     with loading(guest(profile="full")) as pb:
         pb >> ("client", request("i", "initialize", V1))
