@@ -244,6 +244,8 @@ def _fail(started: Started, text: str, hint: str) -> None:
 
 def shown_details(details: object) -> str:
     """The `data` of an error behind its text, on lines of their own; as much as a person reads."""
+    if isinstance(details, dict):  # conductor's own errors name the component in their text
+        details = {key: value for key, value in details.items() if key != "component"}
     if details in (None, "", {}, []):
         return ""
     if isinstance(details, dict) and len(details) == 1:  # `{"details": "why"}` is frequent

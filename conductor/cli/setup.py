@@ -357,6 +357,8 @@ def _list() -> int:
     width = max(len(each.name) for each in table.TARGETS.values())
     for target in table.TARGETS.values():
         report.say(f"{target.name:<{width}}  {_place(target, held)}")
+    report.say("an entry of ours: conductor setup EDITOR COMPONENT… AGENT")
+    report.say("for example:      conductor setup zed datetime demo")
     return 0
 
 

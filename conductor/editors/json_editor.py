@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shlex
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -158,15 +159,15 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"{self._at(before, slot)}: there is an entry `{name}`, and it is not the "
                 "conductor's; nothing was changed",
-                f"`--name` gives ours another name; `--wrap {name}` puts the conductor in front "
-                "of its command",
+                "`--name` gives ours another name; "
+                f"`--wrap {_typed(name)}` puts the conductor in front of its command",
             )
         if kept is not None and kept.wraps:
             raise UsageError(
                 f"`{name}` is an entry that the conductor wraps; nothing was changed",
-                f"`conductor setup {self.name} COMPONENT… --wrap {name}` wraps it in others, "
-                f"`conductor setup {self.name} --remove --name {name}` gives it back; `--name` "
-                "adds another entry",
+                f"`conductor setup {self.name} COMPONENT… --wrap {_typed(name)}` wraps it in "
+                f"others, `conductor setup {self.name} --remove --name {_typed(name)}` gives it "
+                "back; `--name` adds another entry",
             )
         was = before[slot.value.start : slot.value.end]
         # What the user has set beside ours stays, as do variables.
@@ -198,7 +199,8 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         elif launcher.starts_conductor(present.words):
             raise UsageError(
                 f"`{name}` already starts a conductor; nothing was changed",
-                f"`conductor setup {self.name} COMPONENT… AGENT --name {name}` changes its chain",
+                f"`conductor setup {self.name} COMPONENT… AGENT --name {_typed(name)}` changes its "
+                "chain",
             )
         was = before[slot.value.start : slot.value.end]
         env = {**present.env, **front.env}
@@ -213,7 +215,8 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"somebody has changed the command of `{name}` since the conductor was put in "
                 "front of it",
-                f"`conductor setup {self.name} --remove --name {name}` takes out what is left",
+                f"`conductor setup {self.name} --remove --name {_typed(name)}` takes out what is "
+                "left",
             )
         rest = present.words[len(front) :]
         return Launch(rest[0], rest[1:], present.env)
@@ -466,6 +469,11 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
     def _at(self, text: str, slot: Slot) -> str:
         line, column = jsonc.place(text, slot.start)
         return f"{self.file()}:{line}:{column}"
+
+
+def _typed(name: str) -> str:
+    """The name of an entry, as it is typed in a shell."""
+    return shlex.quote(one_line(name))
 
 
 def _name(data: Any) -> str:

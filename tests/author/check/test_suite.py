@@ -190,7 +190,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "skip  end-of-input        a guest has no input that ends" in passed.out
     assert passed.out.endswith("passthrough: 1 passed, 1 skipped\n")
     failed = conductor("check", "--only", "errors", careless("own_errors"))
-    failed.assert_error(1, "breaks 1 rule: errors", "--only errors")
+    failed.assert_error(1, "breaks 1 rule: errors", "docs/authoring.md")
     for piece in ("FAIL  errors", "rule    errors pass with", "sent    {", "came    {", "before  "):
         assert piece in failed.out
     as_json = conductor("check", "--json", "--only", "errors", careless("own_errors"))
