@@ -177,7 +177,7 @@ class Supervisor:
             self._runtime.log("warning", name, f"the new build is not used: {text}")
         elif name in self._swapping:
             self._swapping[name] = True
-        elif self._runtime.router.has_role(name):
+        else:
             self._swapping[name] = True
             self._start(self._swap(name))
 
@@ -222,12 +222,12 @@ class Supervisor:
     async def _take_over(
         self, name: str, place: asyncio.Lock, fresh: Transport, events: Handover
     ) -> bool:
-        """Puts a new build in place as soon as no request is open there; False if the component
-        has left the chain, or has been replaced in it, before that."""
+        """Puts a new build in place as soon as the component has its role, and no open request;
+        False if it has left the chain, or has been replaced in it, before that."""
         runtime = self._runtime
         while place is self._places.get(name):
             async with place:
-                if runtime.router.idle(name):
+                if runtime.router.has_role(name) and runtime.router.idle(name):
                     label = runtime.router.peers[name].label
                     reason = Closure(f"{label} is being replaced by a new build")
                     runtime.apply(runtime.router.leaving(name, reason))

@@ -81,7 +81,7 @@ def test_a_host_of_guests_that_is_killed(rig: Rig) -> None:
     session = chain.begin()
     turn = chain.start_prompt(session, "/hang")
     chain.settled()
-    (host,) = rig.kin(chain).named("conductor.run.segment")
+    (host,) = rig.kin(chain).hosts()
     signal.pidfd_send_signal(rig.kin(chain).handle(host), signal.SIGKILL)
     error = chain.answer(turn)["error"]
     _told(error, "proxy `datetime`", "was ended by SIGKILL", "no guest can end its host")

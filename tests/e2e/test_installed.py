@@ -97,7 +97,8 @@ def test_row_101_the_first_that_has_a_name(
     here.trusted('indexes = ["./catalogue"]\n')
     on_path = hi(here, "first", "demo")
     assert (on_path.code, "first was here" in on_path.out) == (0, False), on_path.err
-    assert here.run("add", "first", "--yes").code == 0
+    here.run("add", "first", "--yes").assert_error(2, "`first` is a program here")
+    assert here.run("add", "first", "--yes", "--name", "first").code == 0
     installed = hi(here, "first", "demo")
     assert (installed.code, "first was here" in installed.out) == (0, True), installed.err
     as_path = hi(here, "path:first", "demo")

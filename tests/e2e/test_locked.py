@@ -80,7 +80,7 @@ def test_a_host_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Pa
     chain = rig.agent(str(module), rig.demo(), options=held)
     chain.begin()
     put(rig.bundled("datetime"), module)
-    (host,) = rig.kin(chain).named("conductor.run.segment")
+    (host,) = rig.kin(chain).hosts()
     os.kill(host, signal.SIGKILL)
     chain.until_stderr("conductor.lock pins: sha256 0e00d1e6f68235f8… → ee9ccae8a8722795…")
     assert chain.exit_code() == 1

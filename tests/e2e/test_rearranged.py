@@ -316,7 +316,7 @@ def test_a_guest_that_stays_cannot_take_the_name_of_what_joins(rig: Rig, again: 
     initialize(chain)
     changing.change(rig.x("X"), *hosted)
     if again == "killed":
-        (host,) = rig.kin(chain).named("conductor.run.segment")
+        (host,) = rig.kin(chain).hosts()
         os.kill(host, signal.SIGKILL)
         chain.until_stderr("started again")
     chain.request("session/new", {"cwd": "/", "mcpServers": []})

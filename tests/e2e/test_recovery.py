@@ -129,7 +129,7 @@ def test_the_host_of_guests_is_killed(rig: Rig) -> None:
                       options=("--clock", "2025-10-08T12:34:56+00:00"))  # fmt: skip
     session = chain.begin()
     assert "2025-10-08" in chain.prompt(session, "one")
-    (host,) = rig.kin(chain).named("conductor.run.segment")
+    (host,) = rig.kin(chain).hosts()
     os.kill(host, signal.SIGKILL)
     chain.until_stderr("started again (1 of 3)")
     assert "2025-10-08" in chain.prompt(session, "two")

@@ -63,6 +63,12 @@ class Kin:
         """Those whose command line holds `text`."""
         return [pid for pid in self._held if text in command_line(pid)]
 
+    def hosts(self) -> list[int]:
+        """The hosts of guests. What compiles better code for one is its child and has its command
+        line."""
+        found = sorted(self.named("conductor.run.segment"))
+        return [pid for pid in found if _parent(_PROC / str(pid)) not in found]
+
     def handle(self, pid: int) -> int:
         """The descriptor that stands for one of them."""
         return self._held[pid]
