@@ -96,7 +96,7 @@ class LogFile:
                 raise OSError("it belongs to another user")
             os.fchmod(fd, 0o600)
             if self._own:
-                _lock(fd, alone=False)
+                private_files.hold(fd, alone=False)
         except BaseException:
             os.close(fd)
             raise
@@ -106,7 +106,7 @@ class LogFile:
         """Begins the file anew. Of several runs that write to one file, one renames it and the
         others follow. Raises `OSError`."""
         with contextlib.suppress(BlockingIOError, FileNotFoundError):
-            _lock(self._fd, alone=True)  # released with the descriptor
+            private_files.hold(self._fd, alone=True)  # released with the descriptor
             if os.path.samestat(os.fstat(self._fd), os.lstat(self.path)):
                 os.replace(self.path, self.path + _FORMER)
         before, self._fd = self._fd, self._opened()
@@ -171,19 +171,12 @@ def _prune(folder: str) -> None:
         with contextlib.suppress(OSError):
             fd = os.open(path, os.O_RDWR | _CAUTION)
             try:
-                _lock(fd, alone=True)
+                private_files.hold(fd, alone=True)
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path + _FORMER)
                 os.unlink(path)
             finally:
                 os.close(fd)
-
-
-def _lock(fd: int, *, alone: bool) -> None:
-    """Holds a file: `alone`, as nobody else does. Raises `BlockingIOError` where others do."""
-    import fcntl
-
-    fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
 
 
 def _clean(text: str) -> str:

@@ -115,8 +115,7 @@ def incoming() -> Iterator[str]:
             yield folder
         finally:
             _delete(folder)
-            if fd is not None:
-                os.close(fd)
+            os.close(fd)
     except OSError as error:
         raise unwritable(error) from None
 
@@ -187,13 +186,14 @@ def prune() -> None:
             continue
         with contextlib.suppress(OSError):
             fd = _hold(path, alone=True)
-            if not name.startswith(_GONE):
-                away = os.path.join(store, f"{_GONE}{secrets.token_hex(8)}")
-                os.rename(path, away)
-                gone.append(path)
-                path = away
-            _delete(path)
-            if fd is not None:
+            try:
+                if not name.startswith(_GONE):
+                    away = os.path.join(store, f"{_GONE}{secrets.token_hex(8)}")
+                    os.rename(path, away)
+                    gone.append(path)
+                    path = away
+                _delete(path)
+            finally:
                 os.close(fd)
     if gone:
         forget(gone)
@@ -241,21 +241,18 @@ def _delete(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _hold(folder: str, *, alone: bool = False) -> int | None:
-    """Holds a folder; None on a file system without locks, where it cannot be known who holds it.
+def _hold(folder: str, *, alone: bool = False) -> int:
+    """Holds a folder until the descriptor is closed; on a file system without locks nobody can.
 
-    Raises `OSError`; with `alone` also where anybody else holds it.
+    Raises `OSError`; with `alone` also where it cannot be known that nobody else holds it.
     """
-    import fcntl
-
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    fd = installed.opened(folder)
     try:
-        fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        private_files.hold(fd, alone=alone)
     except OSError:
-        os.close(fd)
         if alone:
+            os.close(fd)
             raise
-        return None
     return fd
 
 

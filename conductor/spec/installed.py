@@ -232,17 +232,19 @@ held: Final[dict[str, int]] = {}
 
 def hold(folder: str) -> None:
     """Keeps content from being removed while this process runs. Raises `OSError`."""
-    import fcntl
-
     if folder in held and os.path.samestat(os.lstat(folder), os.fstat(held[folder])):
         return
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(folder, flags)
+    fd = opened(folder)
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        private_files.hold(fd)
     except BlockingIOError:  # it is being removed
         os.close(fd)
         raise FileNotFoundError(folder) from None
     except OSError:
         pass  # a file system without locks: it cannot be known who uses it
     held[folder] = fd
+
+
+def opened(folder: str) -> int:
+    """A descriptor of a folder of content. Raises `OSError`."""
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -48,17 +48,25 @@ def make_folder(path: str) -> None:
         os.chmod(folder, 0o700)
 
 
+def hold(fd: int, *, alone: bool = False) -> None:
+    """Holds an open file or folder until it is closed; `alone`, as nobody else does.
+
+    Raises `BlockingIOError` where others hold it, `OSError` on a file system without locks.
+    """
+    import fcntl
+
+    fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+
+
 @contextlib.contextmanager
 def alone(path: str) -> Iterator[None]:
     """Holds a lock file; raises `BlockingIOError` where another conductor holds it for long."""
-    import fcntl
-
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         until = time.monotonic() + _WAIT
         while True:
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                hold(fd, alone=True)
                 break
             except BlockingIOError as error:
                 if time.monotonic() > until:
