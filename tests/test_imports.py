@@ -94,6 +94,31 @@ RULES: Final = (
         ("msgspec",),
     ),
     Rule(
+        "conductor.control",
+        (
+            *("conductor.control", "conductor.record", "conductor.run", "conductor.spec"),
+            *("conductor.core", "conductor.errors", "conductor.version"),
+        ),
+        ("msgspec",),
+    ),
+    Rule(
+        "conductor.telemetry",
+        (
+            *("conductor.telemetry", "conductor.record", "conductor.run", "conductor.spec"),
+            *("conductor.core", "conductor.errors", "conductor.version"),
+        ),
+        ("msgspec", "opentelemetry"),
+    ),
+    Rule(
+        "conductor.page",
+        (
+            *("conductor.page", "conductor.control", "conductor.client", "conductor.record"),
+            *("conductor.run", "conductor.spec", "conductor.mcp", "conductor.transports"),
+            *("conductor.core", "conductor.errors", "conductor.version"),
+        ),
+        ("anyio", "msgspec", "starlette", "uvicorn", "h11"),
+    ),
+    Rule(
         "conductor.author",
         (
             *("conductor.author", "conductor.record", "conductor.run", "conductor.spec"),

@@ -15,6 +15,7 @@ from conductor.spec.model import Spec
 
 if TYPE_CHECKING:
     from conductor.record.audit.auditor import Auditor
+    from conductor.record.trace.sinks import Sink
     from conductor.record.trace.tracer import Tracer
 
 
@@ -32,12 +33,27 @@ class Opened(NamedTuple):
 
 
 def opened(
-    specs: list[Spec], options: Options, log: Log, *, mode: str, on_stderr: Stderr
+    specs: list[Spec],
+    options: Options,
+    log: Log,
+    *,
+    mode: str,
+    on_stderr: Stderr,
+    sinks: Sequence[Sink] = (),
 ) -> Opened:
     """Opens a chain, in the order that puts a refusal on the audit, and that runs nothing before
-    the lock file allows it. Raises `ConductorError`."""
+    the lock file allows it. Raises `ConductorError`.
+
+    Args:
+        specs: The components.
+        options: How the chain is run.
+        log: Writes a line: level, component name, text.
+        mode: `agent`, `proxy` or `auto`.
+        on_stderr: Takes what components write to standard error.
+        sinks: Take the lines of the trace too.
+    """
     agent_last = mode != "proxy"
-    tracing = _tracer(options, log)
+    tracing = _tracer(options, log, sinks)
     auditing = _auditor(options, log, mode, specs)
     try:
         specs = locked(specs, options, log, agent_last=agent_last)
@@ -49,14 +65,17 @@ def opened(
         raise
 
 
-def _tracer(options: Options, log: Log) -> Tracer | None:
+def _tracer(options: Options, log: Log, sinks: Sequence[Sink]) -> Tracer | None:
     """The trace, its file open; None if none is wanted. Raises `UsageError`."""
-    if options.trace is None:
+    if options.trace is None and not sinks:
         return None
     from conductor.record.trace.file import TraceFile
+    from conductor.record.trace.sinks import Several
     from conductor.record.trace.tracer import Tracer
 
-    return Tracer(TraceFile.create(options.trace, log), options.trace_content)
+    file = [TraceFile.create(options.trace, log)] if options.trace is not None else []
+    every: list[Sink] = [*file, *sinks]
+    return Tracer(every[0] if len(every) == 1 else Several(every), options.trace_content)
 
 
 def _auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Auditor | None:

@@ -17,8 +17,8 @@ import msgspec
 from conductor.core import Trace
 from conductor.core.json_text import read_members, too_many_values
 from conductor.record.redaction import MOST_VALUES, redacted
-from conductor.record.trace.file import TraceFile
 from conductor.record.trace.hops import Crossings, Departure
+from conductor.record.trace.sinks import Sink
 
 _MCP_CARRIERS: Final = frozenset(
     {"mcp/message", "_mcp/message", "_mcp/request", "_mcp/notification"}
@@ -73,7 +73,7 @@ _encode = msgspec.json.Encoder().encode
 class EventWriter:
     """Writes events; `content` is `redacted`, `all` or `none` (sizes only)."""
 
-    def __init__(self, file: TraceFile, content: str, crossings: Crossings) -> None:
+    def __init__(self, file: Sink, content: str, crossings: Crossings) -> None:
         self._file = file
         self._content = content
         self._crossings = crossings

@@ -17,9 +17,9 @@ from conductor.core import UPSTREAM, Trace
 from conductor.core.json_text import read_members, write_members
 from conductor.core.tracing import best_effort
 from conductor.record.trace.events import EventWriter
-from conductor.record.trace.file import TraceFile
 from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_name
 from conductor.record.trace.records import Conversation, header
+from conductor.record.trace.sinks import Sink
 from conductor.run.plan import Planned
 from conductor.run.report_lines import Delivered, text_lines
 from conductor.run.segment_spec import TRACE_FIELDS, Hop
@@ -41,7 +41,7 @@ class Tracer:
 
     def __init__(
         self,
-        file: TraceFile,
+        file: Sink,
         content: str = "redacted",
         *,
         clock: Callable[[], float] = time.monotonic,

@@ -1,0 +1,1 @@
+"""The control socket: where commands of the same user reach a running chain."""

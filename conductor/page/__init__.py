@@ -1,0 +1,1 @@
+"""The local page of a trace, and of a chat."""

@@ -1,0 +1,59 @@
+"""Where the lines of a trace go: a file, the page of a chat, telemetry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Sink(Protocol):
+    """Takes the lines of a trace, each with its newline. Nothing that it does holds up the chain,
+    and no method raises."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it takes nothing more."""
+
+    def begin(self, line: bytes) -> None:
+        """Takes the first line, before there is an event loop."""
+
+    def write(self, line: bytes) -> None:
+        """Takes an event."""
+
+    def gather(self, record: bytes) -> None:
+        """Takes a record of what a component got and sent (`conductor.record.trace.records`)."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+class Several:
+    """Passes every line on to several sinks."""
+
+    def __init__(self, sinks: Sequence[Sink]) -> None:
+        self._sinks = sinks
+
+    @property
+    def failed(self) -> bool:
+        """Whether none of them takes anything more."""
+        return all(sink.failed for sink in self._sinks)
+
+    def begin(self, line: bytes) -> None:
+        """See `Sink`."""
+        for sink in self._sinks:
+            sink.begin(line)
+
+    def write(self, line: bytes) -> None:
+        """See `Sink`."""
+        for sink in self._sinks:
+            sink.write(line)
+
+    def gather(self, record: bytes) -> None:
+        """See `Sink`."""
+        for sink in self._sinks:
+            sink.gather(record)
+
+    def close(self) -> None:
+        """See `Sink`."""
+        for sink in self._sinks:
+            sink.close()

@@ -1,0 +1,230 @@
+"""What is shown of a trace. The terminal prints it, the page draws its JSON, exports convert it.
+
+Times are seconds since the trace began, durations milliseconds. A number of an event is its place
+in the trace, from 0; lines that are no events count too. Text of strangers is kept as it is: who
+shows it makes it safe.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Change(StrEnum):
+    """What a component made of a message."""
+
+    SAME = "same"
+    """It passed it on unchanged."""
+    CHANGED = "changed"
+    ANSWERED = "answered"
+    """It answered a request itself."""
+    ORIGINATED = "originated"
+    """It sent a message of its own."""
+    DROPPED = "dropped"
+    """It did not pass it on."""
+    PAST = "past"
+    """The message went past it."""
+    OPEN = "open"
+    """It has it still, or the trace ended before."""
+
+
+class Op(StrEnum):
+    """What one edit is."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class Edit(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """One difference between a message that a component got and the one it passed on."""
+
+    op: Op
+    what: str
+    """In words: `text block`, `MCP server`, `field cwd`."""
+    pointer: str
+    """A JSON pointer to the place, in the message that has it."""
+    before: str = ""
+    after: str = ""
+    """Text as it is; any other value as JSON. Long ones are cut (`cut`)."""
+    cut: bool = False
+
+
+class Visit(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A component had a message: from the moment it got it until it passed it on or answered."""
+
+    component: str
+    method: str
+    """For a response the method of its request."""
+    kind: str
+    """`request`, `notification` or `response`."""
+    direction: str
+    """`down`, to the agent, or `up`."""
+    at: float
+    ms: float = 0.0
+    """How long it had it, without the time further down the chain."""
+    change: Change = Change.SAME
+    got: int | None = None
+    """Number of the event with which it got the message; None: it is the component's own."""
+    sent: int | None = None
+    """Number of the event with which it passed it on; None: it did not."""
+    times: int = 1
+    """How many equal visits this one stands for, where neighbours are shown as one: chunks of an
+    answer that it let through unchanged."""
+    edits: tuple[Edit, ...] = ()
+    """What it changed, at most 100."""
+    tokens: int = 0
+    """Tokens that it added (or with a minus removed), estimated."""
+
+
+class Verdict(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """Conductor refused or undid what a component did."""
+
+    component: str
+    rule: str
+    direction: str
+    method: str
+    pointer: str = ""
+    text: str = ""
+    at: float = 0.0
+    event: int | None = None
+    """Number of the line in the trace that says so."""
+
+
+class Item(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """One thing of a turn as a person reads it, in order."""
+
+    kind: str
+    """`prompt`, `text`, `thought`, `plan`, `tool`, `question`, `mode`, `mcp`, `verdict`, `error`,
+    `notice`."""
+    at: float
+    ms: float = 0.0
+    text: str = ""
+    """The words; of a tool call its title, of a question what is asked."""
+    status: str = ""
+    """Of a tool call its last status, of a question the answer in words, of MCP `ok` or the error.
+    """
+    component: str = ""
+    """Who made it, where that is neither client nor agent."""
+    id: str = ""
+    """Of a tool call its id."""
+    blocks: msgspec.Raw = msgspec.Raw(b"[]")
+    """Content blocks, plan entries, options, diffs, as ACP has them (a JSON array)."""
+    events: tuple[int, int] = (0, 0)
+    """Numbers of the first and the last event it is made of."""
+
+
+class Usage(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What a turn cost, as far as the agent reports it."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    thought: int = 0
+    cost: float | None = None
+    currency: str = ""
+
+
+class Share(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A component's share of a turn."""
+
+    component: str
+    ms: float = 0.0
+    """Its own time: of the prompt and its answer what it had them, plus what its other visits held
+    up; of the agent the time it worked, without that in which it waited for a person."""
+    messages: int = 0
+    changed: int = 0
+    """How many messages it changed, answered, dropped or originated."""
+    tokens: int = 0
+    verdicts: int = 0
+    says: str = ""
+    """In words what it did to the prompt: `added 1 block`, `changed 2 words`, `answered`."""
+
+
+class Turn(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A prompt and all until its answer. What comes before the first prompt, and what belongs to
+    no turn, is turn 0."""
+
+    number: int
+    session: str = ""
+    at: float = 0.0
+    ms: float | None = None
+    """None: it has not ended."""
+    prompt: str = ""
+    """The words of the client, the first 500 characters."""
+    answer: str = ""
+    """The words of the agent as the client got them, the first 500 characters."""
+    stop: str = ""
+    """The stop reason, or the error in words; empty: it has not ended."""
+    failed: bool = False
+    person_ms: float = 0.0
+    """How long it waited for a person to answer questions."""
+    shares: tuple[Share, ...] = ()
+    """In the order of the chain, the client first, the agent last."""
+    usage: Usage | None = None
+    """None: the agent does not report any."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    """Estimated from the words, where `usage` is None."""
+    tools: int = 0
+    verdicts: int = 0
+    events: tuple[int, int] = (0, 0)
+    """Numbers of the first event and behind the last."""
+
+
+class TurnDetail(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """All of a turn that is shown when a person opens it."""
+
+    turn: Turn
+    items: tuple[Item, ...] = ()
+    visits: tuple[Visit, ...] = ()
+    """Those with a change first in their component's order in the chain, then by time."""
+    verdicts: tuple[Verdict, ...] = ()
+
+
+class Row(msgspec.Struct, array_like=True, kw_only=True):
+    """One event in short, for a list of very many and for filters. An array in JSON."""
+
+    n: int
+    at: float
+    kind: str
+    source: str
+    target: str
+    method: str
+    """Of a response that of its request."""
+    session: str
+    bytes: int
+    ms: float
+    """Of a response: after how long."""
+    ms_in: float
+    """Of a response: how long its sender itself had the request and the answer; of another message
+    how long its sender had what it passes on by it."""
+    change: str
+    """A `Change` of its sender; empty for messages of the client and the agent."""
+    protocol: str
+    """`acp` or `mcp`."""
+    error: str
+    """Of a response its error: code and text; of a verdict its rule; else empty."""
+    pair: int
+    """Number of the request's or the response's event; -1: none."""
+    turn: int
+
+
+class Head(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What a trace is of."""
+
+    source: str = ""
+    """Where it comes from: a file's name, or the chain that runs."""
+    components: tuple[str, ...] = ()
+    """In the order of the chain: `client`, the proxies, `agent`."""
+    content: str = "redacted"
+    """`all`, `redacted` or `none`; `unknown` for another program's."""
+    by: str = "conductor"
+    """The program that wrote it: `conductor`, or `reference`."""
+    events: int = 0
+    live: bool = False
+    """Whether more may come."""
+    gaps: tuple[str, ...] = ()
+    """In words, what is missing: a line that was cut, a line that is no event."""
