@@ -1,4 +1,10 @@
 """A trace as a person reads it: turns, and in each what every component made of the messages.
 
-model    what is shown: turns, visits, items, edits; `conductor trace view` sends it as JSON
+model    what is shown: turns, visits, items, edits; the page gets it as JSON
+lines    where the lines of a trace are: in its file, or in memory
+reader   reads lines: which event belongs to which, and to which turn
+detail   a turn in detail
+edits    what a component changed in a message, in words
+tokens   how many tokens a text has, about
+filter   the language that chooses events
 """

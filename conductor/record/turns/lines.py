@@ -1,0 +1,114 @@
+"""Where the lines of a trace are while it is read: in its file, or in memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from io import BufferedReader
+from typing import Final, Protocol
+
+from conductor.errors import UsageError
+from conductor.spec import untrusted_files
+
+MOST_LINE: Final = 256 * 1024 * 1024
+"""Bytes of a line. A longer one is no line of a trace."""
+_MOST_HELD: Final = 256 * 1024 * 1024
+
+
+class Lines(Protocol):
+    """The lines of a trace by their number, from 0."""
+
+    def line(self, number: int) -> bytes:
+        """A line that was read before; empty if it is not there any more."""
+
+
+class FileLines:
+    """The lines of a file: it keeps where each begins, and reads it again when it is asked for.
+
+    `next` goes on from where it stopped, so that a file may grow meanwhile. A last line without
+    an end is not taken until it has one.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Raises `UsageError` for a file that cannot be read."""
+        self.path = path
+        try:
+            self._file: BufferedReader = untrusted_files.ordinary(path)
+            self._again: BufferedReader = untrusted_files.ordinary(path)
+        except OSError as error:
+            raise unreadable(path, error) from None
+        self._starts = array("q")
+        self._end = 0
+        self.cut = False
+        """Whether the last line has no end so far."""
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def next(self) -> bytes | None:
+        """The next line; None: there is none so far. Raises `UsageError`."""
+        try:
+            line = self._file.readline(MOST_LINE)
+        except OSError as error:
+            raise unreadable(self.path, error) from None
+        if not line:
+            self.cut = False
+            return None
+        if line[-1:] != b"\n":
+            if len(line) == MOST_LINE:
+                why = f"it has a line of more than {MOST_LINE >> 20} MiB"
+                raise UsageError(f"`{self.path}` is no trace: {why}", "check the path")
+            self.cut = True
+            self._file.seek(self._end)
+            return None
+        self._starts.append(self._end)
+        self._end += len(line)
+        return line
+
+    def line(self, number: int) -> bytes:
+        """See `Lines`."""
+        if not 0 <= number < len(self._starts):
+            return b""
+        try:
+            self._again.seek(self._starts[number])
+            return self._again.readline(MOST_LINE)
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+        self._again.close()
+
+
+class HeldLines:
+    """Lines in memory: those of a chain that runs. Beyond `most` bytes it forgets the oldest."""
+
+    def __init__(self, most: int = _MOST_HELD) -> None:
+        self._most = most
+        self._held: deque[bytes] = deque()
+        self._size = 0
+        self.forgotten = 0
+        """Number of lines that are not there any more."""
+
+    def __len__(self) -> int:
+        return self.forgotten + len(self._held)
+
+    def append(self, line: bytes) -> None:
+        """Takes a line."""
+        self._held.append(line)
+        self._size += len(line)
+        while self._size > self._most and len(self._held) > 1:
+            self._size -= len(self._held.popleft())
+            self.forgotten += 1
+
+    def line(self, number: int) -> bytes:
+        """See `Lines`."""
+        place = number - self.forgotten
+        return self._held[place] if 0 <= place < len(self._held) else b""
+
+
+def unreadable(path: str, error: OSError) -> UsageError:
+    """What is wrong with the file of a trace."""
+    why = error.strerror or str(error)
+    return UsageError(f"cannot read the trace `{path}`: {why}", "check the path")
