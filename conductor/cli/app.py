@@ -34,6 +34,7 @@ from conductor.cli import (
     setup,
     surroundings,
     test_,
+    trace_,
     trust_,
     update,
     usage,
@@ -266,6 +267,12 @@ def doctor(json_: Json = False, cache: str | None = None) -> int:
     return examination.show(cache, as_json=json_)
 
 
+app.add_typer(
+    trace_.app,
+    name="trace",
+    rich_help_panel=_LOOK,
+    short_help="Show who changed which message, and how long each took",
+)
 app.add_typer(cache.app, name="cache", rich_help_panel=_LOOK)
 _making: Final = partial(app.command, rich_help_panel=_MAKE)
 _making(name="new", help=new_.HELP, epilog=new_.EPILOG)(new_.new)

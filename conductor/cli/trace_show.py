@@ -1,0 +1,279 @@
+"""`conductor trace show FILE`: a block for each turn of a trace.
+
+What each component took and made of the prompt comes first, since that is what people ask.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Final
+
+import typer
+
+from conductor.cli import report
+from conductor.cli.typer_options import paragraphs
+from conductor.errors import UsageError, one_line
+from conductor.record.turns import filter as filters
+from conductor.record.turns import reader as turns
+from conductor.record.turns.model import Change, Edit, Item, Op, Share, Turn, TurnDetail, Visit
+
+Line = tuple[str, str]
+"""A style of the terminal, or "", and a text."""
+
+PLAIN: Final = ""
+HEAD: Final = "\x1b[1m"
+DIM: Final = "\x1b[2m"
+ADDED: Final = "\x1b[32m"
+REMOVED: Final = "\x1b[31m"
+WRONG: Final = "\x1b[1;31m"
+
+_WIDEST: Final = 120
+_BAR: Final = 16
+_MOST_EDITS: Final = 6
+"""Edits of one component that are shown without --all …"""
+_MOST_ITEMS: Final = 8
+"""… and items of a turn."""
+_SIGNS: Final = {Op.ADDED: "+", Op.REMOVED: "-", Op.CHANGED: "~"}
+
+HELP: Final = paragraphs(
+    "Show what passed through a chain, a block for each turn: how long each component took, what "
+    "it added or changed, what the agent did, what conductor refused.",
+    "A filter chooses turns: those with an event that it matches (`conductor help filters`).",
+)
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor exec --trace today.jsons datetime redact demo -p hi",
+    "  conductor trace show today.jsons",
+    '  conductor trace show today.jsons "~component redact & ~changed"',
+)
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE", help="What --trace wrote; also of the reference.", show_default=False
+    ),
+]
+Wanted = Annotated[
+    str,
+    typer.Argument(metavar="[FILTER]", help="Which events are of interest.", show_default=False),
+]
+
+
+def show(
+    file: File,
+    wanted: Wanted = "",
+    turn: Annotated[
+        int | None,
+        typer.Option("--turn", metavar="NUMBER", help="Only this turn.", show_default=False),
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every edit and item, uncut.")] = False,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object for each turn, a line each.")
+    ] = False,
+) -> int:
+    """Shows the turns of a trace."""
+    chosen = filters.parse(wanted)
+    trace = turns.opened(file)
+    shown = list(_chosen(trace, chosen, turn))
+    if turn is not None and not shown:
+        last = len(trace.turns) - 1
+        raise UsageError(
+            f"the trace `{file}` has no such turn {turn}", f"its turns are 0 to {last}"
+        )
+    if json_:
+        for each in shown:
+            report.say_line(_json(trace.detail(each.number)))
+        return 0
+    width = min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
+    report.say_styled(*_heading(trace, shown, width))
+    for each in shown:
+        printer = _Printer(trace.detail(each.number), width, whole=all_)
+        report.say_styled((PLAIN, ""), *printer.lines())
+    return 0
+
+
+def _json(detail: TurnDetail) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(detail) + b"\n"
+
+
+def _chosen(trace: turns.Reader, chosen: filters.Filter, number: int | None) -> Iterator[Turn]:
+    """The turns that are wanted. What belongs to none is shown only where it is asked for."""
+    for turn in trace.turns:
+        if number is not None:
+            if turn.number != number:
+                continue
+        elif turn.number == 0 and not (chosen.text.strip() or turn.verdicts):
+            continue
+        if not chosen.text.strip() or _matches(trace, turn, chosen):
+            yield turn
+
+
+def _matches(trace: turns.Reader, turn: Turn, chosen: filters.Filter) -> bool:
+    rows = (trace.row(number) for number, _ in trace.of_turn(turn))
+    return any(row is not None and chosen.matches(row, body(trace)) for row in rows)
+
+
+def body(trace: turns.Reader) -> Callable[[int], str]:
+    """The text of an event, for filters."""
+    return lambda number: trace.line(number).decode("utf-8", "replace")
+
+
+def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Line]:
+    head = trace.head()
+    yield HEAD, _cut(" > ".join(head.components), width)
+    count = len(trace.turns) - 1
+    which = "" if len(shown) in (count, count + 1) else f"{len(shown)} of "
+    told = f"{which}{count} turn{'s' * (count != 1)}, {head.events} events"
+    yield DIM, told + ("; without content" if head.content == "none" else "")
+    for gap in head.gaps:
+        yield WRONG, f"gap: {gap}"
+
+
+class _Printer:
+    """Writes one turn for people."""
+
+    def __init__(self, detail: TurnDetail, width: int, *, whole: bool) -> None:
+        self._detail = detail
+        self._turn = detail.turn
+        self._width = width
+        self._whole = whole
+        names = [share.component for share in detail.turn.shares]
+        self._name = min(max(map(len, names), default=6), 20)
+
+    def lines(self) -> Iterator[Line]:
+        """The lines of its block."""
+        yield from self._title()
+        yield from self._shares()
+        yield from self._edits()
+        yield from self._items()
+
+    def _title(self) -> Iterator[Line]:
+        turn = self._turn
+        left = f"Turn {turn.number}" if turn.number else "Outside of turns"
+        if turn.session:
+            left += f"  session {one_line(turn.session, 24)}"
+        facts = [] if not turn.number else [self._total(), *_cost(turn)]
+        right = ", ".join(fact for fact in facts if fact)
+        room = max(self._width - len(left) - len(right), 2)
+        style = WRONG if turn.failed else HEAD
+        yield style, f"{left}{' ' * room}{right}"
+        if turn.prompt:
+            yield PLAIN, self._fit(f"  “{one_line(turn.prompt, 400)}”", "”")
+
+    def _total(self) -> str:
+        return "not ended" if self._turn.ms is None else duration(self._turn.ms)
+
+    def _shares(self) -> Iterator[Line]:
+        shares = [share for share in self._turn.shares if share.component != turns.CLIENT]
+        longest = max((*(share.ms for share in shares), self._turn.person_ms), default=0.0) or 1.0
+        for share in shares:
+            style = WRONG if share.verdicts else PLAIN
+            yield style, self._fit(self._row(share.component, share.ms, longest, _did(share)))
+        if self._turn.person_ms:
+            yield DIM, self._row("you", self._turn.person_ms, longest, "asked, and answered")
+
+    def _row(self, name: str, ms: float, longest: float, did: str) -> str:
+        bar = "█" * round(_BAR * ms / longest) or "▏"
+        shown = one_line(name, self._name).ljust(self._name)
+        return f"  {shown}  {duration(ms):>8}  {bar:<{_BAR}}  {did}".rstrip()
+
+    def _edits(self) -> Iterator[Line]:
+        by_component: dict[str, list[tuple[Visit, Edit | None]]] = {}
+        for visit in self._detail.visits:
+            if visit.change in (Change.CHANGED, Change.ANSWERED, Change.ORIGINATED):
+                made = by_component.setdefault(visit.component, [])
+                made += [(visit, edit) for edit in visit.edits] or [(visit, None)]
+        most = None if self._whole else _MOST_EDITS
+        for component, made in by_component.items():
+            for visit, edit in made[:most]:
+                yield from self._edit(component, visit, edit)
+            if more := len(made) - len(made[:most]):
+                yield DIM, f"    … {component}: {more} more (--all)"
+
+    def _edit(self, component: str, visit: Visit, edit: Edit | None) -> Iterator[Line]:
+        what = {"response": "answer to "}.get(visit.kind, "") + visit.method
+        if edit is None:
+            did = "answered" if visit.change is Change.ANSWERED else "sent"
+            times = f", {visit.times} times" if visit.times > 1 else ""
+            yield PLAIN, self._fit(f"  * {component} {did} {what} itself{times}")
+            return
+        yield PLAIN, self._fit(f"  {_SIGNS[edit.op]} {component} {edit.op} {edit.what} in {what}")
+        if edit.before:
+            yield REMOVED, self._fit(f"      - {one_line(edit.before, 2_000)}")
+        if edit.after:
+            yield ADDED, self._fit(f"      + {one_line(edit.after, 2_000)}")
+
+    def _items(self) -> Iterator[Line]:
+        items = [item for item in self._detail.items if item.kind != "prompt"]
+        most = len(items) if self._whole else _MOST_ITEMS
+        for item in items[:most]:
+            style = WRONG if item.kind in ("verdict", "error") else DIM
+            yield style, self._fit(_item(item))
+        if len(items) > most:
+            yield DIM, f"  … {len(items) - most} more (--all)"
+        if self._turn.stop and (self._turn.failed or self._turn.stop != "end_turn"):
+            yield (WRONG if self._turn.failed else DIM), self._fit(f"  ended: {self._turn.stop}")
+
+    def _fit(self, text: str, end: str = "") -> str:
+        return text if self._whole else _cut(text, self._width, end)
+
+
+_KINDS: Final = {
+    "text": "says", "thought": "thinks", "tool": "tool", "plan": "plan", "question": "asks",
+    "mode": "mode", "mcp": "MCP", "verdict": "refused", "error": "error", "notice": "note",
+}  # fmt: skip
+
+
+def _item(item: Item) -> str:
+    word = _KINDS.get(item.kind, item.kind)
+    text = one_line(item.text, 2_000)
+    if item.component:
+        text = f"{item.component}: {text}"
+    if item.status:
+        text += f"  → {one_line(item.status, 60)}"
+    if item.ms and item.kind in ("tool", "question", "mcp"):
+        text += f"  {duration(item.ms)}"
+    return f"  {word:<8} {text}"
+
+
+def _did(share: Share) -> str:
+    """What a component did, in words."""
+    parts = [share.says] if share.says else []
+    if share.tokens:
+        parts.append(f"{share.tokens:+d} tokens")
+    further = share.changed - bool(share.says and share.says != "unchanged")
+    if further > 0:
+        parts.append(f"{further} more message{'s' * (further != 1)} changed")
+    if share.verdicts:
+        parts.append(f"refused {share.verdicts} times")
+    return ", ".join(parts)
+
+
+def _cost(turn: Turn) -> Iterable[str]:
+    usage = turn.usage
+    if usage is not None and (usage.input or usage.output):
+        yield f"{usage.input:,} in {usage.output:,} out"
+    elif turn.tokens_in or turn.tokens_out:
+        yield f"≈{turn.tokens_in:,} in ≈{turn.tokens_out:,} out"
+    if usage is not None and usage.cost is not None:
+        yield f"{usage.cost:.4g} {one_line(usage.currency, 8)}".rstrip()
+
+
+def duration(ms: float) -> str:
+    """A time as a person reads it, from milliseconds."""
+    if ms < 1:
+        return f"{ms:.2f} ms"
+    if ms < 100:
+        return f"{ms:.1f} ms"
+    if ms < 1_000:
+        return f"{ms:.0f} ms"
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    return f"{ms // 60_000:.0f} min {ms % 60_000 / 1000:.0f} s"
+
+
+def _cut(text: str, width: int, end: str = "") -> str:
+    return text if len(text) <= width else f"{text[: width - 1 - len(end)]}…{end}"

@@ -1,0 +1,134 @@
+"""`conductor trace stats FILE`: how long each component takes, by method."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from conductor.cli import report
+from conductor.cli.trace_show import DIM, HEAD, PLAIN, File, Line, Wanted, body, duration
+from conductor.cli.typer_options import paragraphs
+from conductor.errors import one_line
+from conductor.record.turns import filter as filters
+from conductor.record.turns import reader as turns
+from conductor.record.turns.model import Change, Row
+
+HELP: Final = paragraphs(
+    "Show how long each component had messages, by method: median, 95th and 99th percentile, and "
+    "the longest.",
+    "The time is its own: without what passed further down the chain. For the client it is the "
+    "time in which a person or the editor answered.",
+)
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor trace stats today.jsons",
+    '  conductor trace stats today.jsons "~method session/prompt"',
+)
+
+_CHANGED: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED}
+_PERCENTILES: Final = (50, 95, 99)
+
+
+class Stat(msgspec.Struct, kw_only=True):
+    """What a component took for one method. Times in milliseconds."""
+
+    component: str
+    method: str
+    messages: int
+    p50: float
+    p95: float
+    p99: float
+    longest: float
+    changed: int
+    bytes: int
+
+
+def stats(
+    file: File,
+    wanted: Wanted = "",
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+) -> int:
+    """Shows the times of a trace."""
+    chosen = filters.parse(wanted)
+    trace = turns.opened(file)
+    found = counted(trace, chosen)
+    if json_:
+        report.say_json(found)
+        return 0
+    report.say_styled(*_table(found))
+    return 0
+
+
+class _Counter(msgspec.Struct):
+    times: list[float] = []
+    messages: int = 0
+    changed: int = 0
+    bytes: int = 0
+
+
+def counted(trace: turns.Reader, chosen: filters.Filter) -> list[Stat]:
+    """The figures of every component and method, in the order of the chain."""
+    counters: dict[tuple[str, str], _Counter] = {}
+    text = body(trace)
+    for number in range(len(trace)):
+        row = trace.row(number)
+        if row is None or row.kind == "verdict" or row.source == turns.CONDUCTOR:
+            continue
+        if chosen.text.strip() and not chosen.matches(row, text):
+            continue
+        counter = counters.setdefault((row.source, row.method), _Counter())
+        counter.messages += 1
+        counter.bytes += row.bytes
+        counter.changed += row.change in _CHANGED
+        if _has_time(row):
+            counter.times.append(row.ms_in)
+    place = {name: at for at, name in enumerate(trace.components)}
+    ordered = sorted(counters.items(), key=lambda each: (place.get(each[0][0], 0), each[0][1]))
+    return [_stat(*names, counter) for names, counter in ordered]
+
+
+def _has_time(row: Row) -> bool:
+    """Whether an event says how long its sender had something. The time of a request that was
+    passed on is in its response."""
+    return row.kind == "response" or (row.kind == "notification" and row.ms_in > 0)
+
+
+def _stat(component: str, method: str, counter: _Counter) -> Stat:
+    times = sorted(counter.times)
+    p50, p95, p99 = (_percentile(times, percent) for percent in _PERCENTILES)
+    return Stat(
+        component=component,
+        method=method,
+        messages=counter.messages,
+        p50=p50,
+        p95=p95,
+        p99=p99,
+        longest=times[-1] if times else 0.0,
+        changed=counter.changed,
+        bytes=counter.bytes,
+    )
+
+
+def _percentile(times: list[float], percent: int) -> float:
+    """The smallest time that so many percent do not exceed."""
+    return times[-(-len(times) * percent // 100) - 1] if times else 0.0
+
+
+def _table(found: list[Stat]) -> list[Line]:
+    names = min(max((len(s.component) for s in found), default=9), 20)
+    methods = min(max((len(s.method) for s in found), default=6), 30)
+    head = f"{'component':<{names}}  {'method':<{methods}} {'count':>7} {'p50':>9} {'p95':>9} "
+    lines: list[Line] = [(HEAD, f"{head}{'p99':>9} {'longest':>9} {'changed':>7}")]
+    before = ""
+    for stat in found:
+        name = one_line(stat.component, names) if stat.component != before else ""
+        before = stat.component
+        times = (stat.p50, stat.p95, stat.p99, stat.longest)
+        shown = " ".join(f"{duration(ms) if stat.longest else '-':>9}" for ms in times)
+        what = f"{name:<{names}}  {one_line(stat.method, methods):<{methods}}"
+        lines.append((PLAIN, f"{what} {stat.messages:>7} {shown} {stat.changed or '':>7}".rstrip()))
+    if not found:
+        lines.append((DIM, "no event is of that kind"))
+    return lines
