@@ -1,1 +1,7 @@
-"""The local page of a trace, and of a chat."""
+"""The local page of a trace, and of a chat.
+
+server   serves the page and its data to one browser of this user
+source   what is shown: a file that may grow, or a chain that runs
+saved    the page and its data as one file
+static   the page itself: plain modules, no build step
+"""

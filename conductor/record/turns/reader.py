@@ -294,6 +294,11 @@ class Reader:
         """The turns so far, in order; the first holds what belongs to no turn."""
         return [self._made(turn) for turn in self._turns]
 
+    @property
+    def count(self) -> int:
+        """How many turns there are so far."""
+        return len(self._turns)
+
     def turn(self, number: int) -> Turn:
         """A turn by its number. Raises `IndexError`."""
         if number < 0:

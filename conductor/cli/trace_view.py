@@ -1,0 +1,104 @@
+"""`conductor trace view FILE`: a trace as a page in the browser of this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from conductor.cli import report
+from conductor.cli.trace_show import File
+from conductor.cli.typer_options import paragraphs
+from conductor.errors import UsageError
+
+HELP: Final = paragraphs(
+    "Show a trace as a page: the conversation, what each component changed, how long each took.",
+    "The page is served on this machine alone, to whom has the address with its secret, until "
+    "Ctrl-C. With --save it becomes one file that opens without conductor, to send to a colleague.",
+)
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor trace view today.jsons",
+    "  conductor trace view today.jsons --live",
+    "  conductor trace view today.jsons --save today.html",
+)
+
+NoOpen = Annotated[bool, typer.Option("--no-open", help="Only print the address; open no browser.")]
+Port = Annotated[
+    int,
+    typer.Option(
+        "--port", metavar="PORT", min=0, max=65535, help="Default: any free.", show_default=False
+    ),
+]
+
+
+def view(
+    file: File,
+    live: Annotated[
+        bool, typer.Option("--live", help="Go on reading the file as it grows.")
+    ] = False,
+    save: Annotated[
+        str | None,
+        typer.Option(
+            "--save", metavar="FILE", help="Write the page as one file.", show_default=False
+        ),
+    ] = None,
+    turn: Annotated[
+        int | None,
+        typer.Option(
+            "--turn", metavar="NUMBER", help="With --save: only this turn.", show_default=False
+        ),
+    ] = None,
+    no_open: NoOpen = False,
+    port: Port = 0,
+) -> int:
+    """Shows a trace as a page."""
+    from conductor.page.source import TraceFile
+
+    if save is not None:
+        if live:
+            raise UsageError("a saved page does not grow", "leave out --live or --save")
+        from conductor.page import saved
+
+        size = saved.save(file, save, number=turn)
+        report.say(f"written {save} ({size / 1024 / 1024:.1f} MiB)")
+        return 0
+    return run(TraceFile(file, follow=live), "trace.html", port=port, opens=not no_open)
+
+
+def run(source: object, start: str, *, port: int, opens: bool) -> int:
+    """Serves a page until Ctrl-C."""
+    import asyncio
+
+    from conductor.page import server
+
+    try:
+        listening = server.listen(port)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(f"cannot listen on port {port}: {why}", "choose another --port") from None
+    secret = server.new_secret()
+    address = f"http://{server.HOST}:{listening.getsockname()[1]}/#secret={secret}"
+    report.say(address)
+    report.write("the page is served until Ctrl-C", dim=True)
+    if opens:
+        _open(address)
+    try:
+        asyncio.run(server.serve(source, listening, secret, start))  # type: ignore[arg-type]
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _open(address: str) -> None:
+    """Opens the browser of this desktop; nothing where there is none."""
+    import os
+    import sys
+
+    if sys.platform.startswith("linux") and not (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):
+        return
+    import webbrowser
+
+    webbrowser.open(address)

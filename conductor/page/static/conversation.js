@@ -1,0 +1,125 @@
+// The conversation as a person reads it: what the client sent and got.
+
+import { duration, el, shown } from "./dom.js";
+import { markdown } from "./markdown.js";
+
+const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+const SIGNS = { completed: "✓", failed: "✗", in_progress: "…", pending: "…", error: "✗", ok: "✓" };
+
+/** A content block of ACP. */
+export function block(content) {
+  if (typeof content !== "object" || content === null) return null;
+  if (content.type === "text") return markdown(String(content.text ?? ""));
+  if (content.type === "image" && PICTURES.has(content.mimeType)) {
+    return el("img.picture", { src: `data:${content.mimeType};base64,${content.data}`, alt: "picture in a message" });
+  }
+  if (content.type === "resource" && content.resource) {
+    const text = content.resource.text;
+    return el("details.resource", {},
+      el("summary", {}, content.resource.uri ?? "resource"),
+      text === undefined ? null : el("pre.code", { tabindex: 0, "aria-label": "resource" }, text));
+  }
+  if (content.type === "resource_link") {
+    return el("p.note", {}, `↗ ${content.title ?? content.name ?? ""} ${content.uri ?? ""}`);
+  }
+  if (content.type === "content") return block(content.content);
+  if (content.type === "diff") return fileDiff(content);
+  if (content.type === "terminal") return el("p.note", {}, `terminal ${content.terminalId ?? ""}`);
+  return el("p.note", {}, content.type ?? "content");
+}
+
+/** A file before and after: the lines that differ, and some around them. */
+export function fileDiff(content) {
+  const before = content.oldText ? String(content.oldText).split("\n") : [];
+  const after = String(content.newText ?? "").split("\n");
+  let head = 0;
+  while (head < before.length && head < after.length && before[head] === after[head]) head++;
+  let tail = 0;
+  while (tail < before.length - head && tail < after.length - head
+    && before.at(-1 - tail) === after.at(-1 - tail)) tail++;
+  const removed = before.slice(head, before.length - tail);
+  const added = after.slice(head, after.length - tail);
+  const line = (sign, kind) => (text) => el(`span.line.${kind}`, {}, `${sign} ${text}\n`);
+  return el("figure.diff", {},
+    el("figcaption", {}, content.path ?? "file", " ",
+      el("span.count", {}, `+${added.length} −${removed.length}`)),
+    el("pre", { tabindex: 0, "aria-label": `changes of ${content.path ?? "a file"}` },
+      before.slice(Math.max(head - 2, 0), head).map(line(" ", "same")),
+      removed.slice(0, 400).map(line("−", "removed")),
+      added.slice(0, 400).map(line("+", "added")),
+      before.slice(before.length - tail, before.length - tail + 2).map(line(" ", "same"))));
+}
+
+function marks(turn) {
+  const made = turn.shares?.filter((share) => share.says && share.says !== "unchanged") ?? [];
+  if (!made.length) return null;
+  return el("p.marks", {}, made.map((share) => el("span.mark", { "data-component": share.component },
+    el("b", {}, share.component), " ", share.says)));
+}
+
+function plan(entries) {
+  return el("ul.plan", {}, entries.map((entry) => el("li", { "data-status": entry.status },
+    el("span.sign", { "aria-hidden": true }, entry.status === "completed" ? "✓" : "○"),
+    el("span.visually-hidden", {}, `${entry.status ?? "open"}: `), entry.content ?? "")));
+}
+
+function tool(item) {
+  const blocks = item.blocks ?? [];
+  const status = item.status ?? "";
+  const title = [el("span.sign", { "aria-hidden": true }, SIGNS[status] ?? "▸"), " ",
+    item.component ? `${item.component}: ` : "", item.text || "tool call", " ",
+    el("span.note", {}, status, item.ms ? ` · ${duration(item.ms)}` : "")];
+  if (!blocks.length) return el("div.act.tool", { "data-status": status }, title);
+  return el("details.act.tool", { "data-status": status, open: blocks.some((b) => b.type === "diff") },
+    el("summary", {}, title), blocks.map(block));
+}
+
+/** One item of a turn. */
+export function item(held) {
+  switch (held.kind) {
+    case "prompt":
+      return el("div.said.you", {}, el("p.who", {}, "You"), (held.blocks ?? []).length
+        ? held.blocks.map(block) : markdown(held.text ?? ""));
+    case "text":
+      return el("div.said.agent", {}, el("p.who", {}, held.component || "Agent"),
+        markdown(held.text ?? ""), (held.blocks ?? []).map(block));
+    case "thought":
+      return el("details.thought", {}, el("summary", {}, "Thought"), markdown(held.text ?? ""));
+    case "plan":
+      return el("div.act", {}, el("p.who", {}, "Plan"), plan(held.blocks ?? []));
+    case "tool":
+      return tool(held);
+    case "question":
+      return el("div.act.question", {}, el("span.sign", { "aria-hidden": true }, "?"), " ",
+        held.component ? `${held.component} asks: ` : "asks: ", held.text ?? "", " ",
+        el("b", {}, held.status ?? "no answer yet"), " ",
+        el("span.note", {}, held.ms ? duration(held.ms) : ""));
+    case "mcp":
+      return el("div.act.mcp", { "data-status": held.status ?? "" }, el("span.sign", { "aria-hidden": true }, "⇄"),
+        " ", held.text ?? "", " ", el("span.note", {}, held.component ? `${held.component} · ` : "",
+          held.status ?? "", held.ms ? ` · ${duration(held.ms)}` : ""));
+    case "verdict":
+      return el("div.act.refused", {}, el("b", {}, `⚠ refused: ${held.component ?? ""} `), held.text ?? "");
+    case "error":
+      return el("div.act.refused", {}, el("b", {}, "error "), held.text ?? "");
+    case "mode":
+      return el("p.note", {}, `mode: ${held.text ?? ""}`);
+    default:
+      return held.text ? el("p.note", {}, held.component ? `${held.component}: ` : "", held.text) : null;
+  }
+}
+
+/** A turn of the conversation, in short until its detail is there. */
+export function turn(summary, detail) {
+  const items = detail?.items ?? [
+    { kind: "prompt", text: summary.prompt ?? "" },
+    ...(summary.answer ? [{ kind: "text", text: summary.answer }] : []),
+  ];
+  const made = [];
+  for (const held of items) {
+    made.push(item(held));
+    if (held.kind === "prompt") made.push(marks(summary));
+  }
+  if (summary.failed) made.push(el("div.act.refused", {}, el("b", {}, "ended: "), shown(summary.stop ?? "")));
+  return made;
+}

@@ -1,0 +1,63 @@
+// Makes elements. Text of strangers only ever becomes text nodes: nothing here parses HTML.
+
+/** Makes an element: attributes (listeners as `onclick`, `data-…`, `aria-…`) and children.
+ * @param {string} tag  such as `div.card.wide`
+ * @param {Object<string, any>} [attributes]
+ * @param {...(Node|string|number|null|undefined|Array<any>)} children
+ * @returns {HTMLElement} */
+export function el(tag, attributes = {}, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const made = document.createElement(name || "div");
+  if (classes.length) made.className = classes.join(" ");
+  for (const [key, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (key === "style") Object.assign(made.style, value);
+    else made.setAttribute(key, value === true ? "" : String(value));
+  }
+  append(made, children);
+  return made;
+}
+
+/** Appends children; arrays are flattened, null is left out. */
+export function append(parent, children) {
+  for (const child of children.flat(4)) {
+    if (child === null || child === undefined || child === false) continue;
+    parent.append(child instanceof Node ? child : shown(String(child)));
+  }
+}
+
+/** Replaces what an element holds. */
+export function fill(parent, ...children) {
+  parent.replaceChildren();
+  append(parent, children);
+}
+
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+
+/** A text as it is, with characters that cannot be seen, or that turn others around, made visible. */
+export function shown(text) {
+  return text.replace(HIDDEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** A time in words, from milliseconds. */
+export function duration(ms) {
+  if (ms === null || ms === undefined) return "…";
+  if (ms < 1) return `${ms.toFixed(2)} ms`;
+  if (ms < 100) return `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${ms.toFixed(0)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60000)} min ${((ms % 60000) / 1000).toFixed(0)} s`;
+}
+
+/** A number of bytes in words. */
+export function bytes(count) {
+  if (count < 1024) return `${count} B`;
+  if (count < 1024 * 1024) return `${(count / 1024).toFixed(1)} KiB`;
+  return `${(count / 1024 / 1024).toFixed(1)} MiB`;
+}
+
+/** One of some things in words: `1 event`, `2 events`. */
+export function several(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
