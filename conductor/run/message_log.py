@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from conductor.core import Trace
+from conductor.core import Trace, Violated
 from conductor.run.plan import Planned
 from conductor.run.report_checks import Tracing
 
@@ -49,6 +49,11 @@ class MessageLog:
         """Passes on."""
         if self._trace is not None:
             self._trace.delivered(segment, params)
+
+    def violated(self, violation: Violated) -> None:
+        """Passes on: the log has a line of its own about it."""
+        if self._trace is not None:
+            self._trace.violated(violation)
 
     def close(self) -> None:
         """Passes on."""

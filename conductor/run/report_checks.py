@@ -64,6 +64,9 @@ class Tracing(Protocol):
     def delivered(self, segment: str, params: bytes) -> None:
         """A child reports a delivery to a guest. Raises `ValueError` for nonsense."""
 
+    def violated(self, violation: Violated) -> None:
+        """A component broke a rule of its policy."""
+
     def close(self) -> None:
         """Nothing more will come."""
 

@@ -625,6 +625,8 @@ class Runtime:
         """A component broke a rule; what it did has been undone already."""
         self._events["violation", violation.peer] += 1
         self._audit.violated(violation)
+        if self._tracer is not None:
+            self._tracer.violated(violation)
         where = f"{violation.direction} `{violation.method}`{violation.pointer}"
         if not violation.again:
             self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {where}]")

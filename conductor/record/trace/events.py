@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import Trace
+from conductor.core import Trace, Violated
 from conductor.core.json_text import read_members, too_many_values
-from conductor.record.redaction import MOST_VALUES, redacted
+from conductor.record.redaction import MOST_VALUES, clean_text, redacted
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.sinks import Sink
 
@@ -120,6 +120,21 @@ class EventWriter:
             parts = self._call(trace, departure, target, at, size or 0)
         head = f'{{"type":"{trace.kind}","ts":{at:.6f},'.encode()
         self._file.write(b"".join((head, *parts, digest, b"}}\n")))
+
+    def verdict(self, violation: Violated, component: str, at: float) -> None:
+        """Writes that `component` broke a rule of its policy."""
+        verdict = {
+            "component": component,
+            "rule": violation.rule,
+            "direction": violation.direction,
+            "method": violation.method,
+            "pointer": clean_text(violation.pointer),
+            "text": clean_text(violation.text),
+        }
+        if self._content == "none":
+            del verdict["pointer"], verdict["text"]
+        head = b'{"type":"_conductor","ts":%.6f,"verdict":' % at
+        self._file.write(b"".join((head, _encode(verdict), b"}\n")))
 
     def _call(
         self, trace: Trace, departure: Departure, target: str, at: float, size: int

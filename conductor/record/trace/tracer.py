@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import UPSTREAM, Trace
+from conductor.core import UPSTREAM, Trace, Violated
 from conductor.core.json_text import read_members, write_members
 from conductor.core.tracing import best_effort
 from conductor.record.trace.events import EventWriter
@@ -159,6 +159,11 @@ class Tracer:
         if report.number == 0 or report.component not in self._guests:
             self._guests[report.component] = self.conversation(report.component)
         self._guests[report.component].reported(report, at)
+
+    @best_effort
+    def violated(self, violation: Violated) -> None:
+        """Writes a verdict: conductor has undone what a component did."""
+        self._events.verdict(violation, shown_name(violation.peer), self.now())
 
     def close(self) -> None:
         """Writes what is left."""

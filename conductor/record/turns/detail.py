@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,7 +15,17 @@ from conductor.record.turns.model import (
     Verdict,
     Visit,
 )
-from conductor.record.turns.reader import AGENT, CLIENT, CONDUCTOR, PROMPT, UPDATE, Line, read_line
+from conductor.record.turns.reader import (
+    AGENT,
+    CLIENT,
+    CONDUCTOR,
+    PROMPT,
+    UPDATE,
+    Line,
+    chunk_of,
+    read_line,
+    update_of,
+)
 
 if TYPE_CHECKING:
     from conductor.record.turns.reader import Reader
@@ -143,7 +152,8 @@ class _Items:
         if not isinstance(update, dict):
             return
         kind = _words(update.get("sessionUpdate"))
-        who = "" if line.source == AGENT else line.source
+        passed = line.source == AGENT or (line.own is not None and line.own.passes)
+        who = "" if passed else line.source
         if (shown := _CHUNKS.get(kind)) is not None:
             self._chunk(number, line, shown, update)
         elif kind in ("tool_call", "tool_call_update"):
@@ -252,6 +262,45 @@ def _answer(item: Item, line: Line) -> str:
     return _words(names.get(chosen)) or str(chosen)
 
 
+class _Words:
+    """The words of one kind that a component got and passed on in a turn."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._got: list[str] = []
+        self._sent: list[str] = []
+        self._since: float | None = None
+
+    def take(self, number: int, line: Line, text: str, *, sent: bool) -> None:
+        """Takes a chunk."""
+        visit = self._visit
+        if sent:
+            self._sent.append(text)
+            visit.sent = number
+            if self._since is not None:
+                visit.ms = max(visit.ms, round((line.ts - self._since) * 1000, 3))
+                self._since = None
+        else:
+            self._got.append(text)
+            visit.got = number if visit.got is None else visit.got
+            visit.times += 1
+            if self._since is None:
+                self._since = line.ts
+
+    def end(self) -> None:
+        """Compares what it got with what it passed on."""
+        visit = self._visit
+        got, sent = "".join(self._got), "".join(self._sent)
+        visit.times = max(visit.times, 1)
+        if not self._got:
+            visit.change = Change.ORIGINATED
+        elif not self._sent:
+            visit.change = Change.DROPPED
+        elif got != sent:
+            visit.change = Change.CHANGED
+            visit.edits = edits.of_texts(got, sent)
+
+
 class _Visits:
     """Collects what each component made of each message."""
 
@@ -262,17 +311,44 @@ class _Visits:
         """What a component has, by the number of the message."""
         self._by_event: dict[int, Visit] = {}
         """The visits of requests, by the event with which they were got."""
-        self._left_out: Counter[str] = Counter()
+        self._words: dict[tuple[str, str], _Words] = {}
+        """Words of the agent, by component and kind."""
 
     def event(self, number: int, line: Line) -> None:
         """Takes an event of the turn."""
         source, target = line.source, line.target
         change = self._reader.change(number)
         own = line.own
+        if self._chunk(number, line):
+            return
         if change is not None and own is not None and CONDUCTOR not in (source, target):
             self._left(number, line, change)
         if target not in (CLIENT, AGENT, CONDUCTOR) and source != CONDUCTOR:
             self._arrived(number, line)
+
+    def _chunk(self, number: int, line: Line) -> bool:
+        """Takes a chunk of words: those of a turn are one visit, since a component may cut them
+        anew. False: it is none."""
+        update = update_of(line)
+        text = chunk_of(update)
+        if text is None or update is None:
+            return False
+        for end, sent in ((line.target, False), (line.source, True)):
+            if end not in (CLIENT, AGENT, CONDUCTOR):
+                words = self._words.get((end, update.kind))
+                if words is None:
+                    visit = Visit(
+                        component=end,
+                        method=UPDATE,
+                        kind=line.type,
+                        direction=self._direction(line),
+                        at=line.ts,
+                        times=0,
+                    )
+                    words = self._words[end, update.kind] = _Words(visit)
+                    self._put(visit)
+                words.take(number, line, text, sent=sent)
+        return True
 
     def _arrived(self, number: int, line: Line) -> None:
         own = line.own
@@ -351,6 +427,8 @@ class _Visits:
         """By component in the order of the chain; those with a change first, then by time. Equal
         neighbours are one."""
         place = {name: at for at, name in enumerate(components)}
+        for words in self._words.values():
+            words.end()
         for visit in self._all:
             if visit.change is Change.OPEN and visit.kind == "notification":
                 visit.change = Change.DROPPED

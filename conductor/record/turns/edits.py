@@ -172,6 +172,11 @@ def _between(before: str, after: str, what: str, pointer: str) -> Edit:
     )
 
 
+def of_texts(before: str, after: str) -> tuple[Edit, ...]:
+    """The words that differ between two texts."""
+    return tuple(_in_text(before, after, "text", "")[:_MOST])
+
+
 def text_of(params: bytes) -> str:
     """The words of a prompt's params: the text of its blocks."""
     try:

@@ -7,6 +7,7 @@ larger than memory.
 
 from __future__ import annotations
 
+import zlib
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Iterator
@@ -119,7 +120,9 @@ class _Cost(msgspec.Struct):
     currency: str = ""
 
 
-class _Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
+class Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
+    """A `session/update`, as far as a summary needs it."""
+
     kind: str = ""
     content: Any = None
     state: str = ""
@@ -128,7 +131,7 @@ class _Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
 
 
 class _Updated(msgspec.Struct):
-    update: _Update = msgspec.field(default_factory=_Update)
+    update: Update = msgspec.field(default_factory=Update)
 
 
 class _Tokens(msgspec.Struct):
@@ -197,6 +200,9 @@ class _Share(msgspec.Struct):
     ms: float = 0.0
     until: float = 0.0
     """Until when the notifications that it held are counted in `ms`."""
+    got_text: int = 0
+    sent_text: int = 0
+    """Checksums of the words of the agent that it got and passed on: it may cut them anew."""
     messages: int = 0
     changed: int = 0
     tokens: int = 0
@@ -485,6 +491,10 @@ class Reader:
             turn = self._begin(number, line)
         self._belongs(number, turn)
         at_proxy = line.source not in (CLIENT, AGENT, CONDUCTOR) and not own.by
+        update = update_of(line)
+        chunk = chunk_of(update)
+        if chunk is not None:
+            self._chunk(line, turn, chunk)
         print_ = hash(bytes(line.params)) ^ (own.bytes if line.params == b"null" else 0)
         if at_proxy and line.target != CONDUCTOR:
             change = Change.ORIGINATED
@@ -494,7 +504,7 @@ class Reader:
             self._change_of[number] = _PLACES[change]
             share = turn.share(line.source)
             share.messages += 1
-            share.changed += change in _COUNTED
+            share.changed += change in _COUNTED and chunk is None
             if line.type == "notification" and got is not None:
                 # Of several that it holds at a time, each moment counts once.
                 share.ms += max(line.ts - max(got.at, share.until), 0.0) * 1000
@@ -509,8 +519,8 @@ class Reader:
             self._wait(number, line, print_, turn.number)
         if line.type == "request":
             self._request(number, line, own, turn, got)
-        elif line.method == UPDATE:
-            self._update(line, turn)
+        elif update is not None:
+            self._update(line, turn, update)
         if is_prompt and line.target == AGENT:
             turn.tokens_in += tokens.estimated(edits.text_of(bytes(line.params)))
 
@@ -634,14 +644,18 @@ class Reader:
         share.says = edits.in_words(made) or "unchanged"
         share.tokens += edits.added_tokens(made)
 
-    def _update(self, line: Line, turn: OpenTurn) -> None:
+    def _chunk(self, line: Line, turn: OpenTurn, text: str) -> None:
+        """Words on their way: a component may cut them anew without changing them."""
+        data = text.encode("utf-8", "surrogatepass")
+        if line.source not in (CLIENT, AGENT, CONDUCTOR):
+            share = turn.share(line.source)
+            share.sent_text = zlib.crc32(data, share.sent_text)
+        if line.target not in (CLIENT, AGENT, CONDUCTOR):
+            share = turn.share(line.target)
+            share.got_text = zlib.crc32(data, share.got_text)
+
+    def _update(self, line: Line, turn: OpenTurn, update: Update) -> None:
         """A `session/update`: what the summary of a turn shows of it."""
-        if line.target != CLIENT and line.source != AGENT:
-            return
-        try:
-            update = _updated(line.params).update
-        except _BAD:
-            return
         text = update.content.get("text") if isinstance(update.content, dict) else None
         is_message = update.kind in ("agent_message_chunk", "agent_message")
         if line.source == AGENT:
@@ -693,7 +707,8 @@ class Reader:
             shares.append(
                 Share(
                     component=name, ms=round(ms, 3), messages=share.messages,
-                    changed=share.changed, tokens=share.tokens, verdicts=share.verdicts,
+                    changed=share.changed + (share.got_text != share.sent_text),
+                    tokens=share.tokens, verdicts=share.verdicts,
                     says=share.says,
                 )
             )  # fmt: skip
@@ -715,6 +730,24 @@ class Reader:
             verdicts=turn.verdicts,
             events=(turn.first, turn.last + 1),
         )
+
+
+def update_of(line: Line) -> Update | None:
+    """The update that a notification carries."""
+    if line.method != UPDATE or line.type != "notification":
+        return None
+    try:
+        return _updated(line.params).update
+    except _BAD:
+        return None
+
+
+def chunk_of(update: Update | None) -> str | None:
+    """The words in a chunk of text; None: the update is something else."""
+    if update is None or not update.kind.endswith("_chunk"):
+        return None
+    text = update.content.get("text") if isinstance(update.content, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def _name(name: str) -> str:
