@@ -19,9 +19,9 @@ from typing import Final
 
 import msgspec
 
-from conductor.cli import doctor_editors, log_file, report
+from conductor.cli import doctor_editors, report
 from conductor.errors import UsageError, one_line
-from conductor.spec import catalog, managed, paths
+from conductor.spec import catalog, managed, paths, retention
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
 from wasm_host.harden import ESSENTIAL, Layer, probe
@@ -180,15 +180,14 @@ def log_files() -> CheckResult:
     """Where chains leave their log files, and the newest of them."""
     name, folder = "log files", paths.logs()
     try:
-        log_file.check(folder)
-        files = log_file.runs(folder)
+        files = retention.files(folder, retention.LOGS.suffix)
     except FileNotFoundError:
         return CheckResult(name, True, f"{folder}: made when a chain is first run")
     except OSError as error:
         why = error.strerror or str(error)
         hint = f"chains write no log file: see to {folder}, or `--log-file FILE`"
         return CheckResult(name, False, f"{folder}: {why}", hint, needed=False)
-    newest = f"; newest: {os.path.join(folder, files[-1])}" if files else ""
+    newest = f"; newest: {os.path.join(folder, files[0].name)}" if files else ""
     return CheckResult(name, True, f"{folder}: {len(files)} of the last runs{newest}")
 
 

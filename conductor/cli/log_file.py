@@ -16,16 +16,13 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import marked
-from conductor.spec import paths, private_files
+from conductor.spec import paths, private_files, retention
 
 NONE: Final = "none"
 """As `--log-file`: no log file."""
 
 MOST: Final = 10 * 1024 * 1024
 """Bytes of a file. One that is full becomes `FILE.1`, in place of the former `FILE.1`."""
-KEPT: Final = 20
-"""Files of runs in the folder. Those of runs that go on are kept beside."""
-
 _LONGEST: Final = 4096
 """Characters of an entry."""
 _HINTS: Final = (
@@ -36,8 +33,6 @@ _HINTS: Final = (
 """An entry without any of these, in lower case, holds nothing that looks like a secret. Then what
 recognises secrets is not loaded: an editor waits for the first entries."""
 
-_FORMER: Final = ".1"
-_LOG: Final = ".log"
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT
 _CAUTION: Final = (
     getattr(os, "O_CLOEXEC", 0)
@@ -108,7 +103,7 @@ class LogFile:
         with contextlib.suppress(BlockingIOError, FileNotFoundError):
             private_files.hold(self._fd, alone=True)  # released with the descriptor
             if os.path.samestat(os.fstat(self._fd), os.lstat(self.path)):
-                os.replace(self.path, self.path + _FORMER)
+                os.replace(self.path, self.path + retention.FORMER)
         before, self._fd = self._fd, self._opened()
         os.close(before)
         self._size = os.fstat(self._fd).st_size
@@ -136,47 +131,14 @@ def opened(wanted: str | None, complain: Complain) -> LogFile | None:
 def _own() -> LogFile:
     """A new file in the folder of logs, which keeps the newest. Raises `OSError`."""
     folder = paths.logs()
-    if not os.path.isabs(folder):
-        raise OSError("there is no home folder")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    check(folder)
+    retention.prepare(folder)
     now = time.time()
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
-    name = f"{stamp}.{int(now * 1_000_000) % 1_000_000:06d}-{os.getpid()}{_LOG}"
+    name = f"{stamp}.{int(now * 1_000_000) % 1_000_000:06d}-{os.getpid()}{retention.LOGS.suffix}"
     log = LogFile(os.path.join(folder, name), lambda why: None, own=True)
     with contextlib.suppress(OSError):
-        _prune(folder)
+        retention.prune(folder, retention.LOGS)
     return log
-
-
-def check(folder: str) -> None:
-    """Raises `OSError` for a folder that is a link, another user's, or open to others."""
-    about = os.lstat(folder)
-    if not stat.S_ISDIR(about.st_mode):
-        raise OSError("it is no folder")
-    why = private_files.not_ours(about)
-    if why:
-        raise OSError(f"it {why}")
-
-
-def runs(folder: str) -> list[str]:
-    """The files of runs in the folder of logs, the oldest first. Raises `OSError`."""
-    return sorted(name for name in os.listdir(folder) if name.endswith(_LOG))
-
-
-def _prune(folder: str) -> None:
-    """Removes the oldest files, but none of a run that goes on."""
-    for name in runs(folder)[:-KEPT]:
-        path = os.path.join(folder, name)
-        with contextlib.suppress(OSError):
-            fd = os.open(path, os.O_RDWR | _CAUTION)
-            try:
-                private_files.hold(fd, alone=True)
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path + _FORMER)
-                os.unlink(path)
-            finally:
-                os.close(fd)
 
 
 def _clean(text: str) -> str:

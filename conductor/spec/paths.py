@@ -132,6 +132,11 @@ def logs() -> str:
     return _user_folder("XDG_STATE_HOME", "~/.local/state", "~/Library/Logs", "logs")
 
 
+def rings() -> str:
+    """The user's rings, each written when a chain failed or was asked for it (private)."""
+    return _user_folder("XDG_STATE_HOME", "~/.local/state", "~/Library/Logs", "rings")
+
+
 def editors() -> str:
     """The user's record of what `conductor setup` changed in the settings of editors, so that
     `--remove` can give it back (private; created when first used)."""

@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from conductor.cli import doctor, log_file
-from conductor.cli.log_file import KEPT, LogFile, opened
+from conductor.cli.log_file import LogFile, opened
+from conductor.spec import retention
 from tests.harness.process.command import COMMAND, Ran, conductor, environment
 from tests.places import DEADLINE
+
+KEPT = retention.LOGS.most
 
 DYING = "import sys; sys.stdin.readline(); sys.stderr.write('out of luck\\n'); sys.exit(7)"
 INITIALIZE = (

@@ -1,0 +1,148 @@
+"""What conductor leaves in folders of the user's, run after run, and when it goes again.
+
+A kind of files has one rule: a most of files, of bytes, and an age; the newest stay. A file of a
+run that goes on is never removed: the run holds it (`conductor.spec.private_files.hold`).
+
+A folder is opened once, and its files are looked at and removed by name in it, so no link leads out
+of it. The start path loads this module. Errors are `OSError`s with a text in `strerror`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from conductor.spec import private_files
+
+MIB: Final = 1024 * 1024
+DAY: Final = 24 * 3600.0
+
+FORMER: Final = ".1"
+"""What the name of a file that was full got: it goes with the file that came in its place."""
+
+_MOST_AT_ONCE: Final = 500
+"""Files that one `prune` removes: a run that starts must not wait for ten thousand."""
+_READ: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+)
+
+
+class Rule(NamedTuple):
+    """How much of a kind of files stays."""
+
+    suffix: str
+    """How the names of such files end; others are left alone."""
+    most: int
+    """Files."""
+    size: int
+    """Bytes of all."""
+    age: float
+    """Seconds since a file was last written."""
+
+
+LOGS: Final = Rule(".log", 20, 100 * MIB, 30 * DAY)
+RINGS: Final = Rule(".jsonl", 20, 100 * MIB, 30 * DAY)
+
+
+class Kept(NamedTuple):
+    """A file that is there: its name, its bytes, and when it was last written (Unix time)."""
+
+    name: str
+    size: int
+    changed: float
+
+
+def prepare(folder: str) -> None:
+    """Makes a folder of ours if need be. Raises `OSError` for one that is not the user's alone."""
+    if not os.path.isabs(folder):
+        raise OSError(errno.ENOENT, "there is no home folder")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with _opened(folder):
+        pass
+
+
+def files(folder: str, suffix: str) -> list[Kept]:
+    """The files of a kind, the newest first. Raises `OSError`."""
+    with _opened(folder) as fd:
+        return _files(fd, suffix)
+
+
+def prune(folder: str, rule: Rule) -> list[Kept]:
+    """Removes what is beyond the rule, the oldest first; what it removed. Raises `OSError`."""
+    with _opened(folder) as fd:
+        return _remove(fd, list(_beyond(_files(fd, rule.suffix), rule))[-_MOST_AT_ONCE:])
+
+
+def remove(folder: str, kept: Iterable[Kept]) -> list[Kept]:
+    """Removes these files, but none that is in use; what it removed. Raises `OSError`."""
+    with _opened(folder) as fd:
+        return _remove(fd, list(kept))
+
+
+def _beyond(found: Iterable[Kept], rule: Rule) -> Iterator[Kept]:
+    """Of files, the newest first, those that are to go."""
+    oldest, size = time.time() - rule.age, 0
+    for at, one in enumerate(found):
+        size += one.size
+        if at >= rule.most or size > rule.size or one.changed < oldest:
+            yield one
+
+
+@contextlib.contextmanager
+def _opened(folder: str) -> Iterator[int]:
+    """A folder of ours. Raises `OSError` for a link, and where others could have put things."""
+    try:
+        fd = os.open(folder, _READ | getattr(os, "O_DIRECTORY", 0))
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        raise NotADirectoryError(errno.ENOTDIR, "it is no folder", folder) from None
+    try:
+        why = private_files.not_ours(os.fstat(fd))
+        if why:
+            raise PermissionError(errno.EPERM, f"it {why}", folder)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _files(folder: int, suffix: str) -> list[Kept]:
+    sizes: dict[str, tuple[int, float]] = {}
+    with os.scandir(folder) as found:
+        for one in found:
+            if one.name.endswith((suffix, suffix + FORMER)):
+                # Another run may remove it meanwhile. What is no file is not ours.
+                with contextlib.suppress(FileNotFoundError):
+                    status = one.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode):
+                        sizes[one.name] = status.st_size, status.st_mtime
+    kept = [
+        Kept(name, size + sizes.get(name + FORMER, (0, 0.0))[0], changed)
+        for name, (size, changed) in sizes.items()
+        if name.endswith(suffix)
+    ]
+    return sorted(kept, key=lambda one: (one.changed, one.name), reverse=True)
+
+
+def _remove(folder: int, kept: Sequence[Kept]) -> list[Kept]:
+    gone = []
+    for one in reversed(kept):
+        with contextlib.suppress(OSError):
+            fd = os.open(one.name, _READ, dir_fd=folder)
+            try:
+                private_files.hold(fd, alone=True)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(one.name + FORMER, dir_fd=folder)
+                os.unlink(one.name, dir_fd=folder)
+                gone.append(one)
+            finally:
+                os.close(fd)
+    return gone
