@@ -12,6 +12,7 @@ from conductor.cli.pages import Entry, Page, Section, entries
 from conductor.cli.typer_options import paragraphs
 from conductor.core.policy.rules import GRANT_NAMES, PROFILE_NAMES, SAYS
 from conductor.core.service_table import ALWAYS_GRANTED, CALLS
+from conductor.record.turns.filter import TERMS, TOGETHER
 from conductor.spec import component_options, limits
 
 GRAMMAR: Final = (
@@ -245,6 +246,26 @@ def _limits() -> Page:
     )
 
 
+def _filters() -> Page:
+    return Page(
+        "",
+        "A filter chooses events of a trace. `trace show`, `trace stats` and the page of "
+        "`trace view` take it.",
+        (
+            Section(
+                "Terms",
+                entries((f"~{name} {t.value}".rstrip(), f"{t.what}.") for name, t in TERMS.items()),
+            ),
+            Section("How they are put together", _bare(TOGETHER)),
+        ),
+        paragraphs(
+            "Examples:",
+            "  conductor trace show today.jsons '~component redact & ~changed'",
+            "  conductor trace stats today.jsons '~method session/* & !(~from agent | ~slow 2s)'",
+        ),
+    )
+
+
 def _commands() -> Page:
     from conductor.cli import app  # it imports this module
 
@@ -263,11 +284,13 @@ TOPICS: Final[dict[str, Topic]] = {
     "profiles": Topic("What a component may do to the conversation.", _profiles),
     "grants": Topic("Services and rights that a component may be granted.", _grants),
     "limits": Topic("What a component may cost.", _limits),
+    "filters": Topic("How to choose events of a trace.", _filters),
     "commands": Topic("All commands, below their headings.", _commands),
     "exit-codes": Topic("What conductor exits with.", _exit_codes),
 }
 OTHER_NAMES: Final = {
     "components": "component",
+    "filter": "filters",
     "source": "sources",
     "services": "grants",
     "profile": "profiles",

@@ -29,6 +29,7 @@ from conductor.core.policy.states import MOVES
 from conductor.core.service_table import TABLE as CALLS
 from conductor.core.service_table import Call
 from conductor.mcp import limits as mcp
+from conductor.record.turns.filter import TERMS, TOGETHER
 from conductor.run.plan import Options
 from conductor.spec import agents, catalog, component_options
 from conductor.spec.limits import SHORT, TABLE, Limit
@@ -396,6 +397,12 @@ def package_sources() -> str:
     return table(("written", "is"), topics.SOURCES)
 
 
+def filters() -> str:
+    """The terms of the language that chooses events, and how they are put together."""
+    terms = ((f"`~{name} {t.value}`".replace(" `", "`"), t.what) for name, t in TERMS.items())
+    return table(("filter", "chooses events"), [*terms, *TOGETHER])
+
+
 def help_topics() -> str:
     """What `conductor help` explains."""
     rows = [(f"`conductor help {name}`", topic.what) for name, topic in topics.TOPICS.items()]
@@ -447,6 +454,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "sources": package_sources,
     "known_agents": known_agents,
     "agent_quirks": agent_quirks,
+    "filters": filters,
     "topics": help_topics,
     "exit_codes": exit_codes,
     "component_options": component_options_table,

@@ -108,6 +108,17 @@ TERMS: Final = {
         lambda row: row.kind == "response" and bool(row.error))),
 }  # fmt: skip
 
+TOGETHER: Final = (
+    ("`A & B`, `A B`", "both"),
+    ("`A | B`", "one of them, or both; `&` binds closer"),
+    ("`!A`", "not A"),
+    ("`(A | B) & C`", "parentheses, as in arithmetic"),
+    ('`hello`, `"two words"`', "holds these words, as `~text` does"),
+    ("`session/*`", "in a METHOD, NAME, ID or TYPE, `*` stands for anything; case does not count"),
+    ("`200ms`, `1.5s`, `2m`", "a TIME; a bare number is milliseconds"),
+)
+"""How terms are put together, in Markdown: docs/cli.md has the same table."""
+
 
 def parse(text: str) -> Filter:
     """Reads a filter; an empty one chooses everything. Raises `UsageError`."""
