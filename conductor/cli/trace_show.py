@@ -16,6 +16,7 @@ from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError, one_line
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
+from conductor.record.turns.line import CLIENT
 from conductor.record.turns.model import Change, Edit, Item, Op, Share, Turn, TurnDetail, Visit
 
 Line = tuple[str, str]
@@ -167,7 +168,7 @@ class _Printer:
         return "not ended" if self._turn.ms is None else duration(self._turn.ms)
 
     def _shares(self) -> Iterator[Line]:
-        shares = [share for share in self._turn.shares if share.component != turns.CLIENT]
+        shares = [share for share in self._turn.shares if share.component != CLIENT]
         longest = max((*(share.ms for share in shares), self._turn.person_ms), default=0.0) or 1.0
         for share in shares:
             style = WRONG if share.verdicts else PLAIN

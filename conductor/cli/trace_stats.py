@@ -13,6 +13,7 @@ from conductor.cli.typer_options import paragraphs
 from conductor.errors import one_line
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
+from conductor.record.turns.line import CONDUCTOR
 from conductor.record.turns.model import Change, Row
 
 HELP: Final = paragraphs(
@@ -74,7 +75,7 @@ def counted(trace: turns.Reader, chosen: filters.Filter) -> list[Stat]:
     text = body(trace)
     for number in range(len(trace)):
         row = trace.row(number)
-        if row is None or row.kind == "verdict" or row.source == turns.CONDUCTOR:
+        if row is None or row.kind == "verdict" or row.source == CONDUCTOR:
             continue
         if chosen.text.strip() and not chosen.matches(row, text):
             continue

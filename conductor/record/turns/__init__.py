@@ -2,6 +2,8 @@
 
 model    what is shown: turns, visits, items, edits; the page gets it as JSON
 lines    where the lines of a trace are: in its file, or in memory
+line     a line of a trace, as far as it is understood
+open_turn  a turn as it grows
 reader   reads lines: which event belongs to which, and to which turn
 detail   a turn in detail
 edits    what a component changed in a message, in words

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from conductor.record.turns import edits
+from conductor.record.turns.line import (
+    AGENT,
+    CLIENT,
+    CONDUCTOR,
+    ENDS,
+    PROMPT,
+    QUESTIONS,
+    UPDATE,
+    Line,
+    chunk_of,
+    read_line,
+    update_of,
+)
 from conductor.record.turns.model import (
     Change,
     Item,
@@ -14,17 +28,6 @@ from conductor.record.turns.model import (
     TurnDetail,
     Verdict,
     Visit,
-)
-from conductor.record.turns.reader import (
-    AGENT,
-    CLIENT,
-    CONDUCTOR,
-    PROMPT,
-    UPDATE,
-    Line,
-    chunk_of,
-    read_line,
-    update_of,
 )
 
 if TYPE_CHECKING:
@@ -34,9 +37,11 @@ _MOST_VISITS: Final = 2_000
 _MOST_ITEMS: Final = 5_000
 _LONGEST: Final = 200_000
 """Characters of the words of one item."""
+_MOST_WORDS: Final = 2_000_000
+"""Characters of the words of one kind that a component got in a turn; more are not compared word
+by word."""
 _LARGEST: Final = 256 * 1024
 """Bytes of an item's blocks."""
-_QUESTION: Final = "session/request_permission"
 _CHUNKS: Final = {
     "agent_message_chunk": "text", "agent_message": "text", "agent_thought_chunk": "thought",
     "agent_thought": "thought", "user_message_chunk": "prompt",
@@ -50,14 +55,14 @@ _encode = msgspec.json.Encoder().encode
 
 def detail(reader: Reader, turn: Turn) -> TurnDetail:
     """All that is shown of a turn."""
-    items, visits = _Items(), _Visits(reader)
+    items, visits = _Items(reader), _Visits(reader)
     verdicts: list[Verdict] = []
     for number, line in reader.of_turn(turn):
         if line.verdict is not None:
             verdict = _verdict(number, line)
             verdicts.append(verdict)
             items.refused(number, verdict)
-        elif line.type in ("request", "notification", "response"):
+        elif line.is_event:
             items.event(number, line)
             visits.event(number, line)
     return TurnDetail(
@@ -99,12 +104,13 @@ def _words(value: Any) -> str:
 class _Items:
     """Collects what a person reads: what the client sent and got."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: Reader) -> None:
         self.all: list[Item] = []
+        self._reader = reader
+        self._top = reader.top
         self._tools: dict[str, Item] = {}
-        self._questions: dict[int, Item] = {}
-        """By the pair's event."""
-        self._asked: dict[tuple[str, str, bytes], Item] = {}
+        self._asked: dict[int, Item] = {}
+        """What waits for the response to an event."""
         self._plan: Item | None = None
 
     def _add(self, number: int, line: Line, kind: str, **more: Any) -> Item:
@@ -124,7 +130,8 @@ class _Items:
             component=verdict.component,
             events=(number, number),
         )
-        self.all.append(item)
+        if len(self.all) < _MOST_ITEMS:
+            self.all.append(item)
 
     def event(self, number: int, line: Line) -> None:
         """Takes an event of the turn."""
@@ -136,24 +143,36 @@ class _Items:
             params = _object(line.params)
             text = edits.text_of(bytes(line.params))[:_LONGEST]
             self._add(number, line, "prompt", text=text, blocks=_list(params.get("prompt")))
-        elif line.method == UPDATE and line.target == CLIENT:
+        elif line.method == UPDATE and line.target == self._top:
             self._update(number, line)
-        elif line.method == _QUESTION and line.target == CLIENT:
+        elif line.method in QUESTIONS and line.target == self._top:
             self._question(number, line)
         elif line.method == "session/cancel" and line.source == CLIENT:
             self._add(number, line, "notice", text="cancelled by the client")
-        elif line.type == "request" and line.target == CLIENT and line.source != CONDUCTOR:
+        elif self._is_asked(line):
             path = _words(_object(line.params).get("path"))
             item = self._add(number, line, "notice", text=f"{line.method} {path}".rstrip())
-            self._asked[line.source, line.target, bytes(line.id)] = item
+            self._asked[number] = item
+
+    def _maker(self, number: int, line: Line) -> str:
+        """The component that made a message itself; empty: none."""
+        made = self._reader.change(number) in (Change.ORIGINATED, Change.ANSWERED)
+        return line.source if made else ""
+
+    def _is_asked(self, line: Line) -> bool:
+        """Whether the client is asked for something."""
+        return (
+            line.type == "request"
+            and line.target == self._top
+            and line.source not in (CLIENT, CONDUCTOR)
+        )
 
     def _update(self, number: int, line: Line) -> None:
         update = _object(line.params).get("update")
         if not isinstance(update, dict):
             return
         kind = _words(update.get("sessionUpdate"))
-        passed = line.source == AGENT or (line.own is not None and line.own.passes)
-        who = "" if passed else line.source
+        who = self._maker(number, line)
         if (shown := _CHUNKS.get(kind)) is not None:
             self._chunk(number, line, shown, update)
         elif kind in ("tool_call", "tool_call_update"):
@@ -166,6 +185,7 @@ class _Items:
             if entries is None and isinstance(update.get("plan"), dict):
                 entries = update["plan"].get("entries")
             plan.blocks, plan.events = _list(entries), (plan.events[0], number)
+            plan.text = _steps(entries)
         elif kind == "current_mode_update":
             text = _words(update.get("currentModeId"))
             self._add(number, line, "mode", text=text, component=who)
@@ -194,8 +214,7 @@ class _Items:
         item = self._tools.get(id_)
         if item is None:
             item = self._tools[id_] = self._add(number, line, "tool", id=id_)
-            if line.source != AGENT:
-                item.component = "" if line.own and line.own.passes else line.source
+            item.component = self._maker(number, line)
         item.text = _words(update.get("title")) or item.text
         item.status = _words(update.get("status")) or item.status
         if update.get("content"):
@@ -207,14 +226,15 @@ class _Items:
         params = _object(line.params)
         call = params.get("toolCall")
         title = _words(call.get("title")) if isinstance(call, dict) else ""
-        title = title or _words(params.get("title")) or "permission"
+        title = (
+            title or _words(params.get("title")) or _words(params.get("message")) or "permission"
+        )
         item = self._add(number, line, "question", text=title, blocks=_list(params.get("options")))
-        if line.source != AGENT and not (line.own and line.own.passes):
-            item.component = line.source
-        self._asked[line.source, line.target, bytes(line.id)] = item
+        item.component = self._maker(number, line)
+        self._asked[number] = item
 
     def _response(self, number: int, line: Line) -> None:
-        item = self._asked.pop((line.target, line.source, bytes(line.id)), None)
+        item = self._asked.pop(self._reader.pair(number), None)
         if item is not None:
             item.ms = (line.ts - item.at) * 1000
             item.events = (item.events[0], number)
@@ -225,12 +245,12 @@ class _Items:
             error = _object(line.payload)
             text = _words(error.get("message")) or "error"
             made = self._add(number, line, "error", text=text, status=str(error.get("code", "")))
-            made.component = "" if line.source == AGENT else line.source
+            made.component = self._maker(number, line)
 
     def _mcp(self, number: int, line: Line) -> None:
         """A message of MCP: a request is an item, its response ends it."""
         if line.type == "response":
-            item = self._asked.pop((line.target, line.source, bytes(line.id)), None)
+            item = self._asked.pop(self._reader.pair(number), None)
             if item is not None:
                 item.ms = (line.ts - item.at) * 1000
                 item.events = (item.events[0], number)
@@ -241,25 +261,35 @@ class _Items:
             name = _words(params.get("name")) or _words(params.get("uri"))
             item = self._add(number, line, "mcp", text=f"{line.method} {name}".rstrip())
             item.component = line.target if line.target != CLIENT else ""
-            self._asked[line.source, line.target, bytes(line.id)] = item
+            self._asked[number] = item
+
+
+def _steps(entries: Any) -> str:
+    """How far a plan is, in words."""
+    steps = (
+        [step for step in entries if isinstance(step, dict)] if isinstance(entries, list) else []
+    )
+    done = sum(step.get("status") == "completed" for step in steps)
+    now = next((step for step in steps if step.get("status") == "in_progress"), None)
+    text = f"{done} of {len(steps)} steps done"
+    return f"{text}, now: {_words(now.get('content'))}" if now is not None else text
 
 
 def _answer(item: Item, line: Line) -> str:
     """What was answered to a question, in words."""
     if line.is_error:
         return "error"
-    outcome = _object(line.payload).get("outcome")
-    outcome = outcome if isinstance(outcome, dict) else {}
+    payload = _object(line.payload)
+    outcome = payload.get("outcome")
+    if not isinstance(outcome, dict):
+        return _words(payload.get("action")) or "no answer"
     chosen = outcome.get("optionId")
-    if chosen is None:
+    if not isinstance(chosen, str):
         return _words(outcome.get("outcome")) or "no answer"
-    options = _any(item.blocks)
-    names = (
-        {o.get("optionId"): o.get("name") or o.get("kind") for o in options if isinstance(o, dict)}
-        if isinstance(chosen, str)
-        else {}
-    )
-    return _words(names.get(chosen)) or str(chosen)
+    for option in _any(item.blocks):
+        if isinstance(option, dict) and option.get("optionId") == chosen:
+            return _words(option.get("name")) or _words(option.get("kind")) or chosen
+    return chosen
 
 
 class _Words:
@@ -267,21 +297,26 @@ class _Words:
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
-        self._got: list[str] = []
-        self._sent: list[str] = []
+        self._texts: tuple[list[str], list[str]] = ([], [])
+        """What it got, and what it passed on, up to `_MOST_WORDS` …"""
+        self._sizes = [0, 0]
+        self._sums = [0, 0]
+        """… and checksums of all of it."""
         self._since: float | None = None
 
     def take(self, number: int, line: Line, text: str, *, sent: bool) -> None:
         """Takes a chunk."""
         visit = self._visit
+        self._sums[sent] = zlib.crc32(text.encode("utf-8", "surrogatepass"), self._sums[sent])
+        self._sizes[sent] += len(text)
+        if self._sizes[sent] <= _MOST_WORDS:
+            self._texts[sent].append(text)
         if sent:
-            self._sent.append(text)
             visit.sent = number
             if self._since is not None:
                 visit.ms = max(visit.ms, round((line.ts - self._since) * 1000, 3))
                 self._since = None
         else:
-            self._got.append(text)
             visit.got = number if visit.got is None else visit.got
             visit.times += 1
             if self._since is None:
@@ -290,15 +325,15 @@ class _Words:
     def end(self) -> None:
         """Compares what it got with what it passed on."""
         visit = self._visit
-        got, sent = "".join(self._got), "".join(self._sent)
         visit.times = max(visit.times, 1)
-        if not self._got:
+        if visit.got is None:
             visit.change = Change.ORIGINATED
-        elif not self._sent:
+        elif visit.sent is None:
             visit.change = Change.DROPPED
-        elif got != sent:
+        elif self._sums[0] != self._sums[1]:
             visit.change = Change.CHANGED
-            visit.edits = edits.of_texts(got, sent)
+            if max(self._sizes) <= _MOST_WORDS:
+                visit.edits = edits.of_texts("".join(self._texts[0]), "".join(self._texts[1]))
 
 
 class _Visits:
@@ -306,25 +341,29 @@ class _Visits:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._order = reader.components
         self._all: list[Visit] = []
         self._got: dict[int, Visit] = {}
-        """What a component has, by the number of the message."""
-        self._by_event: dict[int, Visit] = {}
-        """The visits of requests, by the event with which they were got."""
+        """What a component got, by the event."""
+        self._numbered: dict[tuple[str, int], Visit] = {}
+        """What a component got, by its name and the number of the message."""
         self._words: dict[tuple[str, str], _Words] = {}
         """Words of the agent, by component and kind."""
 
     def event(self, number: int, line: Line) -> None:
         """Takes an event of the turn."""
-        source, target = line.source, line.target
         change = self._reader.change(number)
-        own = line.own
         if self._chunk(number, line):
             return
-        if change is not None and own is not None and CONDUCTOR not in (source, target):
+        if change is not None and CONDUCTOR not in (line.source, line.target):
             self._left(number, line, change)
-        if target not in (CLIENT, AGENT, CONDUCTOR) and source != CONDUCTOR:
+        if line.target not in ENDS and line.source != CONDUCTOR and not self._ends_there(line):
             self._arrived(number, line)
+
+    def _ends_there(self, line: Line) -> bool:
+        """Whether the trace does not show what the receiver passes on: the reference leaves out
+        what its first proxy sends to the client."""
+        return line.target == self._reader.top and line.source != CLIENT and line.type != "response"
 
     def _chunk(self, number: int, line: Line) -> bool:
         """Takes a chunk of words: those of a turn are one visit, since a component may cut them
@@ -334,94 +373,70 @@ class _Visits:
         if text is None or update is None:
             return False
         for end, sent in ((line.target, False), (line.source, True)):
-            if end not in (CLIENT, AGENT, CONDUCTOR):
-                words = self._words.get((end, update.kind))
-                if words is None:
-                    visit = Visit(
-                        component=end,
-                        method=UPDATE,
-                        kind=line.type,
-                        direction=self._direction(line),
-                        at=line.ts,
-                        times=0,
-                    )
-                    words = self._words[end, update.kind] = _Words(visit)
-                    self._put(visit)
-                words.take(number, line, text, sent=sent)
+            if end in ENDS or (not sent and self._ends_there(line)):
+                continue
+            words = self._words.get((end, update.kind))
+            if words is None:
+                visit = self._visit(end, line)
+                visit.change, visit.times = Change.SAME, 0
+                words = self._words[end, update.kind] = _Words(visit)
+            words.take(number, line, text, sent=sent)
         return True
 
-    def _arrived(self, number: int, line: Line) -> None:
-        own = line.own
-        if own is None:
-            return
-        method = line.method or own.method
+    def _visit(self, component: str, line: Line) -> Visit:
+        """A new visit of a message."""
+        own_method = line.own.method if line.own is not None else ""
         visit = Visit(
-            component=line.target,
-            method=method,
+            component=component,
+            method=line.method or own_method,
             kind=line.type,
             direction=self._direction(line),
             at=line.ts,
             change=Change.OPEN,
-            got=number,
         )
-        if own.n:
-            self._got[own.n] = visit
-        if line.type == "request":
-            self._by_event[number] = visit
-        self._put(visit)
+        if len(self._all) < _MOST_VISITS * 10:
+            self._all.append(visit)
+        return visit
+
+    def _arrived(self, number: int, line: Line) -> None:
+        visit = self._visit(line.target, line)
+        visit.got = number
+        if not visit.method:
+            asked = read_line(self._reader.line(self._reader.pair(number)))
+            visit.method = asked.method if asked is not None else ""
+        self._got[number] = visit
+        if line.own is not None and line.own.n:
+            self._numbered[line.target, line.own.n] = visit
 
     def _left(self, number: int, line: Line, change: Change) -> None:
-        own = line.own
-        assert own is not None
         if change is Change.ORIGINATED:
-            self._put(
-                Visit(
-                    component=line.source,
-                    method=line.method,
-                    kind=line.type,
-                    direction=self._direction(line),
-                    at=line.ts,
-                    change=change,
-                    sent=number,
-                )
-            )
+            made = self._visit(line.source, line)
+            made.change, made.sent = change, number
             return
-        if line.type == "response" and change in (Change.ANSWERED, Change.PAST):
-            pair = self._reader.pair(number)
-            asked = self._by_event.get(pair)
-            if change is Change.PAST:
-                self._past(own.n)
-            elif asked is not None:
-                asked.change, asked.sent = change, number
-                asked.ms = own.ms_in or own.ms or 0.0
+        if change is Change.PAST:
+            passed = self._numbered.pop((line.source, line.own.n if line.own else 0), None)
+            if passed is not None:
+                passed.change = Change.PAST
             return
-        visit = self._got.get(own.passes)
+        before = self._reader.before(number)
+        if change is Change.ANSWERED:
+            before = self._reader.pair(number)
+        visit = self._got.get(before) if before is not None else None
         if visit is None:
             return
         visit.sent, visit.change = number, change
         visit.ms = round(max(line.ts - visit.at, 0.0) * 1000, 3)
         if change is Change.CHANGED and visit.got is not None:
-            before = read_line(self._reader.line(visit.got))
-            if before is not None:
-                visit.edits = edits.edits(bytes(before.body), bytes(line.body))
-                if not visit.edits:
-                    visit.change = Change.SAME
-                elif line.method == PROMPT:
+            got = read_line(self._reader.line(visit.got))
+            if got is not None:
+                visit.edits = edits.edits(bytes(got.body), bytes(line.body))
+                if line.method == PROMPT:
                     visit.tokens = edits.added_tokens(visit.edits)
 
-    def _past(self, number: int) -> None:
-        visit = self._got.pop(number, None)
-        if visit is not None:
-            visit.change = Change.PAST
-
     def _direction(self, line: Line) -> str:
-        order = self._reader.components
+        order = self._order
         places = [order.index(end) if end in order else 0 for end in (line.source, line.target)]
         return "down" if places[0] < places[1] else "up"
-
-    def _put(self, visit: Visit) -> None:
-        if len(self._all) < _MOST_VISITS * 10:
-            self._all.append(visit)
 
     def in_order(self, components: list[str]) -> list[Visit]:
         """By component in the order of the chain; those with a change first, then by time. Equal

@@ -7,7 +7,6 @@ larger than memory.
 
 from __future__ import annotations
 
-import zlib
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Iterator
@@ -15,20 +14,28 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from conductor.core.json_text import hide_surrogates
 from conductor.errors import UsageError
-from conductor.record.turns import edits, tokens
+from conductor.record.turns import edits
+from conductor.record.turns.line import (
+    AGENT,
+    CLIENT,
+    CONDUCTOR,
+    ENDS,
+    PROMPT,
+    QUESTIONS,
+    Line,
+    Own,
+    Prompted,
+    chunk_of,
+    error_text,
+    prompted,
+    read_line,
+    same_value,
+    update_of,
+)
 from conductor.record.turns.lines import FileLines, HeldLines
-from conductor.record.turns.model import Change, Head, Row, Share, Turn, TurnDetail, Usage
-
-PROMPT: Final = "session/prompt"
-UPDATE: Final = "session/update"
-_QUESTION: Final = "session/request_permission"
-CLIENT: Final = "client"
-AGENT: Final = "agent"
-CONDUCTOR: Final = "conductor"
-_ENDS: Final = {"Client": CLIENT, "Agent": AGENT}
-"""What the reference calls the ends of a chain."""
+from conductor.record.turns.model import Change, Head, Row, Turn, TurnDetail, Usage
+from conductor.record.turns.open_turn import COUNTED, SHOWN, OpenTurn
 
 _REMEMBERED: Final = 100_000
 """Messages whose numbers are known, to find what passes them on."""
@@ -37,133 +44,17 @@ _MOST_OPEN: Final = 10_000
 _WAITING: Final = 256
 """Notifications that a component got and may still pass on, of one method and session; in traces
 that do not say what passes on what."""
+_MOST_TURNS: Final = 200_000
+_MOST_NAMES: Final = 1_000
 _MOST_GAPS: Final = 20
-_SHOWN: Final = 500
-"""Characters of a prompt and an answer in a turn's summary."""
+_LARGEST: Final = 4 * 1024 * 1024
+"""Bytes of two messages that are compared by their values."""
 
 _CHANGES: Final = tuple(Change)
 _PLACES: Final = {change: place for place, change in enumerate(_CHANGES)}
 _NO_CHANGE: Final = 255
 """In place of a change: the sender is an end of the chain, or the conductor."""
-_COUNTED: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED}
-
-
-class Own(msgspec.Struct, gc=False):
-    """Our own members of an event (docs/cli.md, "Traces")."""
-
-    bytes: int = 0
-    id: msgspec.Raw = msgspec.Raw(b"null")
-    n: int = 0
-    of: int = 0
-    passes: int = 0
-    carrier: str = ""
-    method: str = ""
-    session: Any = None
-    ms: float | None = None
-    ms_in: float | None = None
-    past: bool = False
-    lost: bool = False
-    by: str = ""
-    code: int | None = None
-    through: list[str] = []
-
-
-class Line(msgspec.Struct, gc=False):
-    """A line of a trace, as far as it is understood."""
-
-    type: str = ""
-    ts: float = 0.0
-    protocol: str = "acp"
-    source: str = msgspec.field(name="from", default="")
-    target: str = msgspec.field(name="to", default="")
-    id: msgspec.Raw = msgspec.Raw(b"null")
-    method: str = ""
-    session: Any = None
-    params: msgspec.Raw = msgspec.Raw(b"null")
-    payload: msgspec.Raw = msgspec.Raw(b"null")
-    is_error: bool = False
-    error_domain: str = ""
-    own: Own | None = msgspec.field(name="_conductor", default=None)
-    # Of lines of type `_conductor`:
-    format: int | None = None
-    content: str = ""
-    components: list[str] | None = None
-    verdict: dict[str, Any] | None = None
-
-    @property
-    def body(self) -> msgspec.Raw:
-        """Its params, result or error."""
-        return self.payload if self.type == "response" else self.params
-
-    @property
-    def names_session(self) -> str:
-        """The session that it names; empty: none."""
-        session = self.session or (self.own.session if self.own is not None else None)
-        return session if isinstance(session, str) else ""
-
-
-_decode: Final = msgspec.json.Decoder(Line).decode
-_KINDS: Final = ("request", "response", "notification")
-
-
-class _Error(msgspec.Struct):
-    code: int | None = None
-    message: str = ""
-
-
-class _Content(msgspec.Struct):
-    text: str = ""
-
-
-class _Cost(msgspec.Struct):
-    amount: float = 0.0
-    currency: str = ""
-
-
-class Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
-    """A `session/update`, as far as a summary needs it."""
-
-    kind: str = ""
-    content: Any = None
-    state: str = ""
-    stop: str = msgspec.field(name="stopReason", default="")
-    cost: _Cost | None = None
-
-
-class _Updated(msgspec.Struct):
-    update: Update = msgspec.field(default_factory=Update)
-
-
-class _Tokens(msgspec.Struct):
-    inputTokens: int = 0  # noqa: N815 - ACP's names
-    outputTokens: int = 0  # noqa: N815
-    thoughtTokens: int | None = None  # noqa: N815
-    cachedReadTokens: int | None = None  # noqa: N815
-
-
-class _Prompted(msgspec.Struct):
-    stop: str = msgspec.field(name="stopReason", default="")
-    message: str = msgspec.field(name="messageId", default="")
-    usage: _Tokens | None = None
-
-
-_error: Final = msgspec.json.Decoder(_Error).decode
-_updated: Final = msgspec.json.Decoder(_Updated).decode
-_prompted: Final = msgspec.json.Decoder(_Prompted).decode
-_BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-def read_line(line: bytes) -> Line | None:
-    """A line of a trace; None if it is none. Lone surrogates are replaced."""
-    try:
-        return _decode(line)
-    except _BAD:
-        pass
-    try:
-        hidden = hide_surrogates(line)
-        return _decode(hidden) if hidden is not None else None
-    except _BAD:
-        return None
+_NONE: Final = Own()
 
 
 class _Seen(msgspec.Struct, gc=False):
@@ -171,8 +62,7 @@ class _Seen(msgspec.Struct, gc=False):
 
     event: int
     at: float
-    print: int
-    """A hash of its body."""
+    fingerprint: int
     turn: int
 
 
@@ -184,56 +74,13 @@ class _Open(msgspec.Struct):
     source: str
     target: str
     method: str
-    session: str
     turn: int
     parent: _Open | None
     """The request that its sender passes on by it."""
-    passed: bool = False
-    outside: float = 0.0
-    """Milliseconds that those further down had it."""
-    number: int = 0
-
-
-class _Share(msgspec.Struct):
-    """A component's share of a turn, as it grows."""
-
-    ms: float = 0.0
-    until: float = 0.0
-    """Until when the notifications that it held are counted in `ms`."""
-    got_text: int = 0
-    sent_text: int = 0
-    """Checksums of the words of the agent that it got and passed on: it may cut them anew."""
-    messages: int = 0
-    changed: int = 0
-    tokens: int = 0
-    verdicts: int = 0
-    says: str = ""
-
-
-class OpenTurn:
-    """A turn, as it grows."""
-
-    def __init__(self, number: int, session: str, at: float, event: int) -> None:
-        self.number = number
-        self.session = session
-        self.at = at
-        self.first = self.last = event
-        self.ms: float | None = None
-        self.prompt = self.answer = self.stop = ""
-        self.failed = False
-        self.person_ms = 0.0
-        self.shares: dict[str, _Share] = {}
-        self.usage: Usage | None = None
-        self.tokens_in = self.tokens_out = self.tools = self.verdicts = 0
-        self.inserted = False
-        """Its prompt was answered when it was inserted (ACP v2); its end is an update."""
-
-    def share(self, component: str) -> _Share:
-        """What a component has of it."""
-        found = self.shares.get(component)
-        if found is None:
-            found = self.shares[component] = _Share()
-        return found
+    passed: float | None = None
+    """When its receiver passed it on."""
+    answer: _Seen | None = None
+    """The answer that its receiver got then; in traces that do not say what passes on what."""
 
 
 class Stored(Protocol):
@@ -256,15 +103,23 @@ class Reader:
         self._met: set[str] = set()
         """Names of the ends of events."""
         self._is_ours = False
+        self._count = 0
+        """How many events there are."""
         self._pairs = array("i")
+        """Of a response the event of its request, of a request that of its response; else -1."""
+        self._got = array("i")
+        """The event with which the sender got what it passes on by this one; else -1."""
         self._turn_of = array("i")
+        self._ms_in = array("f")
         self._change_of = bytearray()
         self._seen: OrderedDict[int, _Seen] = OrderedDict()
         """By number of the message."""
         self._open: OrderedDict[Any, _Open] = OrderedDict()
         """By number of the request, else by requester, receiver and id."""
-        self._waiting: dict[tuple[str, str, str], deque[int]] = {}
-        """Of traces without numbers: what a component may pass on, by its events."""
+        self._asked: dict[int, _Open] = {}
+        """The same, by event."""
+        self._waiting: dict[tuple[str, str, str], deque[_Seen]] = {}
+        """Of traces without numbers: what a component may pass on."""
         self._turns: list[OpenTurn] = [OpenTurn(0, "", 0.0, 0)]
         self._running: dict[str, OpenTurn] = {}
         """The open turn of each session."""
@@ -280,7 +135,7 @@ class Reader:
         return msgspec.structs.replace(
             self._head,
             components=tuple(self.components),
-            events=len(self),
+            events=self._count,
             live=live,
             gaps=tuple(self._gaps),
             by="conductor" if self._is_ours else "reference",
@@ -294,6 +149,12 @@ class Reader:
         if self._is_ours and order and order[-1] not in self._met and AGENT in self._met:
             order = order[:-1]
         return [CLIENT, *order, AGENT]
+
+    @property
+    def top(self) -> str:
+        """Whose end of the chain shows what the client gets: the client's; in a trace of the
+        reference that of the first proxy, since what that one sends to the client is not in it."""
+        return CLIENT if self._is_ours or not self._order else self._order[0]
 
     @property
     def turns(self) -> list[Turn]:
@@ -310,6 +171,11 @@ class Reader:
         if number < 0:
             raise IndexError(number)
         return self._made(self._turns[number])
+
+    @property
+    def running(self) -> list[int]:
+        """The turns that have not ended."""
+        return [turn.number for turn in self._running.values()]
 
     def line(self, number: int) -> bytes:
         """A line as it is in the trace; empty if it is not there."""
@@ -340,40 +206,30 @@ class Reader:
                 ms_in=0.0, change="", protocol="acp", error=verdict.get("rule", ""), pair=-1,
                 turn=turn,
             )  # fmt: skip
-        if line.type not in _KINDS:
+        if not line.is_event:
             return None
-        own = line.own or Own()
-        place = self._change_of[number]
-        pair = self._pairs[number]
-        method, ms, ms_in = line.method, own.ms or 0.0, own.ms_in or 0.0
-        if line.type == "response":
-            if not own.method or own.ms is None:
-                asked = read_line(self._lines.line(pair)) if pair >= 0 else None
-                if asked is not None:
-                    method = asked.method
-                    ms = ms or (line.ts - asked.ts) * 1000
-            method = own.method or method
-        elif pair < -1:
-            # Of a message that passes on another one: its place, coded.
-            got = read_line(self._lines.line(-2 - pair))
-            ms_in = (line.ts - got.ts) * 1000 if got is not None else 0.0
-        elif line.type == "request" and own.passes and own.passes in self._seen:
-            ms_in = (line.ts - self._seen[own.passes].at) * 1000
+        own, pair, place = line.own or _NONE, self._pairs[number], self._change_of[number]
+        method, ms, protocol = own.method or line.method, own.ms or 0.0, line.protocol
+        if line.type == "response" and pair >= 0 and (not own.method or own.ms is None):
+            asked = read_line(self._lines.line(pair))
+            if asked is not None:
+                method, protocol = method or asked.method, asked.protocol
+                ms = ms or max(line.ts - asked.ts, 0.0) * 1000
         return Row(
             n=number,
             at=line.ts,
             kind=line.type,
-            source=_name(line.source),
-            target=_name(line.target),
+            source=line.source,
+            target=line.target,
             method=method,
             session=line.names_session,
             bytes=own.bytes or len(line.body),
             ms=round(ms, 3),
-            ms_in=round(ms_in, 3),
+            ms_in=round(self._ms_in[number], 3),
             change="" if place == _NO_CHANGE else _CHANGES[place].value,
-            protocol=line.protocol,
-            error=_error_text(line) if line.is_error else "",
-            pair=max(pair, -1),
+            protocol=own.protocol or protocol,
+            error=error_text(line) if line.is_error else "",
+            pair=pair,
             turn=turn,
         )
 
@@ -390,39 +246,54 @@ class Reader:
             if self._turn_of[number] == turn.number:
                 line = read_line(self._lines.line(number))
                 if line is not None:
-                    line.source, line.target = _name(line.source), _name(line.target)
                     yield number, line
 
     def pair(self, number: int) -> int:
         """The event of the request that a response answers, or of the response to a request; -1:
         none."""
-        return max(self._pairs[number], -1)
+        return self._pairs[number]
+
+    def before(self, number: int) -> int | None:
+        """The event with which the sender of an event got what it passes on by it; None: it passes
+        nothing on, or that is long ago."""
+        got = self._got[number]
+        return None if got < 0 else got
+
+    def turn_of(self, number: int) -> int:
+        """The turn that an event belongs to."""
+        return self._turn_of[number]
 
     def change(self, number: int) -> Change | None:
         """What the sender of an event made of what it passes on; None: it is no component."""
         place = self._change_of[number]
         return None if place == _NO_CHANGE else _CHANGES[place]
 
+    def ms_in(self, number: int) -> float:
+        """Of a response for how long its sender had the request and the answer, of another message
+        for how long its sender had what it passes on by it, in milliseconds."""
+        return self._ms_in[number]
+
+    def _made(self, turn: OpenTurn) -> Turn:
+        return turn.shown(self.components, self.top, self._lines.line)
+
     # -- reading -------------------------------------------------------------------------------
 
     def take(self, text: bytes) -> None:
         """Takes the next line, which `lines` has already."""
         number = len(self)
-        self._pairs.append(-1)
+        for numbers in (self._pairs, self._got):
+            numbers.append(-1)
         self._turn_of.append(0)
+        self._ms_in.append(0.0)
         self._change_of.append(_NO_CHANGE)
         if text.startswith(b'{"type":"_conductor","records"'):
             return
         line = read_line(text)
-        if line is None:
-            if text.strip():
-                self.gap(f"line {number + 1} is no event")
-            return
-        if line.type == "_conductor":
+        if line is not None and line.type == "_conductor":
             self._about(number, line)
-        elif line.type in _KINDS and isinstance(line.ts, float):
+        elif line is not None and line.is_event:
             self._event(number, line)
-        else:
+        elif text.strip():
             self.gap(f"line {number + 1} is no event")
 
     def gap(self, text: str) -> None:
@@ -442,41 +313,29 @@ class Reader:
         elif line.verdict is not None:
             who = str(line.verdict.get("component", ""))
             self._known(who)
-            turn = self._verdict_turn(line.verdict)
-            self._turn_of[number] = turn.number
-            turn.last = number
+            session = line.verdict.get("session")
+            running = self._running.get(session) if isinstance(session, str) else None
+            turn = running or self._only_running()
+            self._belongs(number, turn)
             turn.verdicts += 1
             turn.share(who).verdicts += 1
 
-    def _verdict_turn(self, verdict: dict[str, Any]) -> OpenTurn:
-        session = verdict.get("session")
-        if isinstance(session, str) and session in self._running:
-            return self._running[session]
-        return self._only_running()
-
-    def _only_running(self) -> OpenTurn:
-        """The turn that what names no session belongs to: the open one, if there is but one."""
-        if len(self._running) == 1:
-            return next(iter(self._running.values()))
-        return self._turns[0]
-
     def _known(self, name: str) -> None:
-        if name and name not in (CLIENT, AGENT, CONDUCTOR) and name not in self._order:
+        if name and name not in ENDS and name not in self._order:
+            if len(self._order) == _MOST_NAMES:
+                return
             self._order.append(name)
             if not self._is_ours:
                 self._order.sort(key=_place)
 
     def _event(self, number: int, line: Line) -> None:
-        line.source, line.target = _name(line.source), _name(line.target)
-        own = line.own
-        if own is None:
-            own = line.own = Own()
-        else:
-            self._is_ours = True
+        self._count += 1
+        self._is_ours = self._is_ours or line.own is not None
         for name in (line.source, line.target):
-            if name not in self._met:
+            if name not in self._met and len(self._met) < _MOST_NAMES:
                 self._met.add(name)
                 self._known(name)
+        own = line.own or _NONE
         if line.type == "response":
             self._response(number, line, own)
         else:
@@ -484,131 +343,153 @@ class Reader:
 
     def _call(self, number: int, line: Line, own: Own) -> None:
         """A request or a notification."""
-        got = self._got(line, own)
+        got = self._got_before(line, own)
         turn = self._turn_for(line, got)
-        is_prompt = line.method == PROMPT and line.type == "request"
-        if is_prompt and line.source == CLIENT:
+        if line.type == "request" and line.method == PROMPT and line.source == CLIENT:
             turn = self._begin(number, line)
         self._belongs(number, turn)
-        at_proxy = line.source not in (CLIENT, AGENT, CONDUCTOR) and not own.by
+        seen = _Seen(number, line.ts, line.fingerprint, turn.number)
         update = update_of(line)
         chunk = chunk_of(update)
         if chunk is not None:
-            self._chunk(line, turn, chunk)
-        print_ = hash(bytes(line.params)) ^ (own.bytes if line.params == b"null" else 0)
-        if at_proxy and line.target != CONDUCTOR:
-            change = Change.ORIGINATED
-            if got is not None:
-                change = Change.SAME if got.print == print_ else Change.CHANGED
-                self._pairs[number] = -2 - got.event if line.type == "notification" else -1
-            self._change_of[number] = _PLACES[change]
-            share = turn.share(line.source)
-            share.messages += 1
-            share.changed += change in _COUNTED and chunk is None
-            if line.type == "notification" and got is not None:
-                # Of several that it holds at a time, each moment counts once.
-                share.ms += max(line.ts - max(got.at, share.until), 0.0) * 1000
-                share.until = line.ts
-            if is_prompt and got is not None:
-                self._prompt_passed(share, got, line, change)
+            turn.chunk(line, chunk)
+        if line.source not in ENDS and line.target != CONDUCTOR:
+            self._passed(number, line, turn, got, is_chunk=chunk is not None)
         elif line.source == AGENT:
             turn.share(AGENT).messages += 1
-        if own.n:
-            self._remember(own.n, _Seen(number, line.ts, print_, turn.number))
-        elif not self._is_ours and line.target != AGENT:
-            self._wait(number, line, print_, turn.number)
+        self._remember(own.n, seen, line)
         if line.type == "request":
             self._request(number, line, own, turn, got)
         elif update is not None:
-            self._update(line, turn, update)
-        if is_prompt and line.target == AGENT:
-            turn.tokens_in += tokens.estimated(edits.text_of(bytes(line.params)))
+            turn.update(line, update, self.top)
+            is_idle = update.kind == "state_update" and update.state == "idle"
+            if is_idle and turn.inserted and line.target == self.top:
+                self._end(line, turn, update.stop or "end_turn")
 
-    def _got(self, line: Line, own: Own) -> _Seen | None:
+    def _passed(
+        self, number: int, line: Line, turn: OpenTurn, got: _Seen | None, *, is_chunk: bool
+    ) -> None:
+        """A component sends a request or a notification: its own, or one that it passes on."""
+        if line.own is not None and line.own.by:
+            return  # conductor made it in its place
+        change = Change.ORIGINATED if got is None else self._compared(line, got)
+        self._change_of[number] = _PLACES[change]
+        share = turn.share(line.source)
+        share.messages += 1
+        share.changed += change in COUNTED and not is_chunk
+        if got is None:
+            return
+        self._got[number] = got.event
+        self._ms_in[number] = max(line.ts - got.at, 0.0) * 1000
+        turn.had(line.source, got.at, line.ts)
+        if line.type == "request" and line.method == PROMPT:
+            share.says = share.says or "unchanged"
+            if change is Change.CHANGED and share.prompts is None:
+                share.prompts = (got.event, number)
+                share.says = "changed"
+
+    def _compared(self, line: Line, got: _Seen) -> Change:
+        """Whether a message has another value than the one that it passes on."""
+        if got.fingerprint == line.fingerprint:
+            return Change.SAME
+        before = read_line(self._lines.line(got.event)) if line.body != b"null" else None
+        if before is None or len(before.body) + len(line.body) > _LARGEST:
+            return Change.CHANGED
+        return Change.SAME if same_value(before.body, line.body) else Change.CHANGED
+
+    def _got_before(self, line: Line, own: Own) -> _Seen | None:
         """What the sender got and passes on by this message."""
         if own.passes:
             return self._seen.get(own.passes)
-        if self._is_ours or line.source in (CLIENT, AGENT):
+        if self._is_ours or line.source in ENDS:
             return None
-        waiting = self._waiting.get((line.source, line.method, line.names_session))
-        return self._seen.get(waiting.popleft()) if waiting else None
+        waiting = self._waiting.get((line.source, _plain(line.method), line.names_session))
+        return waiting.popleft() if waiting else None
 
-    def _wait(self, number: int, line: Line, print_: int, turn: int) -> None:
-        """Of a trace without numbers: a component may pass this on."""
-        key = line.target, line.method, line.names_session
-        waiting = self._waiting.setdefault(key, deque(maxlen=_WAITING))
-        waiting.append(-1 - number)
-        self._remember(-1 - number, _Seen(number, line.ts, print_, turn))
-
-    def _remember(self, number: int, seen: _Seen) -> None:
-        self._seen[number] = seen
-        if len(self._seen) > _REMEMBERED:
-            self._seen.popitem(last=False)
+    def _remember(self, n: int, seen: _Seen, line: Line) -> None:
+        """Keeps a message for what passes it on."""
+        if n:
+            self._seen[n] = seen
+            if len(self._seen) > _REMEMBERED:
+                self._seen.popitem(last=False)
+        elif not self._is_ours and line.target not in ENDS and len(self._waiting) < _MOST_OPEN:
+            # Of a trace without numbers: a component may pass this on.
+            key = line.target, _plain(line.method), line.names_session
+            self._waiting.setdefault(key, deque(maxlen=_WAITING)).append(seen)
 
     def _request(
         self, number: int, line: Line, own: Own, turn: OpenTurn, got: _Seen | None
     ) -> None:
-        parent = None
-        if got is not None:
-            parent = next(
-                (open_ for open_ in reversed(self._open.values()) if open_.event == got.event), None
-            )
-            if parent is not None:
-                parent.passed = True
-        key = own.n or (line.source, line.target, bytes(line.id))
-        self._open[key] = _Open(
-            number, line.ts, line.source, line.target, line.method, line.names_session,
-            turn.number, parent, number=own.n,
+        parent = self._asked.get(got.event) if got is not None else None
+        if parent is not None and parent.passed is None:
+            parent.passed = line.ts
+        asked = _Open(
+            number, line.ts, line.source, line.target, line.method, turn.number, parent
         )  # fmt: skip
+        self._open[own.n or (line.source, line.target, line.key)] = asked
+        self._asked[number] = asked
         if len(self._open) > _MOST_OPEN:
-            self._open.popitem(last=False)
+            del self._asked[self._open.popitem(last=False)[1].event]
+        if line.source == AGENT:
+            turn.agent_asks(line.ts)
+        elif line.target == AGENT and line.method == PROMPT:
+            turn.agent_begins(line)
 
     def _response(self, number: int, line: Line, own: Own) -> None:
-        key = own.of or (line.target, line.source, bytes(line.id))
-        asked = self._open.pop(key, None)
+        asked = self._open.pop(own.of or (line.target, line.source, line.key), None)
         if asked is None:
-            if own.of:
-                self._belongs(number, self._turn_for(line, None))
-            else:
-                self.gap(f"line {number + 1} answers nothing that was asked")
+            self._belongs(number, self._turn_for(line, None))
+            self.gap(f"line {number + 1} answers nothing that was asked")
             return
+        self._asked.pop(asked.event, None)
         turn = self._turns[asked.turn]
         self._belongs(number, turn)
         self._pairs[number], self._pairs[asked.event] = asked.event, number
-        ms = own.ms if own.ms is not None else max(line.ts - asked.at, 0.0) * 1000
-        ms_in = own.ms_in if own.ms_in is not None else max(ms - asked.outside, 0.0)
+        seen = _Seen(number, line.ts, line.fingerprint, turn.number)
+        self._remember(own.n, seen, line)
         if asked.parent is not None:
-            asked.parent.outside += ms
-        at_proxy = line.source not in (CLIENT, AGENT, CONDUCTOR)
-        if at_proxy and not own.by:
+            asked.parent.answer = seen
+        if line.source in (CONDUCTOR, AGENT):
+            self._ms_in[number] = _ms_in(own, line.ts - asked.at)
+            if line.source == AGENT and asked.method == PROMPT and _ends(prompted(line)):
+                turn.agent_ends(line.ts)
+        elif line.source == self.top and line.target != CLIENT:
+            self._ms_in[number] = _ms_in(own, line.ts - asked.at)
+            if asked.method in QUESTIONS:
+                turn.person_had(asked.at, line.ts)
+            else:
+                turn.had(CLIENT, asked.at, line.ts)
+        else:
             self._answered(number, line, own, asked, turn)
-        if at_proxy:
-            turn.share(line.source).ms += ms_in
-        elif line.source == AGENT and asked.method == PROMPT:
-            turn.share(AGENT).ms += ms_in
-        if asked.method == _QUESTION and line.source == CLIENT:
-            turn.person_ms += ms
+        if line.target == AGENT:
+            turn.agent_is_answered(line.ts)
         if asked.method == PROMPT and line.target == CLIENT:
             self._prompt_answered(line, turn)
 
     def _answered(self, number: int, line: Line, own: Own, asked: _Open, turn: OpenTurn) -> None:
         """A component answers a request that it got."""
-        if not asked.passed:
-            change = Change.ANSWERED
-        elif own.past:
+        got = self._seen.get(own.passes) if own.passes else None
+        if got is None and not self._is_ours:
+            got = asked.answer
+        before = asked.passed - asked.at if asked.passed is not None else 0.0
+        since = line.ts if own.past else got.at if got is not None else asked.at
+        self._ms_in[number] = _ms_in(own, max(before, 0.0) + max(line.ts - since, 0.0))
+        turn.had(line.source, since, line.ts)
+        if own.by:
+            return
+        if own.past:
             change = Change.PAST
+        elif got is None:
+            change = Change.ANSWERED
         else:
-            got = self._seen.get(own.passes) if own.passes else None
-            print_ = hash(bytes(line.payload))
-            change = Change.CHANGED if got is not None and got.print != print_ else Change.SAME
+            self._got[number] = got.event
+            change = self._compared(line, got)
         self._change_of[number] = _PLACES[change]
         share = turn.share(line.source)
         share.messages += 1
-        share.changed += change in _COUNTED
+        share.changed += change in COUNTED
         if change is Change.ANSWERED and asked.method == PROMPT:
             share.says = "answered"
-        if own.n and not own.past:
-            self._remember(own.n, _Seen(number, line.ts, hash(bytes(line.payload)), turn.number))
 
     # -- turns ---------------------------------------------------------------------------------
 
@@ -622,152 +503,69 @@ class Reader:
             return self._turns[self._open[line.own.of].turn]
         return self._turns[0] if session else self._only_running()
 
+    def _only_running(self) -> OpenTurn:
+        """The turn that what names no session belongs to: the open one, if there is but one."""
+        if len(self._running) == 1:
+            return next(iter(self._running.values()))
+        return self._turns[0]
+
     def _belongs(self, number: int, turn: OpenTurn) -> None:
         self._turn_of[number] = turn.number
         turn.last = number
 
     def _begin(self, number: int, line: Line) -> OpenTurn:
+        if len(self._turns) > _MOST_TURNS:
+            self.gap(f"line {number + 1} begins one turn more than {_MOST_TURNS:,}")
+            return self._turns[0]
         session = line.names_session
         turn = OpenTurn(len(self._turns), session, line.ts, number)
         self._turns.append(turn)
         self._running[session] = turn
-        turn.prompt = edits.text_of(bytes(line.params))[:_SHOWN]
+        turn.prompt = edits.text_of(bytes(line.params))[:SHOWN]
         return turn
-
-    def _prompt_passed(self, share: _Share, got: _Seen, line: Line, change: Change) -> None:
-        """A component passes a prompt on."""
-        if change is Change.SAME:
-            share.says = share.says or "unchanged"
-            return
-        before = read_line(self._lines.line(got.event))
-        made = edits.edits(bytes(before.params), bytes(line.params)) if before is not None else ()
-        share.says = edits.in_words(made) or "unchanged"
-        share.tokens += edits.added_tokens(made)
-
-    def _chunk(self, line: Line, turn: OpenTurn, text: str) -> None:
-        """Words on their way: a component may cut them anew without changing them."""
-        data = text.encode("utf-8", "surrogatepass")
-        if line.source not in (CLIENT, AGENT, CONDUCTOR):
-            share = turn.share(line.source)
-            share.sent_text = zlib.crc32(data, share.sent_text)
-        if line.target not in (CLIENT, AGENT, CONDUCTOR):
-            share = turn.share(line.target)
-            share.got_text = zlib.crc32(data, share.got_text)
-
-    def _update(self, line: Line, turn: OpenTurn, update: Update) -> None:
-        """A `session/update`: what the summary of a turn shows of it."""
-        text = update.content.get("text") if isinstance(update.content, dict) else None
-        is_message = update.kind in ("agent_message_chunk", "agent_message")
-        if line.source == AGENT:
-            if is_message and isinstance(text, str):
-                turn.tokens_out += tokens.estimated(text)
-            if update.kind == "usage_update" and update.cost is not None:
-                usage = turn.usage = turn.usage or Usage()
-                usage.cost, usage.currency = update.cost.amount, update.cost.currency
-        if line.target == CLIENT:
-            if is_message and isinstance(text, str) and len(turn.answer) < _SHOWN:
-                turn.answer = (turn.answer + text)[:_SHOWN]
-            if update.kind == "tool_call":
-                turn.tools += 1
-            if update.kind == "state_update" and update.state == "idle" and turn.inserted:
-                self._end(line, turn, update.stop or "end_turn")
 
     def _prompt_answered(self, line: Line, turn: OpenTurn) -> None:
         if line.is_error:
             turn.failed = True
-            self._end(line, turn, _error_text(line))
+            self._end(line, turn, error_text(line))
             return
-        try:
-            answer = _prompted(line.payload)
-        except _BAD:
-            answer = _Prompted()
+        answer = prompted(line)
         if answer.usage is not None:
             usage = turn.usage = turn.usage or Usage()
             usage.input, usage.output = answer.usage.inputTokens, answer.usage.outputTokens
             usage.cached = answer.usage.cachedReadTokens or 0
             usage.thought = answer.usage.thoughtTokens or 0
-        if answer.message and not answer.stop:
-            turn.inserted = True
-        else:
+        if _ends(answer):
             self._end(line, turn, answer.stop or "ended")
+        else:
+            turn.inserted = True
 
     def _end(self, line: Line, turn: OpenTurn, stop: str) -> None:
-        turn.stop = stop
-        turn.ms = max(line.ts - turn.at, 0.0) * 1000
+        if turn.number and turn.ms is None:
+            turn.end(line.ts, stop)
         if self._running.get(turn.session) is turn:
             del self._running[turn.session]
 
-    def _made(self, turn: OpenTurn) -> Turn:
-        shares = []
-        for name in self.components:
-            share = turn.shares.get(name)
-            if share is None:
-                continue
-            ms = max(share.ms - turn.person_ms, 0.0) if name == AGENT else share.ms
-            shares.append(
-                Share(
-                    component=name, ms=round(ms, 3), messages=share.messages,
-                    changed=share.changed + (share.got_text != share.sent_text),
-                    tokens=share.tokens, verdicts=share.verdicts,
-                    says=share.says,
-                )
-            )  # fmt: skip
-        return Turn(
-            number=turn.number,
-            session=turn.session,
-            at=turn.at,
-            ms=None if turn.ms is None else round(turn.ms, 3),
-            prompt=turn.prompt,
-            answer=turn.answer,
-            stop=turn.stop,
-            failed=turn.failed,
-            person_ms=round(turn.person_ms, 3),
-            shares=tuple(shares),
-            usage=turn.usage,
-            tokens_in=turn.tokens_in,
-            tokens_out=turn.tokens_out,
-            tools=turn.tools,
-            verdicts=turn.verdicts,
-            events=(turn.first, turn.last + 1),
-        )
+
+def _ends(answer: Prompted) -> bool:
+    """Whether an answer ends its turn. One of ACP v2 may say that the prompt was inserted."""
+    return bool(answer.stop or not answer.message)
 
 
-def update_of(line: Line) -> Update | None:
-    """The update that a notification carries."""
-    if line.method != UPDATE or line.type != "notification":
-        return None
-    try:
-        return _updated(line.params).update
-    except _BAD:
-        return None
+def _ms_in(own: Own, seconds: float) -> float:
+    """For how many milliseconds the sender of a response had what it answers."""
+    return max(seconds * 1000 if own.ms_in is None else own.ms_in, 0.0)
 
 
-def chunk_of(update: Update | None) -> str | None:
-    """The words in a chunk of text; None: the update is something else."""
-    if update is None or not update.kind.endswith("_chunk"):
-        return None
-    text = update.content.get("text") if isinstance(update.content, dict) else None
-    return text if isinstance(text, str) else None
-
-
-def _name(name: str) -> str:
-    return _ENDS.get(name, name)
+def _plain(method: str) -> str:
+    """A method as the next component gets it: proxies are initialized in a way of their own."""
+    return "initialize" if method.endswith("proxy/initialize") else method[:200]
 
 
 def _place(name: str) -> tuple[int, str]:
     """Where a proxy of the reference stands in its chain: `Proxy(10)` behind `Proxy(2)`."""
     digits = "".join(filter(str.isdecimal, name))[:9]
     return (int(digits) if digits else 0, name)
-
-
-def _error_text(line: Line) -> str:
-    """Code and text of an error."""
-    try:
-        error = _error(line.payload)
-    except _BAD:
-        error = _Error()
-    code = error.code if error.code is not None else (line.own.code if line.own else None)
-    return " ".join(part for part in (str(code or ""), error.message[:200]) if part) or "error"
 
 
 # -- whole traces ----------------------------------------------------------------------------------
@@ -781,7 +579,8 @@ def opened(path: str) -> Reader:
     read_on(reader, lines)
     if lines.cut:
         reader.gap("the last line is cut off")
-    if not reader.turns[0].events[1] and len(reader.turns) == 1 and not reader._is_ours:
+    head = reader.head()
+    if not head.events and head.content == "unknown":
         raise UsageError(
             f"`{path}` is no trace",
             "`conductor agent --trace FILE …` writes one; so does the reference conductor",

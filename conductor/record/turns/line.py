@@ -1,0 +1,234 @@
+"""A line of a trace, ours or the reference's, as far as it is understood."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from conductor.core.json_text import hide_surrogates
+
+PROMPT: Final = "session/prompt"
+UPDATE: Final = "session/update"
+QUESTIONS: Final = frozenset({"session/request_permission", "elicitation/create"})
+"""Requests that a person answers."""
+CLIENT: Final = "client"
+AGENT: Final = "agent"
+CONDUCTOR: Final = "conductor"
+ENDS: Final = frozenset({CLIENT, AGENT, CONDUCTOR})
+"""Names in a trace that are no proxy's."""
+KINDS: Final = frozenset({"request", "response", "notification"})
+
+_THEIRS: Final = {"Client": CLIENT, "Agent": AGENT}
+"""What the reference calls the ends of a chain."""
+_LATEST: Final = 1e9
+"""Seconds. No trace is 30 years long."""
+_LONGEST: Final = 200
+"""Characters of a name or an id that are kept while a trace is read."""
+
+
+class Own(msgspec.Struct, gc=False):
+    """Our own members of an event (docs/cli.md, "Traces")."""
+
+    bytes: int = 0
+    id: msgspec.Raw = msgspec.Raw(b"null")
+    n: int = 0
+    of: int = 0
+    passes: int = 0
+    carrier: str = ""
+    method: str = ""
+    session: Any = None
+    protocol: str = ""
+    ms: float | None = None
+    ms_in: float | None = None
+    past: bool = False
+    lost: bool = False
+    by: str = ""
+    code: int | None = None
+    sha256: str = ""
+    through: list[str] = []
+
+
+class Line(msgspec.Struct, gc=False):
+    """A line of a trace."""
+
+    type: str = ""
+    ts: float = 0.0
+    protocol: str = "acp"
+    source: str = msgspec.field(name="from", default="")
+    target: str = msgspec.field(name="to", default="")
+    id: msgspec.Raw = msgspec.Raw(b"null")
+    method: str = ""
+    session: Any = None
+    params: msgspec.Raw = msgspec.Raw(b"null")
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    is_error: bool = False
+    error_domain: str = ""
+    own: Own | None = msgspec.field(name="_conductor", default=None)
+    # Of lines of type `_conductor`:
+    format: int | None = None
+    content: str = ""
+    components: list[str] | None = None
+    verdict: dict[str, Any] | None = None
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it is a message that passed between two components."""
+        return self.type in KINDS and 0 <= self.ts < _LATEST and bool(self.source and self.target)
+
+    @property
+    def body(self) -> msgspec.Raw:
+        """Its params, result or error."""
+        return self.payload if self.type == "response" else self.params
+
+    @property
+    def names_session(self) -> str:
+        """The session that it names; empty: none."""
+        session = self.session or (self.own.session if self.own is not None else None)
+        if session is None and self.own is None and b'"sessionId"' in bytes(self.params):
+            session = _session_in(self.params)
+        return session[:_LONGEST] if isinstance(session, str) else ""
+
+    @property
+    def fingerprint(self) -> int:
+        """A hash of its body; of one that is not in the trace of its size and its digest."""
+        own = self.own
+        if own is None or self.body != b"null":
+            return hash(bytes(self.body))
+        return hash((own.bytes, own.sha256))
+
+    @property
+    def key(self) -> bytes:
+        """Its id, or for a long one a digest of it."""
+        raw = bytes(self.id)
+        return raw if len(raw) <= _LONGEST else hashlib.sha256(raw).digest()
+
+
+class _Session(msgspec.Struct):
+    id: str = msgspec.field(name="sessionId", default="")
+
+
+class Error(msgspec.Struct):
+    """An error of JSON-RPC."""
+
+    code: int | None = None
+    message: str = ""
+
+
+class _Cost(msgspec.Struct):
+    amount: float = 0.0
+    currency: str = ""
+
+
+class Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
+    """A `session/update`, as far as a summary needs it."""
+
+    kind: str = ""
+    content: Any = None
+    state: str = ""
+    stop: str = msgspec.field(name="stopReason", default="")
+    cost: _Cost | None = None
+
+
+class _Updated(msgspec.Struct):
+    update: Update = msgspec.field(default_factory=Update)
+
+
+class _Tokens(msgspec.Struct):
+    inputTokens: int = 0  # noqa: N815 - ACP's names
+    outputTokens: int = 0  # noqa: N815
+    thoughtTokens: int | None = None  # noqa: N815
+    cachedReadTokens: int | None = None  # noqa: N815
+
+
+class Prompted(msgspec.Struct):
+    """The result of a prompt."""
+
+    stop: str = msgspec.field(name="stopReason", default="")
+    message: str = msgspec.field(name="messageId", default="")
+    usage: _Tokens | None = None
+
+
+_decode: Final = msgspec.json.Decoder(Line).decode
+_any: Final = msgspec.json.Decoder().decode
+_sorted: Final = msgspec.json.Encoder(order="sorted").encode
+_session: Final = msgspec.json.Decoder(_Session).decode
+_error: Final = msgspec.json.Decoder(Error).decode
+_updated: Final = msgspec.json.Decoder(_Updated).decode
+_prompted: Final = msgspec.json.Decoder(Prompted).decode
+_BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def read_line(line: bytes) -> Line | None:
+    """A line, its ends by our names; None if it is none. Lone surrogates are replaced."""
+    try:
+        read = _decode(line)
+    except _BAD:
+        try:
+            hidden = hide_surrogates(line)
+            if hidden is None:
+                return None
+            read = _decode(hidden)
+        except _BAD:
+            return None
+    read.source, read.target = _name(read.source), _name(read.target)
+    return read
+
+
+def _name(name: str) -> str:
+    return _THEIRS.get(name) or name[:_LONGEST]
+
+
+def _session_in(params: msgspec.Raw) -> str | None:
+    """The session that params name: the reference does not write it beside them."""
+    try:
+        return _session(params).id or None
+    except _BAD:
+        return None
+
+
+def update_of(line: Line) -> Update | None:
+    """The update that a notification carries."""
+    if line.method != UPDATE or line.type != "notification":
+        return None
+    try:
+        return _updated(line.params).update
+    except _BAD:
+        return None
+
+
+def chunk_of(update: Update | None) -> str | None:
+    """The words in a chunk of text; None: the update is something else."""
+    if update is None or not update.kind.endswith("_chunk"):
+        return None
+    text = update.content.get("text") if isinstance(update.content, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def prompted(line: Line) -> Prompted:
+    """The result of a prompt."""
+    try:
+        return _prompted(line.payload)
+    except _BAD:
+        return Prompted()
+
+
+def error_text(line: Line) -> str:
+    """Code and text of the error that a response is."""
+    try:
+        error = _error(line.payload)
+    except _BAD:
+        error = Error()
+    code = error.code if error.code is not None else (line.own.code if line.own else None)
+    return " ".join(part for part in (str(code or ""), error.message[:200]) if part) or "error"
+
+
+def same_value(one: msgspec.Raw, other: msgspec.Raw) -> bool:
+    """Whether two JSON texts hold the same value: spelling and order of members do not count."""
+    if one == other:
+        return True
+    try:
+        return bytes(_sorted(_any(one))) == bytes(_sorted(_any(other)))
+    except (*_BAD, msgspec.EncodeError, ValueError):
+        return False

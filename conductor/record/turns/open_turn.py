@@ -1,0 +1,235 @@
+"""A turn as it grows while its trace is read."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from conductor.record.turns import edits, tokens
+from conductor.record.turns.line import AGENT, ENDS, Line, Update, read_line
+from conductor.record.turns.model import Change, Share, Turn, Usage
+
+SHOWN: Final = 500
+"""Characters of a prompt and an answer in a turn's summary."""
+_MOST_SPANS: Final = 64
+COUNTED: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED}
+"""What counts as a change of a component."""
+
+Stored = Callable[[int], bytes]
+"""The line of an event, by its number."""
+
+
+class Time:
+    """For how long somebody had anything: moments that overlap count once."""
+
+    __slots__ = ("_after", "_spans", "ms")
+
+    def __init__(self) -> None:
+        self.ms = 0.0
+        self._spans: list[tuple[float, float]] = []
+        """Apart from each other, in order."""
+        self._after = 0.0
+        """What was before is forgotten, and counts no more."""
+
+    def add(self, since: float, until: float) -> None:
+        """It had something between two moments."""
+        since = max(since, self._after)
+        if until <= since:
+            return
+        while self._spans and self._spans[-1][1] >= since:
+            begin, end = self._spans.pop()
+            self.ms -= (end - begin) * 1000
+            since, until = min(since, begin), max(until, end)
+        self._spans.append((since, until))
+        self.ms += (until - since) * 1000
+        if len(self._spans) > _MOST_SPANS:
+            self._after = self._spans.pop(0)[1]
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._spans = []
+
+
+class OpenShare:
+    """A component's share of a turn, as it grows."""
+
+    __slots__ = ("changed", "got_text", "messages", "prompts", "says", "sent_text", "time",
+                 "tokens", "verdicts")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.time = Time()
+        self.got_text = self.sent_text = 0
+        """Checksums of the words of the agent that it got and passed on: it may cut them anew."""
+        self.messages = self.changed = self.tokens = self.verdicts = 0
+        self.says = ""
+        """What it did to the prompt, in words."""
+        self.prompts: tuple[int, int] | None = None
+        """The events with which it got and passed on a prompt that it changed; read when somebody
+        asks for the words."""
+
+    def said(self, stored: Stored) -> str:
+        """What it did to the prompt, in words."""
+        if self.prompts is not None:
+            got, sent = (read_line(stored(number)) for number in self.prompts)
+            self.prompts = None
+            self.says = "changed"
+            if got is not None and sent is not None:
+                made = edits.edits(bytes(got.params), bytes(sent.params))
+                self.says = edits.in_words(made) or self.says
+                self.tokens += edits.added_tokens(made)
+        return self.says
+
+
+class OpenTurn:
+    """A turn, as it grows."""
+
+    __slots__ = ("_waits", "_works", "answer", "at", "failed", "first", "inserted", "last", "ms",
+                 "number", "person", "prompt", "session", "shares", "stop", "tokens_in",
+                 "tokens_out", "tools", "usage", "verdicts")  # fmt: skip
+
+    def __init__(self, number: int, session: str, at: float, event: int) -> None:
+        self.number = number
+        self.session = session
+        self.at = at
+        self.first = self.last = event
+        self.ms: float | None = None
+        self.prompt = self.answer = self.stop = ""
+        self.failed = False
+        self.person = Time()
+        self.shares: dict[str, OpenShare] = {}
+        self.usage: Usage | None = None
+        self.tokens_in = self.tokens_out = self.tools = self.verdicts = 0
+        self.inserted = False
+        """Its prompt was answered when it was inserted (ACP v2); its end is an update."""
+        self._works: float | None = None
+        """Since when the agent works …"""
+        self._waits = 0
+        """… or how many answers it waits for."""
+
+    def share(self, component: str) -> OpenShare:
+        """What a component has of it."""
+        found = self.shares.get(component)
+        if found is None:
+            found = self.shares[component] = OpenShare()
+        return found
+
+    def had(self, component: str, since: float, until: float) -> None:
+        """A component had a message between two moments."""
+        if self.ms is None:
+            self.share(component).time.add(max(since, self.at), until)
+
+    def person_had(self, since: float, until: float) -> None:
+        """A person had a question between two moments."""
+        if self.ms is None:
+            self.person.add(max(since, self.at), until)
+
+    # -- the agent -----------------------------------------------------------------------------
+
+    def agent_begins(self, line: Line) -> None:
+        """The agent gets a prompt."""
+        self.tokens_in += tokens.estimated(edits.text_of(bytes(line.params)))
+        if self._works is None and not self._waits:
+            self._works = line.ts
+
+    def agent_asks(self, at: float) -> None:
+        """The agent asks something, and waits."""
+        self._rests(at)
+        self._waits += 1
+
+    def agent_is_answered(self, at: float) -> None:
+        """The agent has an answer, and works on if it was the last that it waits for."""
+        self._waits = max(self._waits - 1, 0)
+        if not self._waits and self.ms is None:
+            self._works = at
+
+    def agent_ends(self, at: float) -> None:
+        """The agent has answered the prompt."""
+        self._rests(at)
+        self._waits = 0
+
+    def _rests(self, at: float) -> None:
+        if self._works is not None:
+            self.had(AGENT, self._works, at)
+            self._works = None
+
+    # -- what passes ---------------------------------------------------------------------------
+
+    def chunk(self, line: Line, text: str) -> None:
+        """Words on their way: a component may cut them anew without changing them."""
+        data = text.encode("utf-8", "surrogatepass")
+        if line.source not in ENDS:
+            share = self.share(line.source)
+            share.sent_text = zlib.crc32(data, share.sent_text)
+        if line.target not in ENDS:
+            share = self.share(line.target)
+            share.got_text = zlib.crc32(data, share.got_text)
+
+    def update(self, line: Line, update: Update, top: str) -> None:
+        """A `session/update`: what the summary shows of it. `top`: whose end the client's is."""
+        text = update.content.get("text") if isinstance(update.content, dict) else None
+        is_message = update.kind in ("agent_message_chunk", "agent_message")
+        if line.source == AGENT:
+            if is_message and isinstance(text, str):
+                self.tokens_out += tokens.estimated(text)
+            if update.kind == "usage_update" and update.cost is not None:
+                usage = self.usage = self.usage or Usage()
+                usage.cost, usage.currency = update.cost.amount, update.cost.currency
+            if update.kind == "state_update" and update.state == "idle":
+                self.agent_ends(line.ts)
+        if line.target == top:
+            if is_message and isinstance(text, str) and len(self.answer) < SHOWN:
+                self.answer = (self.answer + text)[:SHOWN]
+            if update.kind == "tool_call":
+                self.tools += 1
+
+    def end(self, at: float, stop: str) -> None:
+        """It has ended."""
+        self.agent_ends(at)
+        self.stop = stop
+        self.ms = max(at - self.at, 0.0) * 1000
+        for share in self.shares.values():
+            share.time.end()
+        self.person.end()
+
+    # -- what is shown -------------------------------------------------------------------------
+
+    def shown(self, components: Iterable[str], top: str, stored: Stored) -> Turn:
+        """The turn as it is by now, the shares in the order of the chain."""
+        shares = []
+        for name in components:
+            share = self.shares.get(name)
+            if share is None:
+                continue
+            words = name not in (top, AGENT) and share.got_text != share.sent_text
+            does = [share.said(stored)]
+            if words:
+                does.append("changed the answer" if share.got_text else "wrote words of its own")
+            more = share.changed - bool(share.says and share.says != "unchanged")
+            if more > 0:
+                does.append(f"{more} more message{'s' * (more != 1)}")
+            shares.append(
+                Share(
+                    component=name, ms=round(share.time.ms, 3), messages=share.messages,
+                    changed=share.changed + words, tokens=share.tokens, verdicts=share.verdicts,
+                    says=", ".join(filter(None, does)),
+                )
+            )  # fmt: skip
+        return Turn(
+            number=self.number,
+            session=self.session,
+            at=self.at,
+            ms=None if self.ms is None else round(self.ms, 3),
+            prompt=self.prompt,
+            answer=self.answer,
+            stop=self.stop,
+            failed=self.failed,
+            person_ms=round(self.person.ms, 3),
+            shares=tuple(shares),
+            usage=self.usage,
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            tools=self.tools,
+            verdicts=self.verdicts,
+            events=(self.first, self.last + 1),
+        )
