@@ -9,32 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from shapes import SHAPES
+
 from guest_sdk.python import Proxy, Request, Session, Update
 
-SECRETS = {
-    "private-key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----",
-    "aws-key": r"A(?<=\bA)(?:KIA|SIA)[0-9A-Z]{16}\b",
-    "github-token": r"g(?<=\bg)(?:h[pousr]_\w{36,}|ithub_pat_\w{22,})",
-    "gitlab-token": r"glpat-(?<=\bglpat-)[\w-]{20,}",
-    "slack-token": r"xox(?<=\bxox)[abeoprs]-[\w-]{10,}",
-    "api-key": r"[srpA](?<=\b[srpA])(?:(?<=[sr])k-[\w-]{20,}|(?<=[srp])k_(?:live|test)_\w{16,}"
-    r"|(?<=A)Iza[\w-]{35})",
-    "package-token": r"[np](?<=\b[np])(?:(?<=n)pm_\w{36,}|(?<=p)ypi-[\w-]{50,})",
-    "jwt": r"eyJ(?<=\beyJ)[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}",
-    "bearer": r"[Bb]earer(?<=\b[Bb]earer)\s+([\w.~+/=-]{16,})",
-    "url-password": r"://(?<=[a-z0-9+.-]://)[^\s:/@]{1,256}:([^\s/@]+)@",
-    "assignment": r"[pPsStTaA](?:(?<=[pP])(?i:assword|asswd)|(?<=[sS])(?i:ecret)|(?<=[tT])(?i:oken)"
-    r"|(?<=[aA])(?i:pi[_-]?key))[\"']?\s{0,8}[:=]\s{0,8}"
-    r"[\"']?(?=\S{0,256}\d)([^\s\"',;&<>(){}\[\]]{8,})",
-}
-"""What secrets look like. Of a pattern with a group, the group is the secret.
-
-Each begins with a sign or a few, for those are sought quickly in a long text; what has to stand in
-front of it, such as the end of a word (`\\b`), is looked at behind it.
-"""
-
 KEY_BEGINS = re.compile(r"-----BEGIN[A-Z0-9 -]{0,64}\Z")
-KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY-----")
+KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,64}PRIVATE KEY-----")
 LAST_WORD = re.compile(r"\S*")
 CONTEXT = 128
 """Characters of what has been shown already that patterns see in front of what comes."""
@@ -76,7 +56,7 @@ class Span(NamedTuple):
 class Config:
     """The settings; what each means is in README.md."""
 
-    only: list[str] = field(default_factory=lambda: list(SECRETS))
+    only: list[str] = field(default_factory=lambda: list(SHAPES))
     words: list[str] = field(default_factory=list)
     patterns: dict[str, str] = field(default_factory=dict)
     replacement: str = "[redacted: {name}]"
@@ -86,8 +66,8 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in self.only:
-            if name not in SECRETS:
-                raise ValueError(f"`only`: no kind of secret `{name}`; it is {', '.join(SECRETS)}")
+            if name not in SHAPES:
+                raise ValueError(f"`only`: no kind of secret `{name}`; it is {', '.join(SHAPES)}")
         if "" in self.words:
             raise ValueError("`words`: a secret cannot be empty")
         try:
@@ -99,7 +79,7 @@ class Config:
     @cached_property
     def expressions(self) -> list[tuple[str, re.Pattern[str]]]:
         """All patterns, by name."""
-        chosen = [(name, SECRETS[name]) for name in self.only]
+        chosen = [(name, SHAPES[name]) for name in self.only]
         words = [("secret", re.escape(word)) for word in self.words]
         every = [*words, *self.patterns.items(), *chosen]
         return [(name, re.compile(pattern)) for name, pattern in every]
@@ -139,9 +119,6 @@ def spans(text: str) -> list[Span]:
     for name, expression in proxy.config.expressions:
         for match in expression.finditer(text):
             start, end = match.span(1) if match.re.groups and match[1] is not None else match.span()
-            if name == "private-key":
-                closing = KEY_END.search(text, end)
-                end = closing.end() if closing else len(text)
             if end > start:
                 found.append(Span(start, end, name))
     merged: list[Span] = []

@@ -7,11 +7,16 @@ which it gets with `--log debug`. In each, a component keeps within its limit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from conductor.cli import report
 from conductor.cli.log_file import LogFile
 from conductor.errors import ConductorError, UsageError, with_log
 from conductor.services.log_lines import LogLines
+
+_KEY: Final = "PRIVATE KEY-----"
+_KEY_LINES: Final = 200
+"""Lines that a private key has, at most: one without an end must not hide all that follows."""
 
 
 class ChainLog:
@@ -19,6 +24,8 @@ class ChainLog:
 
     def __init__(self, level: str, file: LogFile | None) -> None:
         self._file = file
+        self._keys: dict[str, int] = {}
+        """Lines that the private key may still have which a component is writing."""
         self._places = [_Place(level, LogLines({}, report.logger(level), level))]
         if file is not None:
             level = "debug" if level == "debug" else "info"
@@ -45,8 +52,9 @@ class ChainLog:
 
         `shown`: standard error gets it too.
         """
+        hidden = self._in_key(name, line)
         for place in self._places:
-            if shown or place.file is not None:
+            if (shown and place.file is None) or (place.file is not None and not hidden):
                 place.relay(name, line)
 
     def note(self, text: str) -> None:
@@ -70,6 +78,17 @@ class ChainLog:
             place.lines.close()
         if self._file is not None:
             self._file.close()
+
+    def _in_key(self, name: str, line: str) -> bool:
+        """Whether a line goes on with a private key: a file that keeps no secret skips it. The line
+        that begins one is cleaned as any other."""
+        left = self._keys.pop(name, 0)
+        ended = left == 1 or ("-----END " in line and _KEY in line)
+        if left and not ended:
+            self._keys[name] = left - 1
+        elif not left and not ended and "-----BEGIN " in line and _KEY in line:
+            self._keys[name] = _KEY_LINES
+        return left > 0
 
     def _filed(self, level: str, name: str, text: str) -> None:
         self.note(f"{level}: {name}: {text}")

@@ -17,6 +17,7 @@ from typing import Final
 
 from conductor.errors import marked
 from conductor.spec import paths, private_files, retention
+from conductor.spec.secret_shapes import HINTS
 
 NONE: Final = "none"
 """As `--log-file`: no log file."""
@@ -25,13 +26,13 @@ MOST: Final = 10 * 1024 * 1024
 """Bytes of a file. One that is full becomes `FILE.1`, in place of the former `FILE.1`."""
 _LONGEST: Final = 4096
 """Characters of an entry."""
-_HINTS: Final = (
+_NAMES: Final = (
     *("secret", "passw", "passphrase", "key", "credential", "authorization", "cookie", "token"),
-    *("bearer", "://", "sk-", "pk-", "rk-", "sk_", "pk_", "rk_", "gh", "github_pat", "xox", "akia"),
-    "eyj",
+    *("bearer", "-----end"),
 )
-"""An entry without any of these, in lower case, holds nothing that looks like a secret. Then what
-recognises secrets is not loaded: an editor waits for the first entries."""
+"""An entry without any of these, in lower case, and without a hint of a secret's shape, holds
+nothing that looks like a secret. Then what recognises secrets is not loaded: an editor waits for
+the first entries."""
 
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT
 _CAUTION: Final = (
@@ -145,7 +146,7 @@ def _clean(text: str) -> str:
     """A short entry without what looks like a secret."""
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     lower = text.lower()
-    if not any(hint in lower for hint in _HINTS):
+    if not any(name in lower for name in _NAMES) and not any(hint in text for hint in HINTS):
         return text
     from conductor.record.redaction import clean_text
 

@@ -29,6 +29,7 @@ from conductor.spec import catalog, digests, untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
 from conductor.spec.paths import MANIFEST
 from conductor.spec.python_guest import scripts
+from conductor.spec.secret_shapes import HINTS, NAMED, SHAPES
 
 _BESIDE: Final = ("readme*", "license*", "licence*", "copying*", "notice*", "changelog*")
 """What goes with a component that its manifest does not name, whatever the case of its letters."""
@@ -38,19 +39,6 @@ _SECRET_NAMES: Final = (
     *("id_rsa*", "id_ed25519*", "id_ecdsa*", ".netrc", ".npmrc", ".pypirc", "credentials*"),
 )
 _PUBLIC: Final = ("*.pub", "*.pub.pem")
-_SECRET: Final = re.compile(
-    rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----"
-    rb"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
-    rb"|\bgh[pousr]_[A-Za-z0-9]{36}"
-    rb"|\bgithub_pat_[A-Za-z0-9_]{40}"
-    rb"|\bnpm_[A-Za-z0-9]{36}"
-    rb"|\bhf_[A-Za-z0-9]{34}"
-    rb"|\bAIza[A-Za-z0-9_-]{35}"
-    rb"|\bglpat-[A-Za-z0-9_-]{20}"
-    rb"|\bsk-ant-[A-Za-z0-9_-]{20}"
-    rb"|\bxox[baprs]-[0-9A-Za-z-]{20}"
-)
-"""How private keys and tokens of well-known services begin."""
 
 
 class File(msgspec.Struct, frozen=True):
@@ -206,15 +194,24 @@ def _refuse_secrets(name: str, content: bytes) -> None:
             f"`{visible_path(name)}` looks like a secret, and a package is for everybody",
             f"keep it elsewhere; if it is none: `--allow {shlex.quote(name)}`",
         )
-    found = _SECRET.search(content)
-    if found is not None:
-        line = content.count(b"\n", 0, found.start()) + 1
+    at = _first_secret(content)
+    if at is not None:
+        line = content.count(b"\n", 0, at) + 1
         raise UsageError(
             f"`{visible_path(name)}`, line {line}, looks like a private key or a token, and a "
             "package is for everybody",
             "take it out, and have it replaced where it is in use; if it is an example: "
             f"`--allow {shlex.quote(name)}`",
         )
+
+
+def _first_secret(content: bytes) -> int | None:
+    """Where the first private key or token of a known shape begins; None: there is none."""
+    if not any(hint.encode() in content for hint in HINTS):
+        return None
+    kinds = [shape.encode() for kind, shape in SHAPES.items() if kind not in NAMED]
+    found = [match.start() for shape in kinds if (match := re.search(shape, content))]
+    return min(found, default=None)
 
 
 # -- the archive -----------------------------------------------------------------------------------

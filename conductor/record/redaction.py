@@ -1,13 +1,15 @@
 """Takes what looks like a secret out of a JSON payload before it is written to a file.
 
-Works on raw JSON: a payload without anything suspicious is returned byte for byte, and otherwise
-only the containers around a secret are written anew. This is no general sanitizer: prompts, answers
-and file contents stay.
+Names give secrets away (`apiKey`, `env`), and shapes do, in any text
+(`conductor.spec.secret_shapes`). Works on raw JSON: a payload without anything suspicious is
+returned byte for byte, and otherwise only the containers around a secret are written anew. This is
+no general sanitizer: all else of prompts, answers and file contents stays.
 """
 
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
@@ -15,14 +17,14 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core.json_text import hide_surrogates, show_surrogates
+from conductor.record.shaped import MARK, hinted, may_hold, without_shapes
 
-REDACTED: Final = b'"[redacted]"'
+REDACTED: Final = f'"{MARK}"'.encode()
 """What stands in place of a secret."""
 
 MOST_VALUES: Final = 100_000
 """Values of a payload for which it is still cheap enough to look through it."""
 
-_MARK: Final = "[redacted]"
 _SECRET: Final = (
     "secret", "password", "passwd", "passphrase", "apikey", "api_key", "api-key", "privatekey",
     "private_key", "private-key", "credential", "authorization", "cookie",
@@ -43,6 +45,9 @@ _HINTS: Final = (
 """A payload without any of these, in lower case, holds no secret we would recognise. The search
 spares most payloads from being read. `\\u00` may spell any of them."""
 
+_BINARY: Final = frozenset({"data", "blob"})
+"""Members whose text is Base64."""
+
 _KEYED: Final = ("token", "key", "secret", "passw", "pwd", "auth", "bearer", "sig", "credential")
 """Parts of the names of secrets in the query of a URL."""
 _QUERY: Final = re.compile(r"([?&;])([^=&;#?]*+)=[^&;#]*+")
@@ -54,7 +59,7 @@ _RESCAN: Final = 16
 """A container so many times smaller than the suspicious one around it is searched by itself: most
 are harmless then, and to search each level would take time with the square of the depth."""
 _MOST_READ: Final = 1024 * 1024
-"""Characters of URLs and arguments that are searched in one payload; the rest is replaced."""
+"""Characters of suspicious texts that are searched in one payload; the rest is replaced."""
 
 _list = msgspec.json.Decoder(list[Raw])
 _members = msgspec.json.Decoder(dict[str, Raw])
@@ -101,6 +106,8 @@ def _holds(name: str, words: tuple[str, ...]) -> bool:
 
 
 def _suspicious(value: bytes) -> bool:
+    if hinted(value):
+        return True
     lower = value.lower()
     return any(hint in lower for hint in _HINTS)
 
@@ -116,9 +123,10 @@ class _Pass:
 
         `searched`: bytes of the suspicious container around it.
         """
+        first = _first(value)
+        if first not in (b"{", b"["):
+            return self._text(value) if first == b'"' else value
         view = memoryview(value)
-        if _first(value) not in (b"{", b"["):
-            return value
         if view.nbytes * _RESCAN <= searched or level == _DEEPEST:
             searched = view.nbytes
             if not _suspicious(bytes(value)):
@@ -152,8 +160,11 @@ class _Pass:
             return self._arguments(value)
         if _holds(name, _SECRET):
             return _blank(value)
-        if _holds(name, _TOKEN) and _first(value) in (b'"', b"{", b"["):
+        first = _first(value)
+        if _holds(name, _TOKEN) and first in (b'"', b"{", b"["):
             return _blank(value)
+        if name in _BINARY and first == b'"':
+            return value
         return self.clean(value, level, searched)
 
     def _read(self, value: _Value) -> str | None:
@@ -161,11 +172,20 @@ class _Pass:
         self._left -= memoryview(value).nbytes
         return _decoded(_text, value) if self._left >= 0 else None
 
+    def _text(self, value: _Value) -> _Value:
+        if not may_hold(bytes(value)):
+            return value
+        text = self._read(value)
+        if text is None:
+            return REDACTED
+        cleaned = without_shapes(text)
+        return value if cleaned == text else _encode(cleaned)
+
     def _url(self, value: Raw) -> _Value:
         text = self._read(value)
         if text is None:
             return _blank(value)
-        cleaned = clean_url(text)
+        cleaned = without_shapes(clean_url(text))
         return value if cleaned == text else _encode(cleaned)
 
     def _arguments(self, value: Raw) -> _Value:
@@ -182,6 +202,7 @@ class _Pass:
                 cleaned.append(REDACTED)
                 continue
             shown, next_is_secret = _argument(text)
+            shown = without_shapes(shown)
             cleaned.append(entry if shown == text else _encode(shown))
         return b"[" + b",".join(cleaned) + b"]"
 
@@ -222,7 +243,7 @@ def _pairs(value: Raw) -> _Value:
 
 def clean_url(url: str) -> str:
     """A URL without user, password and the query values whose names look like secrets'."""
-    url = _USER.sub(rf"\1{_MARK}@", url)
+    url = _USER.sub(rf"\1{MARK}@", url)
     return _QUERY.sub(_without_value, url) if _holds(url, _KEYED) else url
 
 
@@ -239,17 +260,23 @@ def clean_text(text: str) -> str:
 
 def _clean_words(text: str) -> str:
     text = _ADDRESS.sub(lambda found: clean_url(found[0]), text)
-    text = _VALUE.sub(_without_named, text)
-    return _SHAPED.sub(_MARK, text)
+    return _without_key_end(without_shapes(_VALUE.sub(_without_named, text)))
+
+
+def _without_key_end(text: str) -> str:
+    """A text without the last lines of a private key whose first ones are not in it."""
+    before, end, behind = text.partition("-----END ")
+    return f"{before.rstrip(_KEY_SIGNS)}{MARK}{end}{behind}" if end else text
 
 
 def _without_named(found: re.Match[str]) -> str:
     name, between, value = found[1], found[2], found[3]
     says = not between.strip() and not name.startswith("-")  # a sentence, and no option
     counts = value.isdigit() and not _holds(name, _SECRET)
-    return found[0] if says or counts else f"{name}{between}{_MARK}"
+    return found[0] if says or counts else f"{name}{between}{MARK}"
 
 
+_KEY_SIGNS: Final = f"{string.ascii_letters}{string.digits}+/=|\\ \t\r\n"
 _WORDS: Final = "|".join((*_SECRET, *_TOKEN, "auth-key", "authkey"))
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]{0,15}://[^\s\"'<>]+")
 # Each part is bounded, and begins where a word begins: else a long word would take time with its
@@ -260,15 +287,10 @@ _VALUE: Final = re.compile(
     r"""(?!\[redacted)([^\s"',;&}\])]{4,})""",
     re.IGNORECASE,
 )
-_SHAPED: Final = re.compile(
-    r"\b(?:sk|pk|rk)[-_][\w-]{16,}|\bgh[opusr]_\w{16,}|\bgithub_pat_\w{16,}|\bxox[abeprs]-[\w-]{10,}"
-    r"|\bAKIA[A-Z0-9]{12,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{4,}"
-)
-"""Tokens that say by themselves what they are."""
 
 
 def _without_value(item: re.Match[str]) -> str:
-    return f"{item[1]}{item[2]}={_MARK}" if _holds(item[2], _KEYED) else item[0]
+    return f"{item[1]}{item[2]}={MARK}" if _holds(item[2], _KEYED) else item[0]
 
 
 def _argument(text: str) -> tuple[str, bool]:
@@ -279,10 +301,10 @@ def _argument(text: str) -> tuple[str, bool]:
     name = named[0] if named else text
     if not is_secret(name):
         looks = is_secret(text)
-        return (name + _MARK, False) if named and looks else (text, False)
+        return (name + MARK, False) if named and looks else (text, False)
     if named:
-        return name + _MARK, False
-    return (text, True) if text.startswith("-") else (_MARK, False)
+        return name + MARK, False
+    return (text, True) if text.startswith("-") else (MARK, False)
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], value: _Value) -> T | None:

@@ -1,0 +1,40 @@
+"""What secrets look like: the one table of `redact`, traces, rings, logs, reports and `pack`.
+
+`components/redact/shapes.py` is a copy of this file, for a sandboxed component has its own folder
+only. A test compares them, and holds all that read this table to one list of secrets.
+"""
+
+SHAPES = {
+    "private-key": r"-----BEGIN [A-Z0-9 ]{0,64}PRIVATE KEY-----"
+    r"(?:[\s\S]*?-----END [A-Z0-9 ]{0,64}PRIVATE KEY-----|[\s\S]*)",
+    "aws-key": r"A(?<=\bA)(?:KIA|SIA)[0-9A-Z]{16}\b",
+    "github-token": r"g(?<=\bg)(?:h[pousr]_\w{36,}|ithub_pat_\w{22,})",
+    "gitlab-token": r"glpat-(?<=\bglpat-)[\w-]{20,}",
+    "slack-token": r"xox(?<=\bxox)[abeoprs]-[\w-]{10,}",
+    "api-key": r"[srpAh](?<=\b[srpAh])(?:(?<=[srp])k[-_](?=[\w-]{0,256}\d)[\w-]{20,}"
+    r"|(?<=A)Iza[\w-]{35}|(?<=h)f_\w{34,})",
+    "package-token": r"[np](?<=\b[np])(?:(?<=n)pm_\w{36,}|(?<=p)ypi-[\w-]{50,})",
+    "jwt": r"eyJ(?<=\beyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]{4,}",
+    "bearer": r"[Bb]earer(?<=\b[Bb]earer)\s+([\w.~+/=-]{16,})",
+    "url-password": r"://(?<=[a-z0-9+.-]://)[^\s:/@]{1,256}:([^\s/@]+)@",
+    "assignment": r"[pPsStTaA](?:(?<=[pP])(?i:assword|asswd)|(?<=[sS])(?i:ecret)|(?<=[tT])(?i:oken)"
+    r"|(?<=[aA])(?i:pi[_-]?key))[\"']?\s{0,8}[:=]\s{0,8}"
+    r"[\"']?(?=\S{0,256}\d)([^\s\"',;&<>(){}\[\]]{8,})",
+}
+"""By kind. Of a pattern with a group, the group is the secret.
+
+Each begins with a sign or a few, for those are sought quickly in a long text; what has to stand in
+front of it, such as the end of a word (`\\b`), is looked at behind it.
+"""
+
+NAMED = ("bearer", "url-password", "assignment")
+"""Kinds that what stands in front of them gives away. Others say by themselves what they are."""
+
+HINTS = (
+    "PRIVATE KEY-----", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
+    "glpat-", "xox", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "AIza", "hf_", "npm_", "pypi-",
+    "eyJ", "earer", "://",
+)  # fmt: skip
+"""A text without any of these holds no secret of these shapes, unless it holds one of `WORDS`, in
+letters of either case. To look for them takes a fraction of the time."""
+WORDS = ("passw", "secret", "token", "api_key", "api-key", "apikey")

@@ -1,0 +1,100 @@
+"""One table of what secrets look like: all that read it take out the same, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from conductor.errors import UsageError
+from conductor.packages.pack import pack
+from conductor.record.shaped import MARK, may_hold, without_shapes
+from conductor.spec import secret_shapes
+from conductor.spec.secret_shapes import NAMED, SHAPES
+from tests.harness.process.command import conductor
+from tests.places import COMPONENTS
+
+KEY = "MIIEowIBAAKCAQEA0Z3VS5JJcds3xfn"
+SECRETS = {
+    "aws-key": ("key {}, please", "AKIA" + "ABCDEFGHIJKLMNOP"),
+    "github-token": ("push with {}.", "ghp_" + "a1B2" * 9),
+    "gitlab-token": ("or {}!", "glpat-" + "x-Y_z" * 4),
+    "slack-token": ("slack: {}", "xoxb-" + "1234567890-abc"),
+    "api-key": ("({})", "sk-ant-api03-" + "x1Y2-_" * 5),
+    "package-token": ("npm {} ", "npm_" + "Zz09" * 9),
+    "jwt": ("<{}>", "eyJhbGciOiJI.eyJzdWIiOiIx." + "SflKxwRJSM"),
+    "bearer": ("Bearer {}", "t0k.en~" * 4),
+    "url-password": ("git clone https://me:{}@example.org/x", "s3cret-pass"),
+    "assignment": ('"password": "{}"', "correct-h0rse"),
+    "private-key": ("-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----", KEY),
+}  # fmt: skip
+HARMLESS = (
+    "the token that you gave me is a secret: my password is not in it",
+    "class sk-toggleable__content-fitted in a page; task-12345678901234567890 is done",
+    "https://example.org/a:b?x=1 and mailto:me@example.org",
+    "AKIA, ghp_, xoxb- and eyJ are how tokens begin; inputTokens: 1234",
+    "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+)
+LINES = [*HARMLESS, *(text.format(secret) for text, secret in SECRETS.values())]
+
+
+def check(text: str) -> None:
+    """All of the harmless lines are there, and no secret is."""
+    assert [kind for kind, (_, secret) in SECRETS.items() if secret in text] == []
+    assert [line for line in HARMLESS if line not in text] == []
+
+
+def test_the_component_has_the_same_table() -> None:
+    ours = Path(secret_shapes.__file__).read_bytes()
+    copy = COMPONENTS / "redact" / "shapes.py"
+    assert copy.read_bytes() == ours, f"cp {secret_shapes.__file__} {copy}"
+    assert set(SECRETS) == set(SHAPES)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_each_kind_is_found_wherever_it_stands_and_however_json_spells_it(kind: str) -> None:
+    text, secret = SECRETS[kind]
+    line = text.format(secret)
+    for whole in (line, f"x:\n{line}", f"{'no ' * 5000}{line}"):
+        assert secret not in without_shapes(whole)
+        assert may_hold(json.dumps(whole).encode())
+        escaped = json.dumps(whole).replace("e", "\\u0065").replace("/", "\\/")
+        assert may_hold(escaped.encode())
+    assert without_shapes(line).count(MARK) == 1
+
+
+def test_in_a_chain_the_component_and_the_trace_take_out_the_same(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    ran = conductor("exec", "redact", "demo", "-p", "\n".join(LINES), "--trace", str(trace))
+    assert ran.code == 0, ran.err
+    check(ran.out)
+    events = [json.loads(line) for line in trace.read_text().splitlines()]
+    prompts = [one["params"] for one in events if one.get("method") == "session/prompt"]
+    texts = [prompt["prompt"][0]["text"] for prompt in prompts]
+    assert [text.count(MARK) for text in texts] == [len(SECRETS), 0]
+    check(texts[0])
+    assert [line for _, line in SECRETS.values() if line in trace.read_text()] == []
+
+
+def test_a_log_file_takes_them_out_of_what_components_write(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    lines = "\n".join([*LINES, "behind the key"])
+    agent = tmp_path / "agent.py"
+    agent.write_text(f"import sys; sys.stderr.write({lines!r}); sys.stderr.flush(); input()")
+    ran = conductor("exec", "--log-file", str(log), "-p", "x", "--", sys.executable, str(agent))
+    assert ran.code == 1
+    check(log.read_text())
+    assert "behind the key" in log.read_text()
+    assert KEY in ran.err, "standard error is the user's own"
+
+
+@pytest.mark.parametrize("kind", sorted({*SHAPES} - {*NAMED}))
+def test_no_package_has_any(kind: str, tmp_path: Path) -> None:
+    text, secret = SECRETS[kind]
+    (tmp_path / "component.toml").write_text('name = "x"\nkind = "proxy"\nfile = "proxy.py"\n')
+    (tmp_path / "proxy.py").write_text("\n".join(HARMLESS))
+    (tmp_path / "README.md").write_bytes(b"\xff\x00\n" + text.format(secret).encode())
+    with pytest.raises(UsageError, match=r"`README.md`, line 2, looks like a private key"):
+        pack(str(tmp_path))
