@@ -4,7 +4,7 @@
 import { field } from "./rows.js";
 
 const CHANGED = new Set(["changed", "answered", "originated", "dropped"]);
-const TOKEN = /\s*(?:([()&|!])|~(\w*)|"((?:[^"\\]|\\.)*)"|([^\s()&|!"]+))/y;
+const TOKEN = /\s*(?:([()&|!])|~([A-Za-z_]*)|"((?:[^"\\]|\\.)*)"|([^\s()&|!"]+))/y;
 const UNITS = { ms: 1, s: 1000, m: 60000 };
 
 const pattern = (value) => new RegExp(
@@ -23,11 +23,11 @@ const TERMS = {
   session: ["ID", name(field.session)],
   type: ["TYPE", name(field.kind)],
   turn: ["NUMBER", (value) => {
-    if (!/^\d+$/.test(value)) throw new Error("a turn is a number");
+    if (!/^[0-9]+$/.test(value)) throw new Error("a turn is a number");
     return (row) => row[field.turn] === Number(value);
   }],
   slow: ["TIME", (value) => {
-    const found = /^(\d+(?:\.\d+)?)(ms|s|m)?$/.exec(value);
+    const found = /^([0-9]+(?:\.[0-9]+)?)(ms|s|m)?$/.exec(value);
     if (found === null) throw new Error("a time is written like `200ms` or `1.5s`");
     const least = Number(found[1]) * UNITS[found[2] ?? "ms"];
     return (row) => Math.max(row[field.ms], row[field.ms_in]) >= least;
@@ -42,8 +42,17 @@ const TERMS = {
 /** The names of the terms, for help. */
 export const NAMES = Object.entries(TERMS).map(([term, [value]]) => `~${term} ${value}`.trim());
 
+/** How words may be spelled in a line, which is JSON. */
+function spelled(value) {
+  const escaped = JSON.stringify(value).slice(1, -1);
+  const ascii = escaped.replace(/[\u007f-\uffff]/g,
+    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return [...new Set([value, escaped, ascii])];
+}
+
 function words(value) {
-  return (row, found) => found(value, row[field.n]);
+  const all = spelled(value);
+  return (row, found) => all.some((each) => found(each, row[field.n]));
 }
 
 /** Reads a filter. Throws an `Error` with a text for people.
@@ -83,7 +92,7 @@ export function parse(text) {
       if (!take(")")) throw wrong("a `)` is missing", next().at);
     } else if (token.kind === "word") {
       place++;
-      texts.push(token.text);
+      texts.push(...spelled(token.text));
       made = words(token.text);
     } else if (token.kind === "term") {
       place++;
@@ -93,12 +102,12 @@ export function parse(text) {
   }
   function term(token) {
     const known = Object.hasOwn(TERMS, token.text) ? TERMS[token.text] : null;
-    if (known === null) throw wrong(`there is no term ~${token.text}`, token.at - 1);
+    if (known === null) throw wrong(`there is no term \`~${token.text}\``, token.at - 1);
     let value = "";
     if (known[0]) {
-      if (next().kind !== "word") throw wrong(`~${token.text} needs a ${known[0]} behind it`, next().at);
+      if (next().kind !== "word") throw wrong(`\`~${token.text}\` needs a ${known[0]} behind it`, next().at);
       value = tokens[place++].text;
-      if (token.text === "text") texts.push(value);
+      if (token.text === "text") texts.push(...spelled(value));
     }
     try {
       return known[1](value);
@@ -120,7 +129,7 @@ function read(text) {
   while (at < whole.length) {
     TOKEN.lastIndex = at;
     const found = TOKEN.exec(whole);
-    if (found === null) throw new Error(`a quote is open, at character ${at + 1}`);
+    if (found === null) throw new Error(`a quote is open, at character ${whole.indexOf('"', at) + 1}`);
     const [, sign, term, quoted, word] = found;
     const end = TOKEN.lastIndex;
     if (sign !== undefined) tokens.push({ kind: "sign", text: sign, at: end - 1 });

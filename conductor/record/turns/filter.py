@@ -11,6 +11,7 @@ filters.json holds what both must make of it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -26,9 +27,9 @@ Matches = Callable[[Row, Body], bool]
 _LONGEST: Final = 1_000
 _DEEPEST: Final = 50
 _TOKEN: Final = re.compile(
-    r"""\s*(?:(?P<sign>[()&|!])|~(?P<term>\w*)|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<word>[^\s()&|!"]+))"""
+    r"""\s*(?:(?P<sign>[()&|!])|~(?P<term>[A-Za-z_]*)|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<word>[^\s()&|!"]+))"""
 )
-_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?")
+_TIME: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m)?")
 _UNITS: Final = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, None: 1.0}
 _ESCAPE: Final = re.compile(r"\\(.)")
 
@@ -81,8 +82,15 @@ def _turn(value: str) -> Matches:
 
 
 def _text(value: str) -> Matches:
-    wanted = value.lower()
-    return lambda row, body: wanted in body(row.n).lower()
+    # In a line, which is JSON, words may be spelled with escapes.
+    spelled = {value, *(json.dumps(value, ensure_ascii=ascii_)[1:-1] for ascii_ in (False, True))}
+    wanted = [each.lower() for each in spelled]
+
+    def matches(row: Row, body: Body) -> bool:
+        text = body(row.n).lower()
+        return any(each in text for each in wanted)
+
+    return matches
 
 
 _CHANGED: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED}
@@ -148,7 +156,7 @@ class _Parser:
         while at < len(text):
             found = _TOKEN.match(text, at)
             if found is None:
-                raise self._wrong("a quote is open", at)
+                raise self._wrong("a quote is open", text.index('"', at))
             kind = found.lastgroup or ""
             word = found[kind]
             if kind == "quoted":
