@@ -6,6 +6,7 @@ What each component took and made of the prompt comes first, since that is what 
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Final
 
@@ -30,11 +31,14 @@ REMOVED: Final = "\x1b[31m"
 WRONG: Final = "\x1b[1;31m"
 
 _WIDEST: Final = 120
-_BAR: Final = 16
+_BARS: Final = (4, 16)
+"""Columns of the longest bar, on a narrow and on a wide terminal."""
 _MOST_EDITS: Final = 6
 """Edits of one component that are shown without --all …"""
 _MOST_ITEMS: Final = 8
 """… and items of a turn."""
+_MOST_LINES: Final = 4
+"""Lines of an error or a verdict."""
 _SIGNS: Final = {Op.ADDED: "+", Op.REMOVED: "-", Op.CHANGED: "~"}
 
 HELP: Final = paragraphs(
@@ -88,8 +92,10 @@ def show(
         return 0
     width = min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
     report.say_styled(*_heading(trace, shown, width))
+    sessions = {each.session for each in trace.turns if each.number}
     for each in shown:
-        printer = _Printer(trace.detail(each.number), width, whole=all_)
+        detail = trace.detail(each.number)
+        printer = _Printer(detail, width, whole=all_, names_session=len(sessions) > 1)
         report.say_styled((PLAIN, ""), *printer.lines())
     return 0
 
@@ -136,8 +142,11 @@ def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Lin
 class _Printer:
     """Writes one turn for people."""
 
-    def __init__(self, detail: TurnDetail, width: int, *, whole: bool) -> None:
+    def __init__(self, detail: TurnDetail, width: int, *, whole: bool, names_session: bool) -> None:
         self._detail = detail
+        self._names_session = names_session
+        narrow, wide = _BARS
+        self._bar = min(max((width - 52) // 4, narrow), wide)
         self._turn = detail.turn
         self._width = width
         self._whole = whole
@@ -154,7 +163,7 @@ class _Printer:
     def _title(self) -> Iterator[Line]:
         turn = self._turn
         left = f"Turn {turn.number}" if turn.number else "Outside of turns"
-        if turn.session:
+        if turn.session and self._names_session:
             left += f"  session {one_line(turn.session, 24)}"
         facts = [] if not turn.number else [self._total(), *_cost(turn)]
         right = ", ".join(fact for fact in facts if fact)
@@ -169,22 +178,26 @@ class _Printer:
 
     def _shares(self) -> Iterator[Line]:
         shares = [share for share in self._turn.shares if share.component != CLIENT]
-        longest = max((*(share.ms for share in shares), self._turn.person_ms), default=0.0) or 1.0
+        times = {share.component: share.ms for share in self._turn.shares}
+        longest = max((*times.values(), self._turn.person_ms), default=0.0) or 1.0
         for share in shares:
             style = WRONG if share.verdicts else PLAIN
             yield style, self._fit(self._row(share.component, share.ms, longest, _did(share)))
+        if times.get(CLIENT):
+            yield DIM, self._row("client", times[CLIENT], longest, "files, terminals and the like")
         if self._turn.person_ms:
             yield DIM, self._row("you", self._turn.person_ms, longest, "asked, and answered")
 
     def _row(self, name: str, ms: float, longest: float, did: str) -> str:
-        bar = "█" * round(_BAR * ms / longest) or "▏"
+        bar = "█" * round(self._bar * ms / longest) or "▏"
         shown = one_line(name, self._name).ljust(self._name)
-        return f"  {shown}  {duration(ms):>8}  {bar:<{_BAR}}  {did}".rstrip()
+        return f"  {shown}  {duration(ms):>8}  {bar:<{self._bar}}  {did}".rstrip()
 
     def _edits(self) -> Iterator[Line]:
         by_component: dict[str, list[tuple[Visit, Edit | None]]] = {}
+        tools = {item.events[0] for item in self._detail.items if item.kind == "mcp"}
         for visit in self._detail.visits:
-            if visit.change in (Change.CHANGED, Change.ANSWERED, Change.ORIGINATED):
+            if visit.change in _SHOWN and visit.got not in tools:
                 made = by_component.setdefault(visit.component, [])
                 made += [(visit, edit) for edit in visit.edits] or [(visit, None)]
         most = None if self._whole else _MOST_EDITS
@@ -197,9 +210,8 @@ class _Printer:
     def _edit(self, component: str, visit: Visit, edit: Edit | None) -> Iterator[Line]:
         what = {"response": "answer to "}.get(visit.kind, "") + visit.method
         if edit is None:
-            did = "answered" if visit.change is Change.ANSWERED else "sent"
             times = f", {visit.times} times" if visit.times > 1 else ""
-            yield PLAIN, self._fit(f"  * {component} {did} {what} itself{times}")
+            yield PLAIN, self._fit(f"  * {component} {_SHOWN[visit.change]} {what}{times}")
             return
         yield PLAIN, self._fit(f"  {_SIGNS[edit.op]} {component} {edit.op} {edit.what} in {what}")
         if edit.before:
@@ -211,21 +223,41 @@ class _Printer:
         items = [item for item in self._detail.items if item.kind != "prompt"]
         most = len(items) if self._whole else _MOST_ITEMS
         for item in items[:most]:
-            style = WRONG if item.kind in ("verdict", "error") else DIM
-            yield style, self._fit(_item(item))
+            if item.kind in _WRONG:
+                yield from ((WRONG, line) for line in self._whole_item(item))
+            else:
+                yield DIM, self._fit(_item(item))
         if len(items) > most:
             yield DIM, f"  … {len(items) - most} more (--all)"
-        if self._turn.stop and (self._turn.failed or self._turn.stop != "end_turn"):
-            yield (WRONG if self._turn.failed else DIM), self._fit(f"  ended: {self._turn.stop}")
+        turn = self._turn
+        told = any(item.kind == "error" for item in items)
+        if turn.stop and turn.stop != "end_turn" and not (turn.failed and told):
+            yield (WRONG if turn.failed else DIM), self._fit(f"  ended    {one_line(turn.stop)}")
+
+    def _whole_item(self, item: Item) -> list[str]:
+        """The lines of an item that nobody should have to guess."""
+        most = None if self._whole else _MOST_LINES
+        return textwrap.wrap(
+            _item(item), self._width, subsequent_indent=" " * 11, max_lines=most, placeholder=" …"
+        )
 
     def _fit(self, text: str, end: str = "") -> str:
         return text if self._whole else _cut(text, self._width, end)
 
 
+_SHOWN: Final = {
+    Change.CHANGED: "changed", Change.ANSWERED: "itself answered",
+    Change.ORIGINATED: "itself sent", Change.DROPPED: "did not pass on",
+}  # fmt: skip
+"""What is shown of what a component did, in words."""
+
 _KINDS: Final = {
     "text": "says", "thought": "thinks", "tool": "tool", "plan": "plan", "question": "asks",
     "mode": "mode", "mcp": "MCP", "verdict": "refused", "error": "error", "notice": "note",
 }  # fmt: skip
+
+
+_WRONG: Final = {"verdict", "error"}
 
 
 def _item(item: Item) -> str:
@@ -244,21 +276,18 @@ def _did(share: Share) -> str:
     """What a component did, in words."""
     parts = [share.says] if share.says else []
     if share.tokens:
-        parts.append(f"{share.tokens:+d} tokens")
-    further = share.changed - bool(share.says and share.says != "unchanged")
-    if further > 0:
-        parts.append(f"{further} more message{'s' * (further != 1)} changed")
+        parts.append(f"{share.tokens:+,d} tokens")
     if share.verdicts:
-        parts.append(f"refused {share.verdicts} times")
+        parts.append(f"refused {share.verdicts} time{'s' * (share.verdicts != 1)}")
     return ", ".join(parts)
 
 
 def _cost(turn: Turn) -> Iterable[str]:
     usage = turn.usage
     if usage is not None and (usage.input or usage.output):
-        yield f"{usage.input:,} in {usage.output:,} out"
+        yield f"{usage.input:,} tokens in, {usage.output:,} out"
     elif turn.tokens_in or turn.tokens_out:
-        yield f"≈{turn.tokens_in:,} in ≈{turn.tokens_out:,} out"
+        yield f"≈{turn.tokens_in:,} tokens in, ≈{turn.tokens_out:,} out"
     if usage is not None and usage.cost is not None:
         yield f"{usage.cost:.4g} {one_line(usage.currency, 8)}".rstrip()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections import deque
 from io import BufferedReader
@@ -75,8 +76,12 @@ class FileLines:
         except OSError:
             return b""
 
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):
+            self.close()
+
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file; it is closed by itself once nobody has it any more."""
         self._file.close()
         self._again.close()
 

@@ -203,8 +203,8 @@ class OpenTurn:
                 continue
             words = name not in (top, AGENT) and share.got_text != share.sent_text
             does = [share.said(stored)]
-            if words:
-                does.append("changed the answer" if share.got_text else "wrote words of its own")
+            if words and share.says != "answered":
+                does.append("changed the answer" if share.got_text else "added words")
             more = share.changed - bool(share.says and share.says != "unchanged")
             if more > 0:
                 does.append(f"{more} more message{'s' * (more != 1)}")

@@ -487,7 +487,8 @@ class Reader:
         self._change_of[number] = _PLACES[change]
         share = turn.share(line.source)
         share.messages += 1
-        share.changed += change in COUNTED
+        # To answer MCP is what a component with a server of its own is for.
+        share.changed += change in COUNTED and own.protocol != "mcp"
         if change is Change.ANSWERED and asked.method == PROMPT:
             share.says = "answered"
 
