@@ -100,4 +100,8 @@ class _Place:
     def __init__(self, level: str, lines: LogLines, file: LogFile | None = None) -> None:
         self.lines = lines
         self.file = file
-        self.relay = report.relay(level, lines, report.write if file is None else file.write)
+        self.relay = report.relay(level, lines, report.heard if file is None else self._filed)
+
+    def _filed(self, name: str, line: str) -> None:
+        assert self.file is not None
+        self.file.write(f"[{name}] {line}" if name else line)

@@ -44,6 +44,8 @@ def applied(parsed: Parsed) -> Parsed:
 
     Reports on standard error what it ignores.
     """
+    if parsed.options.log_format == "json":
+        report.log_as_json()
     if is_isolated(parsed.values) or not _anything(parsed.values):
         return parsed
     layers, config = load(parsed.values)
@@ -54,6 +56,8 @@ def applied(parsed: Parsed) -> Parsed:
     written = [config.options, _of_chains(components, config), variables]
     merged = _merged(parsed.command, written)
     merged = _over(merged, _levelled(parsed.values))
+    if merged.get("log_format") == "json":
+        report.log_as_json()
     log = report.logger(merged.get("log", "warning"))
     for text in [*unknown, *ignored(layers), *complaints]:
         log("warning", "conductor", text)

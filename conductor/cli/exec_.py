@@ -140,7 +140,7 @@ def _permissions(mode: str | None, prompt: str) -> str:
 
 def _on_terminal(prompt: str) -> bool:
     """Whether somebody can be asked; a prompt from standard input leaves nobody to answer."""
-    return os.isatty(0) and os.isatty(2) and prompt != "-"
+    return os.isatty(0) and os.isatty(2) and prompt != "-" and not report.is_json()
 
 
 def _turn(

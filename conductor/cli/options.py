@@ -427,6 +427,15 @@ TABLE: Final = (
         page="Unless it is `debug` or `info`, the log shows at most 20 lines of each component.",
     ),
     Option(
+        "--log-format",
+        choice("text", "json"),
+        "How the log is written to standard error: `text`, for people; or `json`, one object a "
+        "line, with `ts`, `level`, `component` and `text`.",
+        panel=_OUTPUT,
+        page="See [the log as JSON](#the-log-as-json).",
+        rare=True,
+    ),
+    Option(
         "--log-file",
         OPTIONAL_FILE,
         "Append the log to this file: the stages of the chain with times, warnings, and what "

@@ -86,30 +86,79 @@ def heading(text: str) -> str:
     return f"{_BOLD}{text}\x1b[0m" if shows_colours(sys.stdout) else text
 
 
-def write(text: str, *, word: str = "", dim: bool = False) -> None:
+_entry: Callable[[str, str, str, dict[str, Any]], bytes] | None = None
+"""Makes entries of the log JSON; None: they are for people."""
+
+
+def log_as_json() -> None:
+    """From now on standard error gets JSON, one entry a line: no colours, no status line."""
+    global _entry  # noqa: PLW0603 - there is one standard error
+    if _entry is None:
+        from conductor.cli import json_log
+
+        json_log.divert(write)
+        _entry = json_log.entry
+
+
+def is_json() -> bool:
+    """Whether programs read standard error, and so nobody is there who could be asked."""
+    return _entry is not None
+
+
+def write(
+    text: str,
+    *,
+    word: str = "",
+    name: str = "",
+    dim: bool = False,
+    hint: str = "",
+    raw: bool = False,
+) -> None:
     """Writes one entry to standard error, as `conductor.errors.marked` shows it.
 
     Args:
         text: The entry; may quote anybody.
         word: The level or kind before the text, in its colour.
+        name: The component that it is about.
         dim: Whether the entry is less important than its surroundings.
+        hint: What to do, for programs that read it.
+        raw: Whether a component wrote the text to its standard error.
 
     Drops the entry if nobody reads standard error.
     """
+    if _entry is not None:
+        further = {"hint": hint} if hint else {}
+        if raw:
+            further["stream"] = "stderr"
+        if text:
+            _out(_entry(text, word or "info", name, further))
+        return
     uncover()
+    if name:
+        text = f"[{name}] {text}" if raw else f"{name}: {text}"
     text = _coloured(marked(text), _DIM if dim else "")
     if word:
         text = f"{_coloured(word, _COLOURS.get(word, ''))}: {text}"
+    _out(encoded(f"{text}\n", sys.stderr))
+
+
+def _out(line: bytes) -> None:
     try:
         sys.stderr.flush()
-        line = encoded(f"{text}\n", sys.stderr)
         if _is_pipe():
             _to_pipe(sys.stderr.fileno(), line)
+        elif _entry is not None:
+            os.write(sys.stderr.fileno(), line)
         else:
             sys.stderr.buffer.write(line)
             sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         return  # nobody reads standard error: there is nowhere to report it
+
+
+def heard(name: str, line: str) -> None:
+    """Writes a line that a component wrote to its standard error; no name: it is no component's."""
+    write(line, name=name, raw=bool(name))
 
 
 _covered = False
@@ -120,6 +169,7 @@ def can_cover() -> bool:
     """Whether a status line can be drawn: standard error is a terminal that can go back."""
     return (
         sys.stderr is not None
+        and _entry is None
         and os.environ.get("TERM", "dumb") not in ("", "dumb")
         and _is_terminal(2)
     )
@@ -188,7 +238,7 @@ def _to_pipe(fd: int, line: bytes) -> None:
     room = select.poll()
     room.register(fd, select.POLLOUT)
     if _lost and room.poll(0):
-        line = f"\nwarning: conductor: nobody read {_lost} lines before this one\n".encode() + line
+        line = b"\n" + _losses(f"nobody read {_lost} lines before this one") + line
     left = memoryview(line)
     while left:
         if not room.poll(0 if _lost else _PATIENCE_MS):
@@ -198,10 +248,16 @@ def _to_pipe(fd: int, line: bytes) -> None:
     _lost = 0
 
 
+def _losses(text: str) -> bytes:
+    if _entry is not None:
+        return _entry(text, "warning", "conductor", {})
+    return f"warning: conductor: {text}\n".encode()
+
+
 def error(text: str, hint: str = "") -> None:
     """`error: …`, and after a blank line `hint: …`."""
-    write(text, word="error")
-    if hint:
+    write(text, word="error", hint=hint)
+    if hint and _entry is None:
         write("")
         write(hint, word="hint")
 
@@ -299,9 +355,9 @@ def logger(level: str) -> Callable[[str, str, str], None]:
         count = counts[rank, name] = counts.get((rank, name), 0) + 1
         if least > _RANK["info"] and count > _MOST_REPEATS:
             if count == _MOST_REPEATS + 1:
-                write(f"{name}: conductor hides further lines (--log info shows all)", word=rank)
+                write("conductor hides further lines (--log info shows all)", word=rank, name=name)
             return
-        write(f"{name}: {text}", word=rank)
+        write(text, word=rank, name=name)
 
     return log
 
@@ -315,9 +371,10 @@ def lines(level: str, specs: Iterable[Spec]) -> LogLines:
 
 
 def relay(
-    level: str, lines: LogLines, write: Callable[[str], None] = write
+    level: str, lines: LogLines, write: Callable[[str, str], None] = heard
 ) -> Callable[[str, str], None]:
-    """A function `(component, line)` that takes lines of a component's standard error, for `write`.
+    """A function `(component, line)` that takes lines of a component's standard error, for `write`,
+    which has the same arguments.
 
     An empty name stands for the process that hosts sandboxed proxies. Its log entries of `level`
     and above look like all others; any other line of it is marked `[host]`.
@@ -331,20 +388,20 @@ def relay(
         if name:
             if not lines.admits(name, line):
                 return
-            write(f"[{name}] {_COLOURED.sub('', line)}")
+            write(name, _COLOURED.sub("", line))
         elif (entry := ENTRY.fullmatch(line)) and not is_reserved(entry[2]):
             hidden, in_entry = _RANK[entry[1]] < _RANK[level], True
             lines.say(entry[1], entry[2], entry[3])
         elif in_entry and line.startswith(FURTHER):
             if not hidden:
-                write(CONTINUED + line.removeprefix(FURTHER))
+                write("", CONTINUED + line.removeprefix(FURTHER))
         else:
             in_entry = False
             if not _is_notice(line):
-                write(f"[host] {line}")
+                write("host", line)
             elif line not in notices:  # each process of guests sends its own
                 notices.add(line)
-                write(line)
+                write("", line)
 
     return show
 

@@ -50,7 +50,7 @@ def chain(parsed: Parsed) -> int:
     try:
         parsed = configured.applied(parsed)
         # A person at a terminal is no editor, and is asked there.
-        terminal = os.isatty(0) and os.isatty(2)
+        terminal = os.isatty(0) and os.isatty(2) and not report.is_json()
         started = Started(parsed, Where.TERMINAL if terminal else Where.EDITOR)
         spawn.discard()  # nobody took the host: files made something else of the command line
     except ConductorError as error:
@@ -58,7 +58,7 @@ def chain(parsed: Parsed) -> int:
         report.error(error.text, error.hint)
         tell_client(error)
         return error.exit_code
-    if os.isatty(0):
+    if os.isatty(0) and not report.is_json():
         _explain(parsed)
     return _run(started, early)
 

@@ -93,6 +93,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """File for the numbers that proxies count, for a collector to read; None: none."""
     log_file: str | None = None
     """The log file; `none`: none; None: a new one in the user's folder of logs."""
+    log_format: str = "text"
+    """How standard error gets the log: `text` for people, or `json`."""
     lock_file: str | None = None
     """The lock file, if it is not `LOCK_FILE`; with it `locked` need not be set."""
 

@@ -103,6 +103,23 @@ class Auditing:
         """The chain has ended; nothing more will come."""
 
 
+class ViolationText(str):
+    """A line of the log about a violation, which it brings along for those who log more than
+    words."""
+
+    __slots__ = ("violation",)
+
+    violation: Violated
+
+    @classmethod
+    def of(cls, violation: Violated) -> ViolationText:
+        """The line."""
+        where = f"{violation.direction} `{violation.method}`{violation.pointer}"
+        line = cls(f"{violation.text} [{violation.rule}; {where}]")
+        line.violation = violation
+        return line
+
+
 def named(planned: Sequence[Planned]) -> list[tuple[str, Sequence[str], range | None]]:
     """A chain as a trace names it (`Tracing.begin`)."""
     return [(p.component.name, p.guests, p.component.numbers) for p in planned]

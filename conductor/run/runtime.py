@@ -45,7 +45,14 @@ from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
 from conductor.run.outboxes import Outboxes
 from conductor.run.plan import Options, Planned
-from conductor.run.report_checks import Auditing, Reports, Tracing, named, traced
+from conductor.run.report_checks import (
+    Auditing,
+    Reports,
+    Tracing,
+    ViolationText,
+    named,
+    traced,
+)
 from conductor.run.segment_spec import Recovered
 from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
@@ -627,9 +634,8 @@ class Runtime:
         self._audit.violated(violation)
         if self._tracer is not None:
             self._tracer.violated(violation)
-        where = f"{violation.direction} `{violation.method}`{violation.pointer}"
         if not violation.again:
-            self._log("warning", violation.peer, f"{violation.text} [{violation.rule}; {where}]")
+            self._log("warning", violation.peer, ViolationText.of(violation))
         if violation.fatal and violation.peer in self.planned:
             self.connections.silence(violation.peer)
             self._component_ended(violation.peer, checks.closure(violation))
