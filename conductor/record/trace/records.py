@@ -258,8 +258,14 @@ def _cleaned_params(value: bytes, method: str) -> bytes:
     return bytes(write_members({**held, "params": msgspec.Raw(cleaned)}))
 
 
-def header(content: str, components: Iterable[str]) -> bytes:
-    """The first line of a trace: how its records are written, and of which components."""
-    names = list(components)
-    line = {"type": "_conductor", "format": FORMAT, "content": content, "components": names}
+def header(content: str, components: Iterable[str], began: float) -> bytes:
+    """The first line of a trace: how its records are written, of which components, and when it
+    began, in seconds of Unix time."""
+    line = {
+        "type": "_conductor",
+        "format": FORMAT,
+        "content": content,
+        "components": list(components),
+        "began": round(began, 6),
+    }
     return _encode(line) + b"\n"

@@ -50,6 +50,7 @@ class Tracer:
         self._content = content
         self._clock = clock
         self._start = clock()
+        self._began = time.time()
         self._last = 0.0
         self._names = ChainNames()
         self._crossings = Crossings()
@@ -69,7 +70,7 @@ class Tracer:
         """
         self._names.begin(chain)
         components = [name for peer, guests, _ in chain for name in guests or (peer,)]
-        self._file.begin(header(self._content, components))
+        self._file.begin(header(self._content, components, self._began))
 
     def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
         """The chain has other peers from now on; as `begin`."""

@@ -1,0 +1,141 @@
+"""The words of what is exported: attributes, metrics and methods.
+
+OpenTelemetry's conventions for GenAI, MCP and RPC name what they can. `acp.*` is what the schema of
+ACP names, `conductor.*` all else. These conventions still change, and their constants in Python are
+marked as moved: so the strings stand here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+OTHER: Final = "_OTHER"
+"""In place of a word that a stranger may choose and that is none of a list."""
+
+# -- attributes ------------------------------------------------------------------------------------
+
+RPC_SYSTEM: Final = "rpc.system.name"
+RPC_METHOD: Final = "rpc.method"
+RPC_STATUS: Final = "rpc.response.status_code"
+REQUEST_ID: Final = "jsonrpc.request.id"
+ERROR: Final = "error.type"
+
+ACP_VERSION: Final = "acp.protocol.version"
+SESSION: Final = "acp.session.id"
+TOOL_KIND: Final = "acp.tool.kind"
+
+CHAIN: Final = "conductor.chain"
+COMPONENT: Final = "conductor.component.name"
+INDEX: Final = "conductor.component.index"
+KIND: Final = "conductor.component.kind"
+DIGEST: Final = "conductor.component.digest"
+PROFILE: Final = "conductor.component.profile"
+SOURCE: Final = "conductor.source"
+"""The component that sent the request."""
+CHANGED: Final = "conductor.changed"
+BYTES_IN: Final = "conductor.bytes.in"
+BYTES_OUT: Final = "conductor.bytes.out"
+OWN_TIME: Final = "conductor.own_time"
+"""Seconds that the component itself had the message, without the time further down the chain."""
+CANCELLED: Final = "conductor.cancelled"
+LOST: Final = "conductor.lost"
+UNFINISHED: Final = "conductor.unfinished"
+"""True: the trace ended before it did."""
+PERSON_TIME: Final = "conductor.person_time"
+"""Seconds that a turn waited for a person to answer."""
+COST: Final = "conductor.cost.amount"
+CURRENCY: Final = "conductor.cost.currency"
+POLICY: Final = "conductor.policy"
+POLICY_VERDICT: Final = "conductor.policy.verdict"
+POLICY_RULE: Final = "conductor.policy.rule"
+
+OPERATION: Final = "gen_ai.operation.name"
+PROVIDER: Final = "gen_ai.provider.name"
+AGENT_NAME: Final = "gen_ai.agent.name"
+AGENT_VERSION: Final = "gen_ai.agent.version"
+CONVERSATION: Final = "gen_ai.conversation.id"
+MODEL: Final = "gen_ai.request.model"
+FINISH: Final = "gen_ai.response.finish_reasons"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+CACHE_READ: Final = "gen_ai.usage.cache_read.input_tokens"
+CACHE_CREATION: Final = "gen_ai.usage.cache_creation.input_tokens"
+REASONING: Final = "gen_ai.usage.reasoning.output_tokens"
+INPUT: Final = "gen_ai.input.messages"
+OUTPUT: Final = "gen_ai.output.messages"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_ID: Final = "gen_ai.tool.call.id"
+TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+TOOL_RESULT: Final = "gen_ai.tool.call.result"
+PROMPT_NAME: Final = "gen_ai.prompt.name"
+
+MCP_METHOD: Final = "mcp.method.name"
+MCP_VERSION: Final = "mcp.protocol.version"
+MCP_RESOURCE: Final = "mcp.resource.uri"
+
+INVOKE: Final = "invoke_agent"
+EXECUTE: Final = "execute_tool"
+
+CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The variable that says whether words of people and agents are exported."""
+_CAPTURES: Final = frozenset({"true", "1", "span_only", "span_and_event"})
+
+PROVIDERS: Final = {"claude": "anthropic", "codex": "openai", "gemini": "gcp.gemini"}
+"""The vendor of an agent, by a part of its name."""
+
+
+def captures(value: str | None) -> bool:
+    """Whether content is exported, by the value of `CAPTURE`."""
+    return (value or "").strip().lower() in _CAPTURES
+
+
+def provider(agent: str) -> str:
+    """The vendor of an agent."""
+    lowered = agent.lower()
+    return next((it for part, it in PROVIDERS.items() if part in lowered), OTHER)
+
+
+# -- methods ---------------------------------------------------------------------------------------
+
+MCP_METHODS: Final = frozenset(
+    {
+        *("initialize", "ping", "server/discover", "logging/setLevel", "completion/complete"),
+        *("tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list"),
+        *("resources/read", "resources/templates/list", "resources/subscribe"),
+        *("resources/unsubscribe", "sampling/createMessage", "roots/list", "elicitation/create"),
+        *("subscriptions/listen", "tasks/get", "tasks/list", "tasks/result", "tasks/cancel"),
+        *("tasks/update", "notifications/initialized", "notifications/cancelled"),
+        *("notifications/progress", "notifications/message", "notifications/tasks/status"),
+        *("notifications/tools/list_changed", "notifications/prompts/list_changed"),
+        *("notifications/resources/list_changed", "notifications/resources/updated"),
+        *("notifications/roots/list_changed", "notifications/elicitation/complete"),
+    }
+)
+
+METHODS: Final = frozenset(
+    {
+        *("initialize", "authenticate", "logout", "auth/login", "auth/logout", "auth/status"),
+        *("session/new", "session/load", "session/resume", "session/fork", "session/list"),
+        *("session/close", "session/delete", "session/archive", "session/unarchive"),
+        *("session/set_title", "session/status", "session/prompt", "session/cancel"),
+        *("session/set_mode", "session/set_model", "session/set_config_option"),
+        *("session/update", "session/request_permission", "tool_call/cancel"),
+        *("fs/read_text_file", "fs/write_text_file", "terminal/create", "terminal/output"),
+        *("terminal/release", "terminal/wait_for_exit", "terminal/kill"),
+        *("elicitation/create", "elicitation/complete", "$/cancel_request"),
+        *("providers/list", "providers/set", "providers/disable"),
+        *("nes/start", "nes/suggest", "nes/accept", "nes/reject", "nes/close"),
+        *("document/didOpen", "document/didChange", "document/didClose", "document/didSave"),
+        *("document/didFocus", "mcp/connect", "mcp/message", "mcp/disconnect"),
+        *("proxy/initialize", "proxy/successor"),
+        # Of conductor's own: what it tells proxies, and its services.
+        *("configure", "bye", "clock", "random", "log", "kv", "timer", "fetch", "files", "metric"),
+    }
+)
+"""Methods of ACP, and of conductor's services."""
+
+
+def method(name: str, protocol: str = "acp") -> str:
+    """A method as exports name it: strangers choose them, and a collector keeps each one."""
+    known = MCP_METHODS if protocol == "mcp" else METHODS
+    return name if name in known else OTHER

@@ -1,0 +1,200 @@
+"""What spans take from the params and results of messages. Never raises: a stranger wrote them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from conductor.record.turns import edits
+
+MOST_TEXT: Final = 64 * 1024
+"""Characters of one attribute that holds words."""
+MOST_NAME: Final = 200
+"""Characters of a name that a stranger chose."""
+
+_BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class _Meta(msgspec.Struct):
+    traceparent: Any = None
+    mcp_version: Any = msgspec.field(name="io.modelcontextprotocol/protocolVersion", default=None)
+
+
+class Params(msgspec.Struct):
+    """Members of params."""
+
+    meta: _Meta | None = msgspec.field(name="_meta", default=None)
+    name: Any = None
+    uri: Any = None
+    arguments: msgspec.Raw = msgspec.Raw(b"")
+    modelId: Any = None  # noqa: N815 - ACP's names
+    configId: Any = None  # noqa: N815
+    value: Any = None
+
+    @property
+    def traceparent(self) -> str:
+        """The context of the sender; empty: it names none."""
+        return _word(self.meta.traceparent) if self.meta is not None else ""
+
+
+class _Info(msgspec.Struct):
+    name: Any = None
+    version: Any = None
+
+
+class _Models(msgspec.Struct):
+    current: Any = msgspec.field(name="currentModelId", default=None)
+
+
+class _Option(msgspec.Struct):
+    id: Any = None
+    category: Any = None
+    current: Any = msgspec.field(name="currentValue", default=None)
+
+
+class _Usage(msgspec.Struct):
+    inputTokens: int | None = None  # noqa: N815
+    outputTokens: int | None = None  # noqa: N815
+    thoughtTokens: int | None = None  # noqa: N815
+    cachedReadTokens: int | None = None  # noqa: N815
+    cachedWriteTokens: int | None = None  # noqa: N815
+
+
+class Result(msgspec.Struct):
+    """Members of a result."""
+
+    version: Any = msgspec.field(name="protocolVersion", default=None)
+    agent: _Info | None = msgspec.field(name="agentInfo", default=None)
+    stop: Any = msgspec.field(name="stopReason", default=None)
+    message: Any = msgspec.field(name="messageId", default=None)
+    usage: _Usage | None = None
+    models: _Models | None = None
+    options: list[_Option] | None = msgspec.field(name="configOptions", default=None)
+    session: Any = msgspec.field(name="sessionId", default=None)
+    is_error: Any = msgspec.field(name="isError", default=None)
+
+    @property
+    def model(self) -> str:
+        """The model that it names; empty: none."""
+        if self.models is not None:
+            return name_of(self.models.current)
+        for option in self.options or ():
+            if "model" in (option.category, option.id):
+                return name_of(option.current)
+        return ""
+
+
+class Update(msgspec.Struct):
+    """A `session/update`."""
+
+    kind: Any = msgspec.field(name="sessionUpdate", default=None)
+    id: Any = msgspec.field(name="toolCallId", default=None)
+    name: Any = None
+    tool_kind: Any = msgspec.field(name="kind", default=None)
+    status: Any = None
+    input: msgspec.Raw = msgspec.field(name="rawInput", default=msgspec.Raw(b""))
+    output: msgspec.Raw = msgspec.field(name="rawOutput", default=msgspec.Raw(b""))
+    content: Any = None
+    state: Any = None
+    stop: Any = msgspec.field(name="stopReason", default=None)
+    cost: Any = None
+    options: list[_Option] | None = msgspec.field(name="configOptions", default=None)
+
+    @property
+    def text(self) -> str:
+        """The words of a chunk."""
+        return _word(self.content.get("text")) if isinstance(self.content, dict) else ""
+
+    @property
+    def price(self) -> tuple[float, str] | None:
+        """The cost so far, and its currency."""
+        if not isinstance(self.cost, dict):
+            return None
+        amount, currency = self.cost.get("amount"), name_of(self.cost.get("currency"))
+        return (float(amount), currency) if isinstance(amount, int | float) else None
+
+
+class _Updated(msgspec.Struct):
+    update: Update
+
+
+class _Data(msgspec.Struct):
+    component: Any = None
+    exit_code: Any = None
+    signal: Any = None
+
+
+class Error(msgspec.Struct):
+    """An error."""
+
+    code: int | None = None
+    message: Any = None
+    data: Any = None
+
+
+_params: Final = msgspec.json.Decoder(Params).decode
+_result: Final = msgspec.json.Decoder(Result).decode
+_updated: Final = msgspec.json.Decoder(_Updated).decode
+_error: Final = msgspec.json.Decoder(Error).decode
+
+
+def params(body: msgspec.Raw) -> Params:
+    """Params, as far as they are understood."""
+    try:
+        return _params(body)
+    except _BAD:
+        return Params()
+
+
+def result(body: msgspec.Raw) -> Result:
+    """A result, as far as it is understood."""
+    try:
+        return _result(body)
+    except _BAD:
+        return Result()
+
+
+def error(body: msgspec.Raw) -> Error:
+    """An error, as far as it is understood."""
+    try:
+        return _error(body)
+    except _BAD:
+        return Error()
+
+
+def update(body: msgspec.Raw) -> Update | None:
+    """The update in the params of a `session/update`."""
+    try:
+        return _updated(body).update
+    except _BAD:
+        return None
+
+
+def words(body: msgspec.Raw) -> str:
+    """The words of a prompt."""
+    return edits.text_of(bytes(body))[:MOST_TEXT]
+
+
+def json_text(raw: msgspec.Raw) -> str:
+    """A value as JSON; empty: there is none, or it is too long."""
+    if not raw or len(raw) > MOST_TEXT:
+        return ""
+    return bytes(raw).decode(errors="replace")
+
+
+def message(role: str, text: str, finish: str = "") -> str:
+    """Words as the conventions write a conversation."""
+    said: dict[str, Any] = {"role": role, "parts": [{"type": "text", "content": text}]}
+    if finish:
+        said["finish_reason"] = finish
+    return msgspec.json.encode([said]).decode(errors="replace")
+
+
+def name_of(value: Any) -> str:
+    """A name that a stranger chose; empty if it is none."""
+    return _word(value)[:MOST_NAME]
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""

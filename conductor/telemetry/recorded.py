@@ -1,0 +1,87 @@
+"""The spans of a trace that is in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Container, Iterator
+from typing import Any
+
+import msgspec
+
+from conductor.record.turns.reader import Reader, read_line
+from conductor.telemetry.span import Attributes, Ids, Span
+from conductor.telemetry.spans import Translator
+from conductor.version import version
+
+
+class _Head(msgspec.Struct):
+    began: Any = None
+
+
+class Recorded:
+    """The spans of a trace. The same file gives the same ids."""
+
+    def __init__(
+        self,
+        trace: Reader,
+        path: str,
+        *,
+        content: bool,
+        pictures: bool,
+        turns: Container[int] | None = None,
+    ) -> None:
+        """
+        Args:
+            trace: What was read from the file.
+            path: The file.
+            content: Whether words of people and agents are exported.
+            pictures: Whether there are spans of notifications too.
+            turns: The numbers of the turns that are wanted; None: all.
+        """
+        self._trace = trace
+        self._turns = turns
+        first = trace.line(0)
+        seed = hashlib.sha256(first + trace.line(1) + trace.line(2)).digest()
+        self._translator = Translator(Ids(seed), content=content, pictures=pictures)
+        self.began = _began(first, trace, path)
+        """When the trace began, in seconds of Unix time."""
+
+    @property
+    def components(self) -> list[str]:
+        """The names in the order of the chain, as far as they are known by now."""
+        return self._translator.components
+
+    def __iter__(self) -> Iterator[Span]:
+        for number in range(len(self._trace)):
+            yield from filter(self._is_wanted, self._translator.take(self._trace.line(number)))
+        yield from filter(self._is_wanted, self._translator.finish())
+
+    def _is_wanted(self, span: Span) -> bool:
+        if self._turns is None:
+            return True
+        row = self._trace.row(span.event)
+        return row is not None and row.turn in self._turns
+
+
+def _began(first: bytes, trace: Reader, path: str) -> float:
+    """When a trace began. Those of other programs do not say: there the file's own time is that of
+    the last event."""
+    try:
+        began = msgspec.json.decode(first, type=_Head).began
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        began = None
+    if isinstance(began, int | float) and math.isfinite(began) and 0 < began < 1e10:
+        return float(began)
+    last = read_line(trace.line(len(trace) - 1))
+    try:
+        return os.stat(path).st_mtime - (last.ts if last is not None else 0.0)
+    except OSError:
+        return 0.0
+
+
+def resource() -> Attributes:
+    """What the spans of a file are attributed to; the variables of OpenTelemetry name it."""
+    name = os.environ.get("OTEL_SERVICE_NAME") or "conductor"
+    return {"service.name": name, "service.version": version()}

@@ -1,0 +1,213 @@
+"""`conductor trace export`: what Perfetto and collectors of OpenTelemetry get of a trace."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from google.protobuf import json_format  # type: ignore[import-untyped]
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+from conductor.telemetry.names import CAPTURE
+from tests.harness.process.command import Ran, conductor, environment
+from tests.record.turns import recorded
+from tests.telemetry.collector import attributes, collector
+
+WORDS: Final = "what day is it?"
+COMPONENTS: Final = ["datetime", "redact", "tools-demo"]
+ORDER: Final = ["turns", "client", *COMPONENTS, "agent", "tools", "conductor"]
+
+
+@pytest.fixture(scope="module")
+def trace() -> Path:
+    return recorded.trace()
+
+
+def export(*arguments: str | Path, **variables: str) -> Ran:
+    return conductor("trace", "export", *map(str, arguments), env=environment(**variables))
+
+
+@pytest.fixture(scope="module")
+def picture(trace: Path) -> Path:
+    """The trace for Perfetto."""
+    path = trace.parent / "picture.json"
+    done = export(trace, "--perfetto", path)
+    assert (done.code, done.err) == (0, ""), done.err
+    return path
+
+
+@pytest.fixture(scope="module")
+def told(trace: Path) -> Path:
+    """The trace as OTLP."""
+    path = trace.parent / "spans.json"
+    done = export(trace, "--otlp", path)
+    assert (done.code, done.err) == (0, ""), done.err
+    return path
+
+
+def drawn(path: Path) -> list[dict[str, Any]]:
+    """The events of a picture."""
+    whole = json.loads(path.read_text())
+    assert whole["displayTimeUnit"] == "ms"
+    events: list[dict[str, Any]] = whole["traceEvents"]
+    return events
+
+
+def spans(path: Path) -> list[Any]:
+    """The spans of a file, as the parser of the protocol reads them."""
+    read = json_format.Parse(path.read_text(), trace_pb2.TracesData())
+    assert len(read.resource_spans) == 1
+    return list(read.resource_spans[0].scope_spans[0].spans)
+
+
+def ordered(found: list[Any]) -> list[Any]:
+    """Spans by their beginning."""
+    return sorted(found, key=lambda span: int(span.start_time_unix_nano))
+
+
+def test_a_picture_is_what_perfetto_reads(picture: Path) -> None:
+    """Its parser drops slices of one thread that overlap, and arrows that end at no slice."""
+    events = drawn(picture)
+    assert {event["ph"] for event in events} == {"X", "s", "f", "M"}
+    rows = defaultdict(list)
+    for event in events:
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        if event["ph"] == "X":
+            assert event["dur"] > 0
+            rows[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+    for row in rows.values():
+        for (_, end), (start, _) in itertools.pairwise(sorted(row)):
+            assert start >= end - 0.001
+    arrows = [event for event in events if event["ph"] in "sf"]
+    assert len(arrows) > 20
+    assert len({event["id"] for event in arrows}) * 2 == len(arrows)
+    for event in arrows:
+        row = rows[event["pid"], event["tid"]]
+        assert any(start - 0.001 <= event["ts"] <= end + 0.001 for start, end in row), event
+
+
+def test_lanes_of_a_picture_stand_in_the_order_of_the_chain(picture: Path) -> None:
+    events = drawn(picture)
+    meta = [event for event in events if event["ph"] == "M"]
+    names = {e["pid"]: e["args"]["name"] for e in meta if e["name"] == "process_name"}
+    places = {e["pid"]: e["args"]["sort_index"] for e in meta if e["name"] == "process_sort_index"}
+    assert [names[pid] for pid in sorted(names, key=places.__getitem__)] == ORDER
+    threads = {e["tid"] for e in meta if e["name"] == "thread_name"}
+    assert {event["tid"] for event in events if event["ph"] == "X"} <= threads
+    turns = [e for e in events if e["ph"] == "X" and names[e["pid"]] == "turns"]
+    assert len(turns) == len(recorded.PROMPTS) + 1
+
+
+def test_spans_stand_within_each_other(told: Path) -> None:
+    found = spans(told)
+    by_id = {span.span_id: span for span in found}
+    assert len(by_id) == len(found)
+    for span in found:
+        assert span.start_time_unix_nano <= span.end_time_unix_nano
+        if span.parent_span_id:
+            parent = by_id[span.parent_span_id]
+            assert parent.trace_id == span.trace_id
+            assert parent.start_time_unix_nano <= span.start_time_unix_nano
+    turns = [span for span in found if span.name == "invoke_agent demo"]
+    assert len(turns) == len(recorded.PROMPTS) + 1
+    first = ordered(turns)[0]
+    hops = [span for span in found if span.trace_id == first.trace_id and span is not first]
+    assert [(s.name, attributes(s)["conductor.component.name"]) for s in ordered(hops)] == [
+        ("session/prompt", "datetime"),
+        ("clock", "conductor"),
+        ("session/prompt", "redact"),
+        ("session/prompt", "agent"),
+    ]
+    known = [attributes(hop) for hop in hops]
+    changed = {
+        one["conductor.component.name"]: one["conductor.changed"]
+        for one in known
+        if "conductor.changed" in one
+    }
+    assert changed == {"datetime": True, "redact": True}
+    assert all(one["conductor.own_time"] >= 0 for one in known)
+
+
+def test_a_turn_says_what_the_conventions_ask_for(told: Path) -> None:
+    found = spans(told)
+    turns = [attributes(span) for span in ordered(found) if span.name == "invoke_agent demo"]
+    assert turns[0] == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": "_OTHER",
+        "gen_ai.agent.name": "demo",
+        "gen_ai.agent.version": turns[0]["gen_ai.agent.version"],
+        "gen_ai.conversation.id": "demo-1",
+        "acp.session.id": "demo-1",
+        "conductor.chain": "datetime redact tools-demo demo",
+        "gen_ai.response.finish_reasons": ["end_turn"],
+    }
+    assert turns[1]["conductor.person_time"] > 0
+    assert turns[6]["conductor.cost.amount"] == 0.25
+    assert turns[7]["gen_ai.conversation.id"] == "demo-2"
+    tools = [attributes(span) for span in found if span.name.startswith("execute_tool")]
+    assert tools[0]["gen_ai.tool.call.id"]
+    called = next(span for span in found if span.name == "tools/call add")
+    assert attributes(called)["mcp.method.name"] == "tools/call"
+    assert attributes(called)["gen_ai.tool.name"] == "add"
+
+
+def test_words_are_exported_only_when_the_variable_asks_for_them(
+    trace: Path, told: Path, picture: Path, tmp_path: Path
+) -> None:
+    assert WORDS not in told.read_text() + picture.read_text()
+    export(trace, "--otlp", tmp_path / "with.json", **{CAPTURE: "SPAN_ONLY"})
+    found = ordered(spans(tmp_path / "with.json"))
+    turn = attributes(next(span for span in found if span.name == "invoke_agent demo"))
+    said = json.loads(turn["gen_ai.output.messages"])
+    assert said[0]["role"] == "assistant"
+    assert WORDS in said[0]["parts"][0]["content"]
+
+
+def test_an_export_twice_has_the_same_ids(trace: Path, told: Path, tmp_path: Path) -> None:
+    export(trace, "--otlp", tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == told.read_bytes()
+
+
+def test_a_filter_chooses_turns(trace: Path, tmp_path: Path) -> None:
+    export(trace, "~mcp & ~method tools/call", "--otlp", tmp_path / "some.json")
+    found = spans(tmp_path / "some.json")
+    assert len({span.trace_id for span in found}) == 1
+    assert {"tools/call add", "invoke_agent demo", "session/prompt"} <= {s.name for s in found}
+
+
+def test_a_collector_gets_the_spans(trace: Path) -> None:
+    with collector() as away:
+        done = export(trace, "--otlp", away.address, OTEL_RESOURCE_ATTRIBUTES="team=blue")
+        assert (done.code, done.err) == (0, "")
+        assert done.out == f"sent {len(away.spans)} spans to {away.address}\n"
+        assert away.resource == away.resource | {"service.name": "conductor", "team": "blue"}
+        assert {s.name for s in away.spans} >= {"invoke_agent demo", "tools/call add", "clock"}
+        ids = {span.span_id for span in away.spans}
+        assert all(s.parent_span_id in ids for s in away.spans if s.parent_span_id)
+
+
+def test_a_collector_that_refuses_is_an_error(trace: Path) -> None:
+    with collector(400) as away:
+        done = export(trace, "--otlp", away.address)
+        done.assert_error(1, away.address, "has not taken the spans", "is it running")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "say what to make of the trace"),
+        (["~text nowhere-to-be-found", "--perfetto", "a"], "no event matches"),
+        (["--otlp", "ftp://x"], "is no address of a collector"),
+        (["--otlp", "http://[::1"], "is no address of a collector"),
+        (["--perfetto", "/no/such/folder/a"], "cannot write"),
+    ],
+)
+def test_what_cannot_be_exported_is_explained(
+    trace: Path, arguments: list[str], words: str
+) -> None:
+    export(trace, *arguments).assert_error(2, words)
