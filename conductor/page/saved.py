@@ -46,6 +46,8 @@ class _Held(msgspec.Struct):
     details: dict[int, TurnDetail]
     rows: list[Row]
     lines: dict[int, str]
+    before: dict[int, int]
+    """Of an event the one that it passes on."""
 
 
 def save(trace: str, path: str, *, number: int | None = None) -> int:
@@ -73,11 +75,12 @@ def _held(trace: turns.Reader, number: int | None) -> _Held:
     if number is not None and not 0 <= number < trace.count:
         raise UsageError(f"there is no turn {number}", f"the turns are 0 to {trace.count - 1}")
     wanted = [turn for turn in trace.turns if number is None or turn.number == number]
-    made = _Held(trace.head(), trace.turns, {}, [], {})
-    hide = made.head.content != "redacted"
+    shown = {turn.number for turn in wanted}
+    # A turn is found by its place: those that are not saved are there without what they hold.
+    summaries = [t if t.number in shown else Turn(number=t.number) for t in trace.turns]
+    made = _Held(trace.head(), summaries, {}, [], {}, {})
     size = 0
     for turn in wanted:
-        # Its text is taken from the lines, which are redacted here if they were not before.
         made.details[turn.number] = trace.detail(turn.number)
         size += len(_encode(made.details[turn.number]))
         for place, _ in trace.of_turn(turn):
@@ -85,19 +88,19 @@ def _held(trace: turns.Reader, number: int | None) -> _Held:
             if row is None:
                 continue
             made.rows.append(row)
-            line = trace.line(place)
-            made.lines[place] = (redacted(line) if hide else line).decode("utf-8", "replace")
-            size += len(line)
+            made.lines[place] = redacted(trace.line(place)).decode("utf-8", "replace")
+            before = trace.before(place)
+            if before is not None:
+                made.before[place] = before
+            size += len(made.lines[place])
             if size > _MOST:
                 raise UsageError(
                     f"the page would hold more than {_MOST >> 20} MiB",
                     "save one turn with --turn NUMBER, or look at it with `conductor trace view`",
                 )
     made.rows.sort(key=lambda row: row.n)
-    if hide:
-        # Of an unredacted trace all other texts are redacted too.
-        made = msgspec.json.decode(redacted(_encode(made)), type=_Held)
-    return made
+    # The texts that are made of the lines, too.
+    return msgspec.json.decode(redacted(_encode(made)), type=_Held)
 
 
 def written(held: Any) -> bytes:

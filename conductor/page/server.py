@@ -13,18 +13,18 @@ import hmac
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from conductor.page.source import Source, head
+from conductor.page.data import Data, failure
+from conductor.page.source import Source
 
 STATIC: Final = os.path.join(os.path.dirname(__file__), "static")
 HOST: Final = "127.0.0.1"
@@ -48,19 +48,10 @@ _TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_MOST_ROWS: Final = 5_000
-_MOST_TURNS: Final = 2_000
-_MOST_EVENT: Final = 4 * 1024 * 1024
-"""Bytes of an event that the page shows."""
-_SEARCH_SLICE: Final = 2_000
-_MOST_FOUND: Final = 100_000
-_NEWS: Final = 0.2
-"""Seconds between two pieces of news."""
 _REOPEN: Final = (
     "this address needs the secret that `conductor` printed: open the whole address again"
 )
 
-_encode: Final = msgspec.json.Encoder().encode
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -122,16 +113,6 @@ class Guard:
         return None
 
 
-def failure(status: int, why: str) -> Response:
-    """An error, as the page shows it."""
-    return Response(_encode({"error": why}), status, media_type="application/json")
-
-
-def data(value: Any) -> Response:
-    """A value as JSON."""
-    return Response(_encode(value), media_type="application/json")
-
-
 def app(
     source: Source, port: int, secret: str, start: str, more: Sequence[BaseRoute] = ()
 ) -> ASGIApp:
@@ -152,94 +133,12 @@ def app(
         Route("/api/turn/{number:int}", pages.turn),
         Route("/api/rows", pages.rows),
         Route("/api/event/{number:int}", pages.event),
-        Route("/api/search", pages.search),
+        Route("/api/find", pages.find),
         Route("/api/news", pages.news),
         *more,
         Route("/{name}", _static),
     ]
     return Guard(Starlette(routes=routes), port, secret)
-
-
-class Data:
-    """The data of one trace."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    @property
-    def _reader(self) -> Any:
-        return self._source.reader
-
-    async def head(self, request: Request) -> Response:
-        """What the trace is of."""
-        return data(head(self._source))
-
-    async def turns(self, request: Request) -> Response:
-        """The turns from number `after` on."""
-        after = _number(request, "after", 0)
-        return data(self._reader.turns[after : after + _MOST_TURNS])
-
-    async def turn(self, request: Request) -> Response:
-        """A turn in detail."""
-        try:
-            return data(self._reader.detail(request.path_params["number"]))
-        except IndexError:
-            return failure(404, "there is no such turn")
-
-    async def rows(self, request: Request) -> Response:
-        """Events in short: from number `after` on, at most `limit`."""
-        after, limit = _number(request, "after", 0), _number(request, "limit", 1_000)
-        return data(self._reader.rows(after, min(limit, _MOST_ROWS)))
-
-    async def event(self, request: Request) -> Response:
-        """A line of the trace as it is."""
-        line = self._reader.line(request.path_params["number"])
-        if not line:
-            return failure(404, "this event is not there any more")
-        if len(line) > _MOST_EVENT:
-            size = f"{len(line) / 1024 / 1024:.1f} MiB"
-            return failure(413, f"this event has {size}, too much for a page; it is in the file")
-        return Response(line.decode("utf-8", "replace"), media_type="application/json")
-
-    async def search(self, request: Request) -> Response:
-        """The numbers of the events that hold the words `text`, in any case."""
-        wanted = request.query_params.get("text", "").lower()
-        found: list[int] = []
-        for number in range(len(self._reader)):
-            if wanted in self._reader.line(number).decode("utf-8", "replace").lower():
-                found.append(number)
-            if len(found) == _MOST_FOUND:
-                break
-            if number % _SEARCH_SLICE == 0:
-                await asyncio.sleep(0)
-        return data(found)
-
-    async def news(self, request: Request) -> Response:
-        """How much there is, a line each time there is more, until there is no more to come."""
-        return StreamingResponse(self._lines_of_news(), media_type="application/x-ndjson")
-
-    async def _lines_of_news(self) -> AsyncIterator[bytes]:
-        before: bytes = b""
-        while True:
-            reader = self._reader
-            now = head(self._source)
-            line = _encode(
-                {
-                    "events": now.events, "turns": reader.count, "live": now.live,
-                    "gaps": now.gaps, "components": now.components,
-                }
-            )  # fmt: skip
-            if line != before:
-                yield line + b"\n"
-                before = line
-            if not now.live:
-                return
-            await asyncio.sleep(_NEWS)
-
-
-def _number(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
 
 def _file(name: str) -> Handler:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from conductor.errors import ConductorError
-from conductor.record.turns.lines import FileLines
+from conductor.record.turns.lines import FileLines, HeldLines
 from conductor.record.turns.model import Head
 from conductor.record.turns.reader import Reader
 
-_SLICE: Final = 2_000
-"""Lines that are read at a time: requests are answered between."""
+_SLICE: Final = 0.02
+"""Seconds of reading at a time: requests are answered between."""
 _POLL: Final = 0.25
 """Seconds between two looks at a file that grows."""
 
@@ -21,11 +23,17 @@ _POLL: Final = 0.25
 class Source(Protocol):
     """A trace that a page shows."""
 
-    reader: Reader
+    @property
+    def reader(self) -> Reader:
+        """The trace as it was read so far. Another one once another trace took its place."""
 
     @property
     def live(self) -> bool:
         """Whether more may come."""
+
+    @property
+    def notice(self) -> str:
+        """What a person should know about it now; empty: nothing."""
 
     async def run(self, changed: Callable[[], None]) -> None:
         """Reads what there is, and what comes; `changed` is called whenever there is more."""
@@ -37,46 +45,95 @@ def head(source: Source) -> Head:
 
 
 class TraceFile:
-    """The trace in a file. With `follow` it is read on as it grows."""
+    """The trace in a file.
+
+    With `follow` it is read on as it grows; it need not be there yet, and once another file has its
+    place, that one is shown.
+    """
 
     def __init__(self, path: str, *, follow: bool) -> None:
         """Raises `UsageError` for a file that cannot be read."""
-        self._lines = FileLines(path)
-        self.reader = Reader(self._lines, path)
+        self._path = path
+        self._lines: FileLines | None = None
         self._follow = follow
         self._ended = False
+        self._more = False
+        self._news = ""
+        if follow and not os.path.lexists(path):
+            self.reader = Reader(HeldLines(), path)
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._lines = FileLines(self._path)
+        self.reader = Reader(self._lines, self._path)
 
     @property
     def live(self) -> bool:
         """Whether more may come."""
-        return self._follow or not self._ended
+        return not self._ended
+
+    @property
+    def notice(self) -> str:
+        """What a person should know about it now; empty: nothing."""
+        if self._lines is None:
+            return "This file is not there yet. The page shows it as soon as a chain writes it."
+        if not self._more:
+            return self._news
+        with contextlib.suppress(OSError, ZeroDivisionError):
+            part = self._lines.read / os.path.getsize(self._path)
+            return f"Reading the trace: {part:.0%} …"
+        return "Reading the trace …"
 
     async def run(self, changed: Callable[[], None]) -> None:
         """See `Source`."""
         try:
             while self._read(changed) or self._follow:
                 await asyncio.sleep(0 if self._more else _POLL)
+                if not self._more:
+                    self._look(changed)
         except ConductorError as error:
             self.reader.gap(error.text)
-        if self._lines.cut:
+        if self._lines is not None and self._lines.cut:
             self.reader.gap("the last line is cut off")
-        self._ended, self._follow = True, False
+        self._ended, self._more = True, False
         changed()
 
-    _more = False
+    def _look(self, changed: Callable[[], None]) -> None:
+        """Looks whether another file has come in the place of this one."""
+        try:
+            if self._lines is None:
+                if os.path.lexists(self._path):
+                    self._begin()
+                    changed()
+            elif not self._lines.is_of(self._path):
+                self._lines.close()
+                self._begin()
+                self._news = "The file was replaced: this is the new trace."
+                changed()
+        except FileNotFoundError:
+            self._news = "The file has been deleted: this is what it held."
 
     def _read(self, changed: Callable[[], None]) -> bool:
-        """Reads a slice; whether there may be more at once."""
-        count = 0
-        while count < _SLICE and (line := self._lines.next()) is not None:
+        """Reads for a moment; whether there may be more at once."""
+        lines = self._lines
+        if lines is None:
+            return False
+        end, count = time.monotonic() + _SLICE, 0
+        self._more = True
+        while time.monotonic() < end:
+            line = lines.next()
+            if line is None:
+                self._more = False
+                break
             self.reader.take(line)
             count += 1
-        self._more = count == _SLICE
         if count:
             changed()
         return self._more
 
     def close(self) -> None:
         """Closes the file."""
-        with contextlib.suppress(OSError):
-            self._lines.close()
+        if self._lines is not None:
+            with contextlib.suppress(OSError):
+                self._lines.close()

@@ -6,10 +6,23 @@ import { markdown } from "./markdown.js";
 const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 const SIGNS = { completed: "✓", failed: "✗", in_progress: "…", pending: "…", error: "✗", ok: "✓" };
 
+const LONG = 6000;
+const MOST_ITEMS = 100;
+
+/** A text; of a long one the beginning, and a button for the rest. */
+function text(words) {
+  const whole = String(words ?? "");
+  if (whole.length <= 1.5 * LONG) return markdown(whole);
+  const made = el("div", {}, markdown(whole.slice(0, LONG)), el("button.small.more", {
+    type: "button", onclick: () => made.replaceChildren(markdown(whole)),
+  }, `show the other ${(whole.length - LONG).toLocaleString("en")} characters`));
+  return made;
+}
+
 /** A content block of ACP. */
 export function block(content) {
   if (typeof content !== "object" || content === null) return null;
-  if (content.type === "text") return markdown(String(content.text ?? ""));
+  if (content.type === "text") return text(content.text);
   if (content.type === "image" && PICTURES.has(content.mimeType)) {
     return el("img.picture", { src: `data:${content.mimeType};base64,${content.data}`, alt: "picture in a message" });
   }
@@ -51,7 +64,7 @@ export function fileDiff(content) {
 }
 
 function marks(turn) {
-  const made = turn.shares?.filter((share) => share.says && share.says !== "unchanged") ?? [];
+  const made = turn.shares?.filter((share) => share.says && share.says !== "unchanged" && share.component !== "client") ?? [];
   if (!made.length) return null;
   return el("p.marks", {}, made.map((share) => el("span.mark", { "data-component": share.component },
     el("b", {}, share.component), " ", share.says)));
@@ -79,12 +92,12 @@ export function item(held) {
   switch (held.kind) {
     case "prompt":
       return el("div.said.you", {}, el("p.who", {}, "You"), (held.blocks ?? []).length
-        ? held.blocks.map(block) : markdown(held.text ?? ""));
+        ? held.blocks.map(block) : text(held.text));
     case "text":
       return el("div.said.agent", {}, el("p.who", {}, held.component || "Agent"),
-        markdown(held.text ?? ""), (held.blocks ?? []).map(block));
+        text(held.text), (held.blocks ?? []).map(block));
     case "thought":
-      return el("details.thought", {}, el("summary", {}, "Thought"), markdown(held.text ?? ""));
+      return el("details.thought", {}, el("summary", {}, "Thought"), text(held.text));
     case "plan":
       return el("div.act", {}, el("p.who", {}, "Plan"), plan(held.blocks ?? []));
     case "tool":
@@ -112,14 +125,31 @@ export function item(held) {
 /** A turn of the conversation, in short until its detail is there. */
 export function turn(summary, detail) {
   const items = detail?.items ?? [
-    { kind: "prompt", text: summary.prompt ?? "" },
+    ...(summary.prompt ? [{ kind: "prompt", text: summary.prompt }] : []),
     ...(summary.answer ? [{ kind: "text", text: summary.answer }] : []),
   ];
-  const made = [];
-  for (const held of items) {
-    made.push(item(held));
-    if (held.kind === "prompt") made.push(marks(summary));
-  }
-  if (summary.failed) made.push(el("div.act.refused", {}, el("b", {}, "ended: "), shown(summary.stop ?? "")));
-  return made;
+  const made = el("div", {});
+  const drawn = (from) => {
+    const parts = [];
+    for (const held of items.slice(from, from + MOST_ITEMS)) {
+      parts.push(item(held));
+      if (held.kind === "prompt") parts.push(marks(summary));
+    }
+    made.append(...parts.filter(Boolean));
+    const left = items.length - from - MOST_ITEMS;
+    if (left <= 0) return;
+    const more = el("button.small.more", {
+      type: "button",
+      onclick: () => {
+        more.remove();
+        drawn(from + MOST_ITEMS);
+      },
+    }, `show more: ${left.toLocaleString("en")} are left`);
+    made.append(more);
+  };
+  drawn(0);
+  const isSaid = items.some((held) => held.kind === "error");
+  if (summary.failed && !isSaid) made.append(el("div.act.refused", {}, el("b", {}, "ended: "), shown(summary.stop ?? "")));
+  else if (summary.stop && !["end_turn", "ended"].includes(summary.stop)) made.append(el("p.note", {}, `ended: ${shown(summary.stop)}`));
+  return [made];
 }

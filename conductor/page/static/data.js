@@ -1,7 +1,11 @@
 // The data of a trace: from the server that serves this page, or from the page itself if it was
 // saved as one file.
 
+import { parse } from "./filter.js";
+import { field } from "./rows.js";
+
 const KEPT = "conductor-secret";
+export const GONE = "conductor has gone. What is here stays; start it again to see more.";
 
 /** Takes the secret out of the address as soon as the page opens, so that a copied address has none.
  * @returns {string} */
@@ -17,7 +21,7 @@ function takeSecret() {
   return sessionStorage.getItem(KEPT + location.port) ?? "";
 }
 
-/** What went wrong with a request, in words. */
+/** What went wrong with a request, in words. `status` 0: the server has gone. */
 export class Trouble extends Error {
   constructor(status, text) {
     super(text);
@@ -36,8 +40,9 @@ class Served {
     let answer;
     try {
       answer = await fetch(path, { ...options, headers, cache: "no-store" });
-    } catch {
-      throw new Trouble(0, "conductor has gone; what is here stays");
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Trouble(0, GONE);
     }
     if (!answer.ok) {
       const held = await answer.json().catch(() => ({}));
@@ -46,16 +51,25 @@ class Served {
     return answer;
   }
 
-  async json(path) {
-    return (await this.ask(path)).json();
+  async json(path, options) {
+    return (await this.ask(path, options)).json();
   }
 
   head() { return this.json("/api/head"); }
   turns(after) { return this.json(`/api/turns?after=${after}`); }
+  only(numbers) { return this.json(`/api/turns?only=${numbers.join()}`); }
   turn(number) { return this.json(`/api/turn/${number}`); }
-  rows(after, limit) { return this.json(`/api/rows?after=${after}&limit=${limit}`); }
   event(number) { return this.json(`/api/event/${number}`); }
-  async search(text) { return new Set(await this.json(`/api/search?text=${encodeURIComponent(text)}`)); }
+  find(filter, signal) { return this.json(`/api/find?${new URLSearchParams({ filter })}`, { signal }); }
+
+  /** Events in short; `wanted` has `turn` (null: all), `filter`, `component`, and may have `event`. */
+  rows(wanted, after, limit) {
+    const asked = new URLSearchParams({ after, limit });
+    for (const [name, value] of Object.entries(wanted)) {
+      if (value !== null && value !== undefined && value !== "") asked.set(name, value);
+    }
+    return this.json(`/api/rows?${asked}`);
+  }
 
   /** News, a value at a time, until there is no more to come. Raises `Trouble`. */
   async *news(path = "/api/news") {
@@ -67,7 +81,7 @@ class Served {
       try {
         part = await reader.read();
       } catch {
-        throw new Trouble(0, "conductor has gone; what is here stays");
+        throw new Trouble(0, GONE);
       }
       if (part.done) return;
       const lines = (left + part.value).split("\n");
@@ -83,21 +97,36 @@ class Saved {
     this.saved = true;
   }
 
-  async head() { return this.held.head; }
+  async head() { return { ...this.held.head, turns: this.held.turns.length, running: [], notice: "", empty: !this.held.rows.length }; }
   async turns(after) { return this.held.turns.slice(after); }
-  async turn(number) { return this.held.details[number]; }
-  async rows(after, limit) {
-    return this.held.rows.filter((row) => row[0] >= after).slice(0, limit);
+  async only(numbers) { return numbers.map((number) => this.held.turns[number]); }
+  async turn(number) {
+    const held = this.held.details[number];
+    if (held === undefined) throw new Trouble(404, "this turn was not saved with the page");
+    return held;
   }
   async event(number) {
     const line = this.held.lines[number];
-    if (line === undefined) throw new Trouble(404, "this event was not saved");
-    return JSON.parse(line);
+    if (line === undefined) throw new Trouble(404, "this event was not saved with the page");
+    return { event: JSON.parse(line), before: this.held.before?.[number] ?? null };
   }
-  async search(text) {
-    const wanted = text.toLowerCase();
-    return new Set(Object.entries(this.held.lines)
-      .filter(([, line]) => line.toLowerCase().includes(wanted)).map(([number]) => Number(number)));
+  chosen({ turn = null, filter = "", component = "" }) {
+    const { matches } = parse(filter);
+    const has = (word, n) => (this.held.lines[n] ?? "").toLowerCase().includes(word.toLowerCase());
+    return this.held.rows.filter((row) => (turn === null || row[field.turn] === turn)
+      && (!component || row[field.source] === component || row[field.target] === component)
+      && matches(row, has));
+  }
+  async find(filter) {
+    const turns = new Map();
+    const rows = this.chosen({ filter });
+    for (const row of rows) turns.set(row[field.turn], (turns.get(row[field.turn]) ?? 0) + 1);
+    return { count: rows.length, turns: [...turns] };
+  }
+  async rows(wanted, after, limit) {
+    const rows = this.chosen(wanted);
+    const place = rows.findIndex((row) => row[field.n] >= (wanted.event ?? Infinity));
+    return { count: rows.length, rows: rows.slice(after, after + limit), place: place < 0 ? rows.length : place };
   }
   async *news() { /* nothing more comes */ }
 }

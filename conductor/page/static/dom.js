@@ -1,5 +1,7 @@
 // Makes elements. Text of strangers only ever becomes text nodes: nothing here parses HTML.
 
+const SPOKEN = new Set(["title", "aria-label", "alt", "placeholder"]);
+
 /** Makes an element: attributes (listeners as `onclick`, `data-…`, `aria-…`) and children.
  * @param {string} tag  such as `div.card.wide`
  * @param {Object<string, any>} [attributes]
@@ -13,7 +15,7 @@ export function el(tag, attributes = {}, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else if (key === "style") Object.assign(made.style, value);
-    else made.setAttribute(key, value === true ? "" : String(value));
+    else made.setAttribute(key, value === true ? "" : SPOKEN.has(key) ? shown(String(value)) : String(value));
   }
   append(made, children);
   return made;
@@ -33,18 +35,22 @@ export function fill(parent, ...children) {
   append(parent, children);
 }
 
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+// Controls, marks of direction, and letters that show nothing. A joiner inside a picture stays.
+const HIDDEN = /(?<!\p{Extended_Pictographic}\ufe0f?)\u200d|(?!\u200d)[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]/gu;
+const PLAIN = /^[\t\n\x20-\x7e]*$/;
 
-/** A text as it is, with characters that cannot be seen, or that turn others around, made visible. */
+/** A text as it is, with characters that cannot be seen, or that turn others around, written out. */
 export function shown(text) {
-  return text.replace(HIDDEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  if (PLAIN.test(text)) return text;
+  return text.replaceAll("\r\n", "\n").replace(HIDDEN, (one) => (
+    one === "\n" || one === "\t" ? one : `\\u{${one.codePointAt(0).toString(16)}}`));
 }
 
 /** A time in words, from milliseconds. */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "…";
   if (ms < 1) return `${ms.toFixed(2)} ms`;
-  if (ms < 100) return `${ms.toFixed(1)} ms`;
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
   if (ms < 1000) return `${ms.toFixed(0)} ms`;
   if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
   return `${Math.floor(ms / 60000)} min ${((ms % 60000) / 1000).toFixed(0)} s`;
@@ -60,4 +66,11 @@ export function bytes(count) {
 /** One of some things in words: `1 event`, `2 events`. */
 export function several(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Replaces what an element holds, and keeps the focus on what has the same `data-key`. */
+export function refill(parent, ...children) {
+  const key = parent.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  fill(parent, ...children);
+  if (key) parent.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }

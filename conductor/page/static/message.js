@@ -1,54 +1,34 @@
-// A message before and behind a component: JSON, with the lines that differ marked.
+// A message before and behind a component: JSON, with what differs marked.
 
+import { ofWords, runs } from "./difference.js";
 import { el } from "./dom.js";
 
 const MOST = 3000;
+const WIDEST = 20000;
+const SIGNS = { same: " ", removed: "−", added: "+" };
 
 /** The lines of a text that a message is compared by. */
 function lines(value) {
   return (JSON.stringify(value, null, 2) ?? "").split("\n");
 }
 
-/** Pairs of equal lines by their longest common run; of long texts only head and tail are paired. */
-function compare(before, after) {
-  let head = 0;
-  while (head < before.length && head < after.length && before[head] === after[head]) head++;
-  let tail = 0;
-  while (tail < before.length - head && tail < after.length - head
-    && before.at(-1 - tail) === after.at(-1 - tail)) tail++;
-  const old = before.slice(head, before.length - tail);
-  const now = after.slice(head, after.length - tail);
-  const same = old.length * now.length > 250000 ? [] : common(old, now);
-  return { head, tail, old, now, same };
+/** A line; of one that has a counterpart, the words that differ are marked. */
+function line(kind, text, counterpart) {
+  const cut = text.length > WIDEST ? [el("span.note", {}, ` … ${(text.length - WIDEST).toLocaleString("en")} more characters`)] : [];
+  let parts = [text.slice(0, WIDEST)];
+  if (counterpart !== undefined && text.length + counterpart.length < WIDEST) {
+    const pair = kind === "removed" ? [text, counterpart] : [counterpart, text];
+    parts = ofWords(...pair).filter(([what]) => what === "same" || what === kind)
+      .map(([what, words]) => (what === "same" ? words : el("mark", {}, words)));
+  }
+  return el(`span.line.${kind}`, {}, `${SIGNS[kind]} `, parts, cut, "\n");
 }
 
-function common(old, now) {
-  const best = Array.from({ length: old.length + 1 }, () => new Uint16Array(now.length + 1));
-  for (let i = old.length - 1; i >= 0; i--) {
-    for (let k = now.length - 1; k >= 0; k--) {
-      best[i][k] = old[i] === now[k] ? best[i + 1][k + 1] + 1 : Math.max(best[i + 1][k], best[i][k + 1]);
-    }
-  }
-  const pairs = [];
-  let [i, k] = [0, 0];
-  while (i < old.length && k < now.length) {
-    if (old[i] === now[k]) pairs.push([i++, k++]);
-    else if (best[i + 1][k] >= best[i][k + 1]) i++;
-    else k++;
-  }
-  return pairs;
-}
-
-function pane(title, text, marked, sign) {
-  const code = el("pre", { tabindex: 0, "aria-label": title });
-  for (const [at, line] of text.slice(0, MOST).entries()) {
-    const isMarked = marked.has(at);
-    code.append(el(isMarked ? `span.line.${sign === "+" ? "added" : "removed"}` : "span.line.same", {},
-      `${isMarked ? sign : " "} ${line}\n`));
-  }
-  if (text.length > MOST) code.append(el("span.note", {}, `… ${text.length - MOST} more lines`));
+function pane(title, text, made) {
+  const code = el("pre", { tabindex: 0, "aria-label": title }, made.slice(0, MOST));
+  if (made.length > MOST) code.append(el("span.note", {}, `… ${made.length - MOST} more lines`));
   const copy = el("button.small", {
-    type: "button",
+    type: "button", "aria-label": `copy: ${title}`,
     onclick: async () => {
       await navigator.clipboard.writeText(text.join("\n"));
       copy.textContent = "copied";
@@ -66,16 +46,16 @@ export function body(event) {
 /** An event, beside the one whose message it passes on, if there is one. */
 export function message(event, before) {
   const now = lines(body(event));
-  const name = `${event.from ?? "conductor"} → ${event.to ?? ""}`;
-  if (before === null) return el("div.panes.one", {}, pane(name, now, new Set(), "+"));
+  const name = event.verdict ? `verdict on ${event.verdict.component ?? ""}` : `${event.from ?? "conductor"} → ${event.to ?? ""}`;
+  if (before === null) return el("div.panes.one", {}, pane(name, now, now.map((text) => line("same", text))));
   const old = lines(body(before));
-  const found = compare(old, now);
-  const removed = new Set(found.old.map((_, at) => at + found.head));
-  const added = new Set(found.now.map((_, at) => at + found.head));
-  for (const [i, k] of found.same) {
-    removed.delete(i + found.head);
-    added.delete(k + found.head);
+  const [left, right] = [[], []];
+  const found = runs(old, now);
+  for (const [at, [kind, texts]] of found.entries()) {
+    const next = found[at + 1]?.[0] === "added" ? found[at + 1][1] : [];
+    const last = found[at - 1]?.[0] === "removed" ? found[at - 1][1] : [];
+    if (kind !== "added") left.push(...texts.map((text, k) => line(kind, text, kind === "removed" ? next[k] : undefined)));
+    if (kind !== "removed") right.push(...texts.map((text, k) => line(kind, text, kind === "added" ? last[k] : undefined)));
   }
-  return el("div.panes", {}, pane(`before: ${before.from} → ${before.to}`, old, removed, "−"),
-    pane(`after: ${name}`, now, added, "+"));
+  return el("div.panes", {}, pane(`before: ${before.from} → ${before.to}`, old, left), pane(`after: ${name}`, now, right));
 }

@@ -7,19 +7,20 @@ import { hue } from "./turn.js";
 const HEIGHT = 26;
 const SPARE = 12;
 const MOST_HEIGHT = 8_000_000;
+const TALLEST = 13;
 
 /** A list of events that scrolls, however many there are. */
 export class Sequence {
   /** @param {(n: number) => void} choose  called with the number of an event */
   constructor(choose) {
     this.choose = choose;
-    this.rows = [];
+    this.rows = null;
     this.lanes = [];
     this.chosen = -1;
     this.drawn = new Map();
     this.step = HEIGHT;
     this.head = el("div.lanes-head", { "aria-hidden": true });
-    this.space = el("div.space");
+    this.space = el("div.space", { role: "presentation" });
     this.view = el("div.sequence-view", {
       tabindex: 0, role: "listbox", "aria-label": "messages in order",
       onscroll: () => this.soon(), onkeydown: (event) => this.key(event),
@@ -28,26 +29,35 @@ export class Sequence {
     new ResizeObserver(() => this.soon()).observe(this.view);
   }
 
-  show(rows, components, all) {
-    this.components = components;
-    const seen = new Set();
-    for (const row of rows) {
-      seen.add(row[field.source]);
-      seen.add(row[field.target]);
-    }
-    this.lanes = all ? components : components.filter((name) => seen.has(name));
-    if (seen.has("conductor")) this.lanes = [...this.lanes, "conductor"];
+  /** Shows events. @param {Rows} rows  @param {string[]} lanes  in the order of the chain */
+  show(rows, lanes) {
     this.rows = rows;
-    this.head.replaceChildren(...this.lanes.map((name, place) => {
+    this.lanes = [...lanes, "conductor"];
+    this.components = lanes;
+    this.head.replaceChildren(el("span.gutter", {}, "#"), el("div.lanes", {}, this.lanes.map((name, place) => {
       const made = el("span.lane-name", { title: name, style: { left: this.x(place) } }, name);
-      made.style.setProperty("--hue", hue(components, name));
+      if (name !== "conductor") made.style.setProperty("--hue", hue(lanes, name));
       return made;
-    }));
-    // Browsers cannot scroll further than some ten million pixels: beyond that rows get closer.
-    this.step = Math.min(HEIGHT, MOST_HEIGHT / Math.max(rows.length, 1));
-    this.space.style.height = `${rows.length * this.step + HEIGHT}px`;
+    })));
     this.space.replaceChildren();
     this.drawn = new Map();
+    this.view.scrollTop = 0;
+    this.resize();
+  }
+
+  /** Takes over what has changed of the rows: their number, or that some have come. */
+  resize() {
+    const count = this.rows.count;
+    // Browsers cannot scroll further than some ten million pixels: beyond that rows get closer.
+    this.step = Math.min(HEIGHT, MOST_HEIGHT / Math.max(count, 1));
+    this.space.style.height = `${count * this.step + 10}px`;
+    this.view.style.height = `${Math.min(Math.max(count, 1), TALLEST) * HEIGHT + 10}px`;
+    for (const [place, row] of this.drawn) {
+      if (!row.hasAttribute("data-kind")) {
+        row.remove();
+        this.drawn.delete(place);
+      }
+    }
     this.soon();
   }
 
@@ -56,87 +66,113 @@ export class Sequence {
   }
 
   soon() {
-    if (this.waiting) return;
-    this.waiting = requestAnimationFrame(() => {
-      this.waiting = 0;
+    this.waiting ??= requestAnimationFrame(() => {
+      this.waiting = null;
       this.draw();
     });
   }
 
   draw() {
+    if (this.rows === null) return;
     const top = this.view.scrollTop;
     const first = Math.max(Math.floor(top / this.step) - SPARE, 0);
     const count = Math.ceil(this.view.clientHeight / HEIGHT) + 2 * SPARE;
-    const behind = Math.min(first + count, this.rows.length);
+    const behind = Math.min(first + count, this.rows.count);
     for (const [place, row] of this.drawn) {
       if (place < first || place >= behind) {
         row.remove();
         this.drawn.delete(place);
       }
     }
+    let isActive = false;
     for (let place = first; place < behind; place++) {
-      if (!this.drawn.has(place)) {
-        const made = this.row(place);
+      let made = this.drawn.get(place);
+      if (made === undefined) {
+        made = this.row(place);
         this.drawn.set(place, made);
         this.space.append(made);
       }
       const offset = this.step < HEIGHT ? top + (place - top / this.step) * HEIGHT : place * this.step;
-      this.drawn.get(place).style.transform = `translateY(${offset}px)`;
+      made.style.transform = `translateY(${offset}px)`;
+      isActive ||= made.id === `event-${this.chosen}`;
     }
-    this.view.setAttribute("aria-activedescendant", this.chosen >= 0 ? `event-${this.chosen}` : "");
+    if (isActive) this.view.setAttribute("aria-activedescendant", `event-${this.chosen}`);
+    else this.view.removeAttribute("aria-activedescendant");
   }
 
   row(place) {
-    const row = this.rows[place];
-    const [from, to] = [row[field.source], row[field.target]].map((name) => Math.max(this.lanes.indexOf(name), 0));
+    const row = this.rows.at(place);
+    const position = { "aria-setsize": this.rows.count, "aria-posinset": place + 1 };
+    if (row === undefined || row === null) {
+      return el("div.event", { role: "option", "aria-label": "on its way", "aria-selected": "false", ...position });
+    }
+    const [n, kind, method, error] = ["n", "kind", "method", "error"].map((name) => row[field[name]]);
+    const ends = [row[field.source], row[field.target]];
+    const [from, to] = ends.map((name) => Math.max(this.lanes.indexOf(name), 0));
     const [left, right] = [Math.min(from, to), Math.max(from, to)];
-    const kind = row[field.kind];
-    const label = kind === "verdict" ? `refused: ${row[field.error]} ${row[field.method]}`
-      : `${kind === "response" ? "← " : ""}${row[field.method]}${row[field.error] ? ` ✗ ${row[field.error]}` : ""}`;
-    const spoken = `${kind} ${row[field.method]} from ${row[field.source]} to ${row[field.target]}`
-      + `${row[field.change] ? `, ${row[field.change]}` : ""}${row[field.ms] ? `, ${duration(row[field.ms])}` : ""}`;
+    const took = Math.max(row[field.ms], row[field.ms_in]);
+    const label = kind === "verdict" ? `refused: ${error} ${method}`
+      : `${kind === "response" ? "↩ " : ""}${method}${error ? ` ✗ ${error}` : ""}`;
+    const spoken = `${kind} ${method} from ${ends[0]} to ${ends[1]}`
+      + `${row[field.change] ? `, ${row[field.change]}` : ""}${took ? `, ${duration(took)}` : ""}`;
     const arrow = el("span.arrow", {
       "data-way": from <= to ? "down" : "up",
       style: { left: this.x(left), width: `${Math.max((right - left) / this.lanes.length * 100, 1)}%` },
-    }, el("span.label", {}, label));
-    const made = el("div.event", {
-      id: `event-${row[field.n]}`, role: "option", "aria-label": spoken,
-      "aria-selected": String(row[field.n] === this.chosen), "data-kind": kind,
+    });
+    const middle = Math.min(Math.max((left + right + 1) / 2 / this.lanes.length, 0.12), 0.88);
+    return el("div.event", {
+      id: `event-${n}`, role: "option", "aria-label": spoken, ...position,
+      "aria-selected": String(n === this.chosen), "data-kind": kind, "data-n": n, "data-pair": row[field.pair],
+      "data-is-pair": String(row[field.pair] === this.chosen && this.chosen >= 0),
       "data-change": row[field.change], "data-protocol": row[field.protocol],
-      "data-error": row[field.error] !== "" && kind === "response",
-      title: `#${row[field.n]} ${spoken}, ${bytes(row[field.bytes])}`,
+      "data-error": error !== "" && kind === "response",
+      title: `#${n} ${spoken}, ${bytes(row[field.bytes])}`,
       onclick: () => this.pick(place),
-    }, this.lanes.map((name, at) => el("span.lane", { style: { left: this.x(at) } })), arrow);
-    return made;
+    }, el("span.gutter", {}, kind === "response" && row[field.pair] >= 0 ? `${row[field.pair]}↩` : n),
+    el("div.lanes", {}, this.lanes.map((name, at) => el("span.lane", { style: { left: this.x(at) } })), arrow,
+      el("span.label", { style: { left: `${middle * 100}%` } }, label)),
+    el("span.took", {}, took >= 0.005 ? duration(took) : ""));
   }
 
   pick(place) {
-    const row = this.rows[place];
-    if (row === undefined) return;
+    const row = this.rows.at(place);
+    if (!row) return;
+    this.at = place;
     this.mark(row[field.n]);
     this.choose(row[field.n]);
   }
 
-  /** Marks an event as the chosen one, and scrolls to it if it is out of view. */
-  mark(number) {
+  /** Marks an event as the chosen one; -1: none. With its place it comes into view. */
+  mark(number, place = null) {
     this.chosen = number;
-    for (const row of this.drawn?.values() ?? []) {
+    for (const row of this.drawn.values()) {
       row.setAttribute("aria-selected", String(row.id === `event-${number}`));
+      row.setAttribute("data-is-pair", String(number >= 0 && row.dataset.pair === String(number)));
     }
-    const place = this.rows.findIndex((row) => row[field.n] === number);
-    if (place < 0) return;
-    const at = place * this.step;
-    if (at < this.view.scrollTop || at > this.view.scrollTop + this.view.clientHeight - 2 * HEIGHT) {
-      this.view.scrollTop = Math.max(at - this.view.clientHeight / 3, 0);
+    if (place !== null) {
+      this.at = place;
+      this.reveal(place);
     }
     this.soon();
   }
 
+  reveal(place) {
+    const at = place * this.step;
+    if (at < this.view.scrollTop || at > this.view.scrollTop + this.view.clientHeight - 2 * HEIGHT) {
+      this.view.scrollTop = Math.max(at - this.view.clientHeight / 3, 0);
+    }
+  }
+
   key(event) {
-    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20 }[event.key];
-    if (step === undefined) return;
+    const step = {
+      ArrowDown: 1, ArrowUp: -1, PageDown: TALLEST, PageUp: -TALLEST, Home: -this.rows.count, End: this.rows.count,
+    }[event.key];
+    if (step === undefined || !this.rows.count) return;
     event.preventDefault();
-    const place = this.rows.findIndex((row) => row[field.n] === this.chosen);
-    this.pick(Math.min(Math.max(place + step, 0), this.rows.length - 1));
+    const place = Math.min(Math.max((this.at ?? -1) + step, 0), this.rows.count - 1);
+    this.reveal(place);
+    this.at = place;
+    this.draw();
+    this.pick(place);
   }
 }

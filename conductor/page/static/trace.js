@@ -1,316 +1,264 @@
 // The page of a trace: who changed which message, how long each took.
 
+import { change, chosen } from "./address.js";
 import * as conversation from "./conversation.js";
 import { open, Trouble } from "./data.js";
-import { duration, el, fill, several } from "./dom.js";
-import { NAMES, parse } from "./filter.js";
-import { message } from "./message.js";
-import { field, Rows } from "./rows.js";
-import { Sequence } from "./sequence.js";
-import { cards, cost, hue, waterfall } from "./turn.js";
+import { Details } from "./details.js";
+import { duration, el, fill, refill, several } from "./dom.js";
+import { help, listen } from "./help.js";
+import { histogram } from "./histogram.js";
+import { List } from "./list.js";
+import { TurnPane } from "./pane.js";
+import { hue } from "./turn.js";
 
 const $ = (id) => document.getElementById(id);
+const PAGE = 2000;
 const data = open();
-const rows = new Rows(data);
-const sequence = new Sequence((number) => go({ event: number }));
-let head = { components: ["client", "agent"], events: 0, gaps: [], live: false };
+const details = new Details(data, () => draw());
+const list = new List($("conversation"), article);
+const pane = new TurnPane($("turn-view"), data, details, go);
+let head = { components: ["client", "agent"], events: 0, gaps: [], live: false, running: [] };
 let turns = [];
-let detail = null;
 let hits = null;
-const shown = new Map();
-let failure = "";
-
-// -- the address ------------------------------------------------------------------------------
-
-/** What is chosen, as the address says it. */
-function chosen() {
-  const parts = new URLSearchParams(location.hash.slice(1));
-  const number = (name) => (/^\d{1,9}$/.test(parts.get(name) ?? "") ? Number(parts.get(name)) : null);
-  return {
-    turn: number("turn"), event: number("event"),
-    component: parts.get("component") ?? "", filter: parts.get("filter") ?? "",
-  };
-}
+let failure = null;
+let isLoaded = false;
 
 /** Chooses something else: the address says so, and can be linked to. */
-function go(changes, { replace = false } = {}) {
-  const now = { ...chosen(), ...changes };
-  if (changes.turn !== undefined && changes.event === undefined) now.event = null;
-  const parts = new URLSearchParams();
-  for (const name of ["turn", "component", "filter", "event"]) {
-    if (now[name] !== null && now[name] !== "") parts.set(name, now[name]);
-  }
-  const address = parts.size ? `#${parts}` : location.pathname;
-  history[replace ? "replaceState" : "pushState"](null, "", address);
+function go(changes, options) {
+  change(changes, options);
   draw();
 }
 
 // -- drawing ----------------------------------------------------------------------------------
 
-let drawing = 0;
+let isWanted = false;
+let isDrawing = false;
 
+/** Draws what has changed; of several calls at a time only the last counts. */
 async function draw() {
-  const turn = ++drawing;
-  const { turn: wanted, component, filter } = chosen();
-  chain(component);
-  if ($("filter").value !== filter && document.activeElement !== $("filter")) $("filter").value = filter;
-  await choose(filter);
-  if (turn !== drawing) return;
-  talk();
-  const number = wanted ?? first();
-  if (number !== null) await one(number, turn);
+  isWanted = true;
+  search?.abort.abort();
+  if (isDrawing) return;
+  isDrawing = true;
+  try {
+    while (isWanted) {
+      isWanted = false;
+      const now = chosen();
+      top(now);
+      await choose(now.filter);
+      if (!isWanted) body(now);
+    }
+  } finally {
+    isDrawing = false;
+  }
 }
 
-function first() {
-  const found = turns.find((turn) => turn.number > 0 && wantedTurn(turn)) ?? turns.find(wantedTurn);
-  return found ? found.number : turns.length ? 0 : null;
+function body(now) {
+  const number = head.empty ? null : now.turn ?? usual();
+  talk(number);
+  if (number === null) {
+    pane.empty("");
+  } else if (turns[number] === undefined) {
+    pane.empty(isLoaded ? `This trace has no turn ${number}.` : "Reading the trace …");
+  } else pane.show(turns[number], head, { ...now, turn: number });
+  fill($("histogram"), histogram(turns.slice(1), number, (turn) => go({ turn })));
+}
+
+/** The turn to show where the address names none: of a running chain the last, else the first. */
+function usual() {
+  if (!turns.length) return null;
+  const wanted = turns.filter((turn) => turn.number > 0 && wantedTurn(turn));
+  if (!wanted.length) return hits === null || hits.has(0) ? 0 : null;
+  return (head.live && !head.notice && hits === null ? wanted.at(-1) : wanted[0]).number;
 }
 
 function wantedTurn(turn) {
-  return hits === null || hits.turns.has(turn.number);
+  return hits === null || hits.has(turn.number);
 }
 
 /** The chain in the order of its components: a click shows what one of them touched. */
-function chain(component) {
+function top({ component, filter }) {
   const parts = head.components.filter((name) => name !== "client").map((name) => {
     const button = el("button.component", {
-      type: "button", "aria-pressed": String(component === name),
-      onclick: () => go({ component: component === name ? "" : name }),
+      type: "button", "aria-pressed": String(component === name), "data-key": `chain ${name}`,
+      title: `only what ${name} touched`, onclick: () => go({ component: component === name ? "" : name }),
     }, name);
     button.style.setProperty("--hue", hue(head.components, name));
     return button;
   });
-  fill($("chain"), el("span.product", {}, "conductor"), ...parts.flatMap((part, at) => (
-    at ? [el("span.arrow-sign", { "aria-hidden": true }, "›"), part] : [part])));
+  const made = JSON.stringify([head.components, component]);
+  if ($("chain").dataset.made !== made) {
+    $("chain").dataset.made = made;
+    refill($("chain"), parts.flatMap((part, at) => (
+      at ? [el("span.arrow-sign", { "aria-hidden": true }, "›"), part] : [part])));
+  }
+  if ($("filter").value !== filter && document.activeElement !== $("filter")) $("filter").value = filter;
 }
 
-let filtering = "";
+let search = null;
 
-/** Finds the events that a filter chooses. */
+/** Finds the turns that have what a filter chooses. */
 async function choose(text) {
+  const note = $("filter-note");
   if (text.trim() === "") {
-    hits = null;
-    filtering = "";
+    hits = search = null;
     $("filter").removeAttribute("aria-invalid");
-    $("filter-note").textContent = "";
+    note.textContent = "";
     return;
   }
-  const key = `${text} ${head.events}`;
-  if (filtering === key) return;
+  const key = `${text} ${head.events} ${head.trace}`;
+  if (search?.key === key) return;
+  const abort = new AbortController();
+  const slow = setTimeout(() => { note.textContent = "Searching …"; }, 150);
+  search = { key: "", abort };
   try {
-    const filter = parse(text);
-    const found = new Map();
-    for (const word of filter.texts) found.set(word, await data.search(word));
-    const chosenRows = (await rows.between(0, head.events))
-      .filter((row) => filter.matches(row, (word, n) => found.get(word)?.has(n) ?? false));
-    hits = { rows: chosenRows, turns: new Set(chosenRows.map((row) => row[field.turn])) };
-    filtering = key;
+    const found = await data.find(text, abort.signal);
+    hits = new Map(found.turns);
+    search.key = key;
     $("filter").removeAttribute("aria-invalid");
-    $("filter-note").textContent = `${several(chosenRows.length, "event")} in ${several(hits.turns.size, "turn")}`;
+    note.textContent = found.count ? `${several(found.count, "event")} in ${several(hits.size, "turn")}` : "No event is like that.";
   } catch (error) {
+    if (error.name === "AbortError") {
+      isWanted = true;
+      return;
+    }
     $("filter").setAttribute("aria-invalid", "true");
-    $("filter-note").textContent = error.message;
+    note.textContent = error.message;
+  } finally {
+    clearTimeout(slow);
   }
 }
 
-/** The conversation: only turns near the view are in detail. */
-function talk() {
-  const pane = $("conversation");
-  const { turn: wanted } = chosen();
-  const visible = turns.filter((turn) => (turn.number > 0 || turn.verdicts) && wantedTurn(turn));
-  const keys = visible.map((turn) => turn.number).join();
-  if (pane.dataset.keys !== keys) {
-    pane.dataset.keys = keys;
-    shown.clear();
-    fill(pane, visible.length ? visible.map(place) : empty());
-  } else {
-    for (const turn of visible) refresh(turn);
+// -- the conversation -------------------------------------------------------------------------
+
+function talk(number) {
+  const visible = turns.filter(wantedTurn);
+  if (head.empty || !visible.length) {
+    fill($("conversation"), empty());
+    return;
   }
-  for (const turn of visible) {
-    shown.get(turn.number)?.setAttribute("aria-current", String(turn.number === (wanted ?? first())));
+  const isAtEnd = head.live && chosen().turn === null && hits === null;
+  list.current = number;
+  list.show(visible.map((turn) => turn.number));
+  for (const [key, element] of list.drawn) {
+    element.setAttribute("aria-current", String(key === number));
+    if (element.dataset.mark !== mark(turns[key])) list.renew(key);
   }
+  if (isAtEnd) list.reveal(number);
 }
 
 function empty() {
-  if (failure) return el("p.empty", {}, failure);
-  if (hits !== null) return el("p.empty", {}, "No turn has an event that the filter matches. Press Escape to clear it.");
-  if (head.live) return el("p.empty", {}, head.events ? "Set-up only so far: no prompt yet." : "Waiting for the first event …");
-  return el("p.empty", {}, head.events ? "This trace has no prompt. Its events are on the right."
-    : "This trace is empty. `conductor agent --trace FILE …` writes one.");
+  const wide = (title, ...text) => el("div.empty", {}, el("h2", {}, title), el("p", {}, text));
+  if (failure?.status === 401) return wide("This page needs its whole address", failure.message);
+  if (failure) return wide("Nothing to show", failure.message);
+  if (!isLoaded) return wide("Reading the trace …");
+  if (hits !== null) return wide("Nothing found", "No turn has an event that the filter chooses. Escape clears it.");
+  if (head.live) return wide("Waiting for the first event …", "What a chain does stands here as soon as it does it.");
+  return wide("This trace is empty", "A chain writes one with ", el("code", {}, "conductor agent --trace FILE …"), ".");
 }
 
-const near = new IntersectionObserver((entries) => {
-  for (const entry of entries) {
-    if (entry.isIntersecting) load(Number(entry.target.dataset.turn));
-  }
-}, { root: null, rootMargin: "400px" });
+const mark = (turn) => `${head.trace} ${turn.events?.[1]} ${turn.ms} ${turn.stop}`;
 
-const known = new Map();
-
-async function load(number) {
+function article(number) {
   const turn = turns[number];
-  if (turn === undefined) return;
-  const mark = `${turn.events?.[1]}`;
-  if (known.get(number)?.mark === mark) return;
+  const heading = el("button.turn-head", {
+    type: "button", "data-key": `turn ${number}`, onclick: () => { go({ turn: number }); show("turn"); },
+  }, number ? `Turn ${number}` : "Outside of turns", " ", el("span.note", {}, [
+    number ? turn.session : "set-up, and what belongs to no prompt", number ? duration(turn.ms) : "",
+    turn.verdicts ? `⚠ ${turn.verdicts} refused` : ""].filter(Boolean).join(" · ")));
+  const inside = el("div.turn-inside", {}, number || turn.verdicts ? conversation.turn(turn, details.known(turn)) : []);
+  const made = el("article.turn", {
+    "data-key": number, "data-mark": mark(turn), "aria-label": number ? `turn ${number}` : "outside of turns",
+    "aria-current": String(number === list.current), "data-outside": String(!number), tabindex: -1,
+  }, heading, inside);
+  // What scrolls past is not asked for.
+  if (number || turn.verdicts) setTimeout(() => made.isConnected && whole(turn, inside), 60);
+  return made;
+}
+
+async function whole(turn, inside) {
   try {
-    const held = await data.turn(number);
-    known.set(number, { mark, held });
-    if (known.size > 200) known.delete(known.keys().next().value);
-    const article = shown.get(number);
-    if (article) fill(article, heading(turn), conversation.turn(turn, held));
+    const known = details.known(turn);
+    const detail = await details.get(turn);
+    if (inside.isConnected && (detail !== known || !inside.dataset.whole)) fill(inside, conversation.turn(turn, detail));
+    inside.dataset.whole = "1";
   } catch (error) {
-    trouble(error);
-  }
-}
-
-function heading(turn) {
-  return el("button.turn-head", {
-    type: "button", onclick: () => { go({ turn: turn.number }); pane("turn"); },
-  }, turn.number ? `Turn ${turn.number}` : "Outside of turns", " ",
-  el("span.note", {}, [turn.session, duration(turn.ms), turn.verdicts ? `⚠ ${turn.verdicts} refused` : ""]
-    .filter(Boolean).join(" · ")));
-}
-
-function place(turn) {
-  const article = el("article.turn", { "data-turn": turn.number, "aria-label": `turn ${turn.number}` },
-    heading(turn), conversation.turn(turn, known.get(turn.number)?.held));
-  shown.set(turn.number, article);
-  near.observe(article);
-  return article;
-}
-
-function refresh(turn) {
-  if (known.has(turn.number) && known.get(turn.number).mark !== `${turn.events?.[1]}`) load(turn.number);
-}
-
-/** The chosen turn on the right. */
-async function one(number, drawn) {
-  const turn = turns[number];
-  if (turn === undefined) {
-    fill($("turn-view"), el("p.empty", {}, `This trace has no turn ${number}.`));
-    return;
-  }
-  const { component, event } = chosen();
-  try {
-    await load(number);
-    detail = known.get(number)?.held ?? null;
-    if (detail === null || drawn !== drawing) return;
-    const [begin, behind] = turn.events ?? [0, 0];
-    let list = hits === null ? (await rows.between(begin, behind)) : hits.rows;
-    list = list.filter((row) => row[field.turn] === number
-      && (!component || row[field.source] === component || row[field.target] === component));
-    if (drawn !== drawing) return;
-    const view = $("turn-view");
-    const facts = [duration(turn.ms), cost(turn), turn.stop && turn.stop !== "end_turn" ? turn.stop : ""];
-    const panes = el("div.message", { id: "message", "aria-live": "off" });
-    fill(view,
-      el("h2", {}, number ? `Turn ${number}` : "Outside of turns", " ",
-        el("span.note", {}, facts.filter((fact) => fact && fact !== "…").join(" · "))),
-      waterfall(turn, head.components, component, (name) => go({ component: component === name ? "" : name })),
-      el("div.cards", {}, cards(detail, head.components, component, (n) => go({ event: n }))),
-      el("h3.section", {}, "Messages ", el("span.note", {}, several(list.length, "event"), component ? ` of ${component}` : "")),
-      sequence.element, panes);
-    sequence.show(list, head.components, false);
-    if (event !== null) await openMessage(event, panes);
-    else fill(panes, el("p.note", {}, "Choose a message to see it before and after a component."));
-  } catch (error) {
-    trouble(error);
-  }
-}
-
-async function openMessage(number, panes) {
-  sequence.mark(number);
-  try {
-    const event = await data.event(number);
-    const visit = (detail?.visits ?? []).find((each) => each.sent === number && each.got !== undefined)
-      ?? (detail?.visits ?? []).find((each) => each.got === number && each.sent !== undefined);
-    if (visit !== undefined && visit.sent !== undefined && visit.got !== undefined) {
-      const [before, after] = await Promise.all([data.event(visit.got), data.event(visit.sent)]);
-      const made = { ...after };
-      fill(panes, message(made, before));
-    } else fill(panes, message(event, null));
-  } catch (error) {
-    fill(panes, el("p.empty", {}, error.message));
+    if (error.status !== 413) trouble(error);
   }
 }
 
 // -- news -------------------------------------------------------------------------------------
 
 function state() {
-  const parts = [several(head.events, "event")];
-  if (head.content === "none") parts.push("without content");
-  for (const gap of (head.gaps ?? []).slice(0, 2)) parts.push(`⚠ ${gap}`);
-  fill($("state"), el("span.dot", { "data-live": String(Boolean(head.live)), "aria-hidden": true }),
-    head.live ? "live · " : "", failure ? `⚠ ${failure}` : parts.join(" · "));
+  const notes = [...(head.notice ? [head.notice] : []), ...(head.gaps ?? []).map((gap) => `⚠ ${gap[0].toUpperCase()}${gap.slice(1)}.`)];
+  if (failure) notes.unshift(`⚠ ${failure.message}`);
+  if (head.content === "none") notes.push("This trace has no content: only who sent what, and when.");
+  const more = notes.length - 3;
+  fill($("notice"), notes.slice(0, 3).map((note) => el("p", {}, note)), more > 0 ? el("p", {}, `and ${more} more like this`) : null);
+  $("notice").dataset.bad = String(Boolean(failure));
+  const isLive = head.live && !failure;
+  fill($("state"), el("span.dot", { "data-live": String(isLive), "aria-hidden": true }),
+    failure?.status === 0 ? "gone · " : isLive ? "live · " : data.saved ? "saved · " : "", several(head.events, "event"));
 }
 
 function trouble(error) {
-  failure = error instanceof Trouble ? error.message : String(error);
+  failure = error instanceof Trouble ? error : new Trouble(-1, String(error.message ?? error));
   state();
-  if (!turns.length) talk();
+  if (!turns.length) fill($("conversation"), empty());
 }
 
-/** How many events there were at each time: a click jumps to the turn of that time. */
-function histogram() {
-  const ended = turns.filter((turn) => turn.number > 0);
-  const end = Math.max(...ended.map((turn) => turn.at + (turn.ms ?? 0) / 1000), 0.001);
-  fill($("histogram"), ended.slice(-2000).map((turn) => el("span.mark-turn", {
-    title: `turn ${turn.number}, ${duration(turn.ms)}`,
-    onclick: () => go({ turn: turn.number }),
-    "data-changed": String((turn.shares ?? []).some((share) => share.changed)),
-    "data-refused": String(Boolean(turn.verdicts)),
-    style: {
-      left: `${turn.at / end * 100}%`, width: `${Math.max((turn.ms ?? 0) / 1000 / end * 100, 0.6)}%`,
-    },
-  })));
-}
-
-async function more() {
-  const last = Math.max(turns.length - 3, 0);
-  const got = await data.turns(last);
-  turns = [...turns.slice(0, last), ...got];
-  for (let after = turns.length; got.length >= 2000; after = turns.length) {
-    const next = await data.turns(after);
-    turns.push(...next);
-    if (next.length < 2000) break;
+/** Gets the turns that are new, and those that may have changed. */
+async function more(running) {
+  const grown = [...new Set([...running, ...(head.running ?? []), 0])].filter((number) => number < turns.length);
+  if (grown.length) for (const turn of await data.only(grown)) turns[turn.number] = turn;
+  for (let got = [null]; got.length && turns.length < head.turns;) {
+    got = await data.turns(turns.length);
+    turns.push(...got);
+    // The first ones can be read while the others come.
+    if (got.length === PAGE) draw();
   }
+}
+
+async function take(news) {
+  const running = head.running ?? [];
+  if (head.trace !== undefined && news.trace !== head.trace) {
+    turns = [];
+    details.clear();
+  }
+  head = news;
+  await more(running);
+  isLoaded ||= !head.notice || turns.length > 1;
+  state();
+  await draw();
 }
 
 async function follow() {
-  head = await data.head();
-  await more();
-  state();
-  histogram();
-  await draw();
-  for await (const news of data.news()) {
-    head = { ...head, ...news };
-    await more();
-    state();
-    histogram();
-    if (document.activeElement?.closest("#message") === null || !document.activeElement) await draw();
-    else await draw();
-  }
+  await take(await data.head());
+  isLoaded = true;
+  for await (const news of data.news()) await take(news);
   head.live = false;
-  failure = "";
   state();
+  await draw();
 }
 
 // -- keys and panes ---------------------------------------------------------------------------
 
-function pane(name) {
+function show(name) {
   document.querySelector("main").dataset.pane = name;
   for (const tab of ["conversation", "turn"]) {
-    $(`tab-${tab}`).setAttribute("aria-selected", String(tab === name));
+    const isOn = tab === name;
+    $(`tab-${tab}`).setAttribute("aria-selected", String(isOn));
+    $(`tab-${tab}`).tabIndex = isOn ? 0 : -1;
   }
 }
 
 function step(by) {
-  const visible = turns.filter((turn) => turn.number > 0 && wantedTurn(turn)).map((turn) => turn.number);
-  if (!visible.length) return;
-  const at = visible.indexOf(chosen().turn ?? first());
-  const number = visible[Math.min(Math.max(at + by, 0), visible.length - 1)];
+  const numbers = turns.filter(wantedTurn).map((turn) => turn.number);
+  if (!numbers.length) return;
+  const at = numbers.indexOf(chosen().turn ?? usual());
+  const number = numbers[Math.min(Math.max(at + by, 0), numbers.length - 1)];
   go({ turn: number });
-  shown.get(number)?.scrollIntoView({ block: "nearest" });
+  list.reveal(number);
 }
 
 function stepComponent(by) {
@@ -319,56 +267,47 @@ function stepComponent(by) {
   go({ component: names[(at + by + names.length) % names.length] });
 }
 
+/** The newest turn; of a running chain the page then goes with it. */
+function newest() {
+  if (head.live) go({ turn: null });
+  else step(turns.length);
+}
+
 const KEYS = [
   ["j", "next turn", () => step(1)], ["k", "turn before", () => step(-1)],
   ["]", "next component", () => stepComponent(1)], ["[", "component before", () => stepComponent(-1)],
-  ["/", "filter", () => $("filter").focus()],
-  ["d", "first message that a component changed", () => jump()],
-  [".", "last turn", () => step(turns.length)], ["?", "help", () => help()],
+  ["/", "filter", () => { $("filter").focus(); $("filter").select(); }],
+  ["d", "next message that a component changed", () => pane.nextChange()],
+  [".", "newest turn, and go with a running chain", newest], ["?", "this help", () => help($("help"), KEYS)],
 ];
-
-function jump() {
-  const visit = (detail?.visits ?? []).find((each) => each.edits?.length
-    && (!chosen().component || each.component === chosen().component));
-  if (visit) go({ event: visit.sent });
-}
-
-function help() {
-  fill($("help"), el("h2", {}, "Keys"),
-    el("dl", {}, KEYS.flatMap(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)])),
-    el("h2", {}, "Filter"),
-    el("p", {}, NAMES.map((name) => [el("code", {}, name), " "]), " and words; ", el("code", {}, "& | ! ( )"),
-      "; names may have ", el("code", {}, "*"), "."),
-    el("button", { type: "button", onclick: () => $("help").close() }, "Close"));
-  $("help").showModal();
-}
-
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Escape" && document.activeElement === $("filter")) {
-    $("filter").value = "";
-    $("filter").blur();
-    go({ filter: "" });
-  }
-  if (event.target.closest("input, textarea, select, dialog")) return;
-  const found = KEYS.find(([key]) => key === event.key);
-  if (found) {
-    event.preventDefault();
-    found[2]();
-  }
-});
+listen(KEYS);
 $("filter-form").addEventListener("submit", (event) => {
   event.preventDefault();
   go({ filter: $("filter").value });
+});
+$("filter").addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  $("filter").value = "";
+  $("filter").blur();
+  go({ filter: "" });
 });
 let typing = 0;
 $("filter").addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(() => go({ filter: $("filter").value }, { replace: true }), 250);
 });
-$("help-button").addEventListener("click", help);
-for (const name of ["conversation", "turn"]) $(`tab-${name}`).addEventListener("click", () => pane(name));
+$("help-button").addEventListener("click", () => help($("help"), KEYS));
+for (const name of ["conversation", "turn"]) {
+  $(`tab-${name}`).addEventListener("click", () => show(name));
+  $(`tab-${name}`).addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    const other = name === "turn" ? "conversation" : "turn";
+    show(other);
+    $(`tab-${other}`).focus();
+  });
+}
 addEventListener("popstate", () => draw());
 addEventListener("hashchange", () => draw());
-
+state();
+fill($("conversation"), empty());
 follow().catch(trouble);

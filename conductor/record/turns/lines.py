@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import threading
 from array import array
 from collections import deque
 from io import BufferedReader
@@ -35,9 +37,9 @@ class FileLines:
         self.path = path
         try:
             self._file: BufferedReader = untrusted_files.ordinary(path)
-            self._again: BufferedReader = untrusted_files.ordinary(path)
         except OSError as error:
             raise unreadable(path, error) from None
+        self._fd = self._file.fileno()
         self._starts = array("q")
         self._end = 0
         self.cut = False
@@ -66,13 +68,25 @@ class FileLines:
         self._end += len(line)
         return line
 
+    @property
+    def read(self) -> int:
+        """Bytes of the file that were read."""
+        return self._end
+
+    def is_of(self, path: str) -> bool:
+        """Whether the file at a path is this one, with all that was read of it. Raises
+        `OSError`."""
+        found, held = os.stat(path), os.fstat(self._fd)
+        return os.path.samestat(found, held) and found.st_size >= self._end
+
     def line(self, number: int) -> bytes:
         """See `Lines`."""
         if not 0 <= number < len(self._starts):
             return b""
+        behind = self._starts[number + 1] if number + 1 < len(self._starts) else self._end
         try:
-            self._again.seek(self._starts[number])
-            return self._again.readline(MOST_LINE)
+            # Without a position of its own: several threads may read at a time.
+            return os.pread(self._fd, behind - self._starts[number], self._starts[number])
         except OSError:
             return b""
 
@@ -83,7 +97,6 @@ class FileLines:
     def close(self) -> None:
         """Closes the file; it is closed by itself once nobody has it any more."""
         self._file.close()
-        self._again.close()
 
 
 class HeldLines:
@@ -92,6 +105,7 @@ class HeldLines:
     def __init__(self, most: int = _MOST_HELD) -> None:
         self._most = most
         self._held: deque[bytes] = deque()
+        self._change = threading.Lock()
         self._size = 0
         self.forgotten = 0
         """Number of lines that are not there any more."""
@@ -101,16 +115,18 @@ class HeldLines:
 
     def append(self, line: bytes) -> None:
         """Takes a line."""
-        self._held.append(line)
-        self._size += len(line)
-        while self._size > self._most and len(self._held) > 1:
-            self._size -= len(self._held.popleft())
-            self.forgotten += 1
+        with self._change:
+            self._held.append(line)
+            self._size += len(line)
+            while self._size > self._most and len(self._held) > 1:
+                self._size -= len(self._held.popleft())
+                self.forgotten += 1
 
     def line(self, number: int) -> bytes:
         """See `Lines`."""
-        place = number - self.forgotten
-        return self._held[place] if 0 <= place < len(self._held) else b""
+        with self._change:
+            place = number - self.forgotten
+            return self._held[place] if 0 <= place < len(self._held) else b""
 
 
 def unreadable(path: str, error: OSError) -> UsageError:

@@ -1,0 +1,173 @@
+"""Answers what a page asks about a trace: turns, events in short, one event, what is new."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from conductor.errors import ConductorError
+from conductor.page.choice import Choice, Choices, Wanted
+from conductor.page.source import Source, head
+from conductor.record.turns.reader import Reader
+
+_MOST_ROWS: Final = 2_000
+_MOST_TURNS: Final = 2_000
+_MOST_EVENT: Final = 4 * 1024 * 1024
+"""Bytes of an event that the page shows."""
+_MOST_DETAIL: Final = 16 * 1024 * 1024
+_MOST_HELD: Final = 32 * 1024 * 1024
+"""Bytes of the details of turns that are kept."""
+_MOST_RUNNING: Final = 50
+_NEWS: Final = 0.2
+"""Seconds between two pieces of news."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def failure(status: int, why: str) -> Response:
+    """An error, as the page shows it."""
+    return Response(_encode({"error": why}), status, media_type="application/json")
+
+
+def data(value: Any) -> Response:
+    """A value as JSON."""
+    return Response(_encode(value), media_type="application/json")
+
+
+class Data:
+    """The data of one trace."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._chosen = Choices(source.reader), source.reader
+        self._details: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+
+    @property
+    def _reader(self) -> Reader:
+        return self._source.reader
+
+    async def _choice(self, request: Request, turn: int | None) -> Choice:
+        if self._chosen[1] is not self._reader:  # another trace has taken its place
+            self._chosen = Choices(self._reader), self._reader
+            self._details.clear()
+        asked = request.query_params
+        wanted = Wanted(asked.get("filter", ""), asked.get("component", ""), turn)
+        return await self._chosen[0].of(wanted, request.is_disconnected)
+
+    async def head(self, request: Request) -> Response:
+        """What the trace is of."""
+        return data(self._now())
+
+    def _now(self) -> dict[str, Any]:
+        return {
+            **msgspec.to_builtins(head(self._source)),
+            "live": self._source.live,
+            "events": len(self._reader),
+            "empty": self._reader.is_empty,
+            "gaps": self._reader.head().gaps,
+            "turns": self._reader.count,
+            "running": self._reader.running[:_MOST_RUNNING],
+            "notice": self._source.notice,
+            "trace": id(self._reader),
+        }
+
+    async def turns(self, request: Request) -> Response:
+        """The turns from number `after` on, or those whose numbers `only` lists."""
+        reader = self._reader
+        only = request.query_params.get("only")
+        if only is not None:
+            numbers = [
+                int(n) for n in only.split(",")[:_MOST_TURNS] if n.isdecimal() and len(n) < 10
+            ]
+        else:
+            after = _number(request, "after", 0)
+            numbers = list(range(after, after + _MOST_TURNS))
+        return data([reader.turn(number) for number in numbers if number < reader.count])
+
+    async def turn(self, request: Request) -> Response:
+        """A turn in detail."""
+        reader, number = self._reader, request.path_params["number"]
+        if number >= reader.count:
+            return failure(404, "there is no such turn")
+        key = number, reader.turn(number).events[1]
+        held = self._details.get(key)
+        if held is None:
+            held = await asyncio.to_thread(lambda: _encode(reader.detail(number)))
+            if reader is self._reader:
+                self._details[key] = held
+            while len(self._details) > 1 and sum(map(len, self._details.values())) > _MOST_HELD:
+                self._details.popitem(last=False)
+        if len(held) > _MOST_DETAIL:
+            return failure(413, f"this turn has {_mib(held)} to show, too much for a page")
+        return Response(held, media_type="application/json")
+
+    async def find(self, request: Request) -> Response:
+        """How many events a filter chooses, and how many of each turn."""
+        try:
+            choice = await self._choice(request, None)
+        except ConductorError as error:
+            return failure(400, error.text)
+        return data({"count": len(choice.numbers), "turns": list(choice.turns.items())})
+
+    async def rows(self, request: Request) -> Response:
+        """Events in short: of those that are wanted `limit` from place `after` on, how many there
+        are, and the place of event `event`."""
+        turn = _number(request, "turn", 0) if "turn" in request.query_params else None
+        after, limit = _number(request, "after", 0), _number(request, "limit", 500)
+        try:
+            choice = await self._choice(
+                request, None if turn is None else _number(request, "turn", 0)
+            )
+        except ConductorError as error:
+            return failure(400, error.text)
+        except IndexError:
+            return failure(404, "there is no such turn")
+        answer: dict[str, Any] = {
+            "count": len(choice.numbers),
+            "rows": choice.rows(after, min(limit, _MOST_ROWS)),
+        }
+        if "event" in request.query_params:
+            answer["place"] = choice.place(_number(request, "event", 0))
+        return data(answer)
+
+    async def event(self, request: Request) -> Response:
+        """A line of the trace as it is, and the number of the event that it passes on."""
+        number = request.path_params["number"]
+        line = self._reader.line(number)
+        if not line.strip():
+            return failure(404, "this event is not there any more")
+        if len(line) > _MOST_EVENT:
+            why = f"this message has {_mib(line)}, too much for a page"
+            return failure(413, f"{why}; it is line {number + 1} of the file")
+        text = line.decode("utf-8", "replace").encode()
+        return data({"event": msgspec.Raw(text), "before": self._reader.before(number)})
+
+    async def news(self, request: Request) -> Response:
+        """How much there is, a line each time there is more, until there is no more to come."""
+        return StreamingResponse(self._lines_of_news(), media_type="application/x-ndjson")
+
+    async def _lines_of_news(self) -> AsyncIterator[bytes]:
+        before: bytes = b""
+        while True:
+            line = _encode(self._now())
+            if line != before:
+                yield line + b"\n"
+                before = line
+            if not self._source.live:
+                return
+            await asyncio.sleep(_NEWS)
+
+
+def _mib(data: bytes) -> str:
+    return f"{len(data) / 1024 / 1024:.1f} MiB"
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default

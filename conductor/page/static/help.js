@@ -1,0 +1,28 @@
+// The keys of the page and the words of its filter.
+
+import { el, fill } from "./dom.js";
+import { NAMES } from "./filter.js";
+
+/** Fills the dialog of the help. @param {Array<[string, string, Function]>} keys */
+export function help(dialog, keys) {
+  fill(dialog, el("h2", {}, "Keys"),
+    el("dl", {}, keys.flatMap(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)])),
+    el("h2", {}, "Filter"),
+    el("p.terms", {}, NAMES.map((name) => [el("code", {}, name), " "])),
+    el("p", {}, "Words stand for events that hold them. ", el("code", {}, "& | ! ( )"), " combine; names may have ", el("code", {}, "*"),
+      ". The terminal takes the same: ", el("code", {}, "conductor trace show FILE --filter …")),
+    el("button", { type: "button", onclick: () => dialog.close() }, "Close"));
+  dialog.showModal();
+}
+
+/** Calls what belongs to a key, unless somebody writes or a dialog is open. */
+export function listen(keys) {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.target.closest?.("input, textarea, select, dialog[open]")) return;
+    const found = keys.find(([key]) => key === event.key);
+    if (found === undefined) return;
+    event.preventDefault();
+    found[2]();
+  });
+}

@@ -1,0 +1,46 @@
+// What a person said and what the agent got of it: the words that the components added and took.
+
+import { ofWords } from "./difference.js";
+import { el } from "./dom.js";
+
+const LONGEST = 200_000;
+const EVEN = 400;
+const SIGNS = { added: "ins", removed: "del" };
+const SPOKEN = { added: "added: ", removed: "removed: " };
+
+/** The words of a prompt; what is no text is named. */
+export function words(params) {
+  const blocks = Array.isArray(params?.prompt) ? params.prompt : [];
+  return blocks.map((block) => block?.text ?? block?.resource?.text ?? `[${block?.type ?? "content"}]`).join("\n").slice(0, LONGEST);
+}
+
+/** The event with which the agent got the prompt of a turn; null: it did not. */
+export function got(detail, components) {
+  const last = components.at(-2);
+  if (last === "client") return detail.turn.events?.[0] ?? null;
+  const down = (detail.visits ?? []).filter((visit) => visit.method === "session/prompt" && visit.kind === "request");
+  const kept = down.find((visit) => ["answered", "dropped"].includes(visit.change) || visit.sent === undefined);
+  if (kept !== undefined) return null;
+  // Of components that the prompt went past there is no visit.
+  for (const name of components.slice(1, -1).reverse()) {
+    const visit = down.find((each) => each.component === name);
+    if (visit !== undefined) return visit.sent;
+  }
+  return detail.turn.events?.[0] ?? null;
+}
+
+/** A long run of words that did not change, without its middle. */
+function even(text) {
+  if (text.length <= 3 * EVEN) return text;
+  const left = (text.length - 2 * EVEN).toLocaleString("en");
+  return [text.slice(0, EVEN), el("span.note", {}, ` … ${left} characters … `), text.slice(-EVEN)];
+}
+
+/** The prompt as the agent got it. */
+export function difference(said, received) {
+  const found = ofWords(said, received);
+  const isEven = found.every(([kind]) => kind === "same");
+  const parts = found.map(([kind, text]) => (kind === "same" ? even(text)
+    : el(SIGNS[kind], {}, el("span.visually-hidden", {}, SPOKEN[kind]), even(text))));
+  return { isEven, element: el("div.prompt-words", { tabindex: 0, role: "group", "aria-label": "the prompt as the agent got it" }, parts) };
+}

@@ -1,0 +1,49 @@
+"""A Chromium for the tests of the page: one for each file, since Playwright holds the event loop of
+its thread as long as it runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+_NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def browser_path() -> str | None:
+    """The path of a Chromium, as `scripts/browser` prints it; None: there is none."""
+    wanted = os.environ.get("PAGE_BROWSER")
+    return wanted or next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium without a window."""
+    path = browser_path()
+    if path is None:
+        assert not os.environ.get("CI"), "no Chromium is found: see scripts/browser"
+        pytest.skip("no Chromium is found: see scripts/browser")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # As root Chromium starts without its own sandbox only. It visits pages of these tests alone.
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def pictures() -> Path | None:
+    """Where screenshots go, for people to look at; None: nobody wants any."""
+    folder = os.environ.get("PAGE_PICTURES")
+    if not folder:
+        return None
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder)

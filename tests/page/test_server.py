@@ -1,0 +1,124 @@
+"""What the server of the page answers, and to whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.process.command import conductor
+from tests.page.viewing import Lines, Viewed
+from tests.record.turns import recorded
+
+
+@pytest.fixture(scope="module")
+def viewed() -> Iterator[Viewed]:
+    """The page of a real chain's trace."""
+    with Viewed(recorded.trace()) as view:
+        yield view
+
+
+def test_what_it_answers_holds_nothing_of_other_sites(viewed: Viewed) -> None:
+    status, page, headers = viewed.ask("/")
+    assert status == 200
+    assert b'src="trace.js"' in page
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "*" not in policy
+    assert "access-control-allow-origin" not in headers
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "evil.example:{port}"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Sec_Fetch_Site": "same-site"}, 403),
+        ({"Origin": "http://127.0.0.1:{port}"}, 200),
+        ({"Origin": "http://localhost:{port}", "Host": "localhost:{port}"}, 200),
+    ],
+)
+def test_who_gets_an_answer(viewed: Viewed, headers: dict[str, str], status: int) -> None:
+    filled = {name: value.format(port=viewed.port) for name, value in headers.items()}
+    got, answer, _ = viewed.ask("/api/head", **filled)
+    assert got == status
+    if status == 401:
+        assert "open the whole address" in answer["error"]
+
+
+def test_no_path_leads_out_of_the_folder_of_the_page(viewed: Viewed) -> None:
+    for path in ("/../server.py", "/..%2fserver.py", "/%2e%2e/server.py", "/static", "/nothing"):
+        assert viewed.ask(path)[0] == 404
+    # A page that links here by mistake finds nothing to change.
+    assert viewed.ask("/api/head/../../server.py")[0] == 404
+
+
+def test_rows_come_by_place_and_only_those_that_are_wanted(viewed: Viewed) -> None:
+    _, head, _ = viewed.ask("/api/head")
+    _, whole, _ = viewed.ask("/api/rows?limit=5&after=10")
+    _, turn, _ = viewed.ask("/api/rows?turn=1&limit=2000")
+    _, redact, _ = viewed.ask("/api/rows?turn=1&component=redact&limit=2000")
+    _, changed, _ = viewed.ask("/api/rows?filter=~changed%20~from%20redact&turn=1&event=1000000")
+    assert len(whole["rows"]) == 5
+    assert whole["count"] <= head["events"]
+    assert {row[-1] for row in turn["rows"]} == {1}
+    assert len(turn["rows"]) == turn["count"]
+    assert {"redact"} <= {end for row in redact["rows"] for end in row[3:5]}
+    assert all("redact" in row[3:5] for row in redact["rows"])
+    assert 0 < changed["count"] < redact["count"] < turn["count"]
+    assert changed["place"] == changed["count"]
+
+
+def test_a_filter_finds_turns_and_a_wrong_one_is_refused_in_words(viewed: Viewed) -> None:
+    _, found, _ = viewed.ask("/api/find?filter=~mcp%20tools/call")
+    assert [turn for turn, _ in found["turns"]] == [3]
+    status, answer, _ = viewed.ask("/api/find?filter=~nothing")
+    assert status == 400
+    assert "there is no term `~nothing`" in answer["error"]
+
+
+def test_a_message_comes_with_the_one_that_it_passes_on(viewed: Viewed) -> None:
+    _, rows, _ = viewed.ask("/api/rows?filter=~changed%20~from%20redact%20~method%20session/prompt")
+    number = rows["rows"][0][0]
+    _, after, _ = viewed.ask(f"/api/event/{number}")
+    _, before, _ = viewed.ask(f"/api/event/{after['before']}")
+    assert (after["event"]["from"], before["event"]["to"]) == ("redact", "redact")
+    assert viewed.ask("/api/event/99999999")[0] == 404
+    assert viewed.ask("/api/turn/99999999")[0] == 404
+
+
+def test_news_end_when_no_more_can_come(viewed: Viewed) -> None:
+    status, lines, _ = viewed.ask("/api/news")
+    assert status == 200
+    last = json.loads(lines.splitlines()[-1])
+    assert last["live"] is False
+    assert last["turns"] == 9
+
+
+def test_a_message_that_is_too_large_says_where_it_is(tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "large.jsons")
+    lines.turn("word " * 1_000_000, "read")
+    with Viewed(lines.path) as view:
+        view.ask("/api/news")
+        status, answer, _ = view.ask("/api/event/1")
+        _, detail, _ = view.ask("/api/turn/1")
+    assert status == 413
+    assert answer["error"].startswith("this message has 4.")
+    assert answer["error"].endswith("it is line 2 of the file")
+    assert len(json.dumps(detail)) < 1_000_000
+
+
+def test_a_file_that_is_no_trace_or_not_there_is_refused(tmp_path: Path) -> None:
+    conductor("trace", "view", str(tmp_path / "none")).assert_error(2, "cannot read the trace")
+    conductor("trace", "view", str(tmp_path)).assert_error(2, "it is a folder")

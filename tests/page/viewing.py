@@ -1,0 +1,97 @@
+"""The page of a trace, served by the real command, and traces with what no chain of the tests makes."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from tests.harness.process.command import Running
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+EVIL: Final = (
+    "<img src=x onerror=window.bitten=1><script>window.bitten=1</script></script>\n\n"
+    "[a link](javascript:window.bitten=1) `\x1b[31m` \u202eevil\u2066 <!-- ]]>"
+)
+"""What a browser or a terminal must not obey."""
+
+
+class Viewed(Running):
+    """`conductor trace view FILE` while it runs."""
+
+    def __init__(self, path: Path, *options: str) -> None:
+        super().__init__("trace", "view", str(path), "--no-open", *options)
+        self.wait_for(self.out, "#secret=")
+        self.wait_for(self.out, "\n")
+        found = re.search(r"http://\S+#secret=(\S+)", self.text(self.out))
+        assert found is not None
+        self.address, self.secret = found[0], found[1]
+        self.port = urlsplit(self.address).port or 0
+
+    def ask(self, path: str, **headers: str) -> tuple[int, Any, dict[str, str]]:
+        """An answer to a request as a program makes it: status, content, headers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        sent = {"Authorization": f"Bearer {self.secret}"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        try:
+            connection.request("GET", path, headers=sent)
+            answer = connection.getresponse()
+            body = answer.read()
+        finally:
+            connection.close()
+        held = {name.lower(): value for name, value in answer.getheaders()}
+        is_json = held.get("content-type") == "application/json"
+        return answer.status, json.loads(body) if is_json else body, held
+
+    def visit(self, page: Page, chosen: str = "") -> None:
+        """Opens the page and waits until a turn can be read."""
+        page.goto("about:blank")
+        page.goto(self.address + (f"&{chosen}" if chosen else ""))
+        page.locator(".card").first.wait_for()
+        page.locator(".turn .said").first.wait_for()
+
+
+class Lines:
+    """Writes a trace line by line."""
+
+    def __init__(self, path: Path, *components: str) -> None:
+        self.path = path
+        self._n = 0
+        head = {"type": "_conductor", "format": 1, "content": "all"}
+        self._write({**head, "components": [*components, "demo"]})
+
+    def _write(self, line: object) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def verdict(self, component: str, rule: str, text: str) -> None:
+        """Conductor refuses something."""
+        verdict = {"component": component, "rule": rule, "text": text, "method": "session/prompt"}
+        self._write({"type": "_conductor", "ts": self._n / 100, "verdict": verdict})
+
+    def turn(self, said: str, answered: str, *, ends: bool = True) -> None:
+        """A prompt and its answer, without any proxy."""
+        ends_ = {"from": "client", "to": "agent", "session": "s-1"}
+        prompt = {"sessionId": "s-1", "prompt": [{"type": "text", "text": said}]}
+        asked = self._event("request", **ends_, id=self._n, method="session/prompt", params=prompt)
+        content = {"type": "text", "text": answered}
+        update = {"sessionUpdate": "agent_message_chunk", "content": content}
+        back = {"from": "agent", "to": "client", "session": "s-1"}
+        params = {"sessionId": "s-1", "update": update}
+        self._event("notification", **back, method="session/update", params=params)
+        if ends:
+            own = {"of": asked, "method": "session/prompt", "ms": 20.0, "ms_in": 20.0}
+            payload = {"stopReason": "end_turn"}
+            self._event("response", **back, own=own, is_error=False, payload=payload)
+
+    def _event(self, kind: str, own: dict[str, Any] | None = None, **more: Any) -> int:
+        self._n += 1
+        stamp = {"type": kind, "ts": self._n / 100, "protocol": "acp"}
+        self._write({**stamp, **more, "_conductor": {"n": self._n, **(own or {})}})
+        return self._n
