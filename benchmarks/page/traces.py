@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,11 +48,11 @@ class _Trace:
         way = ["client", *COMPONENTS, "agent"]
         blocks = [{"type": "text", "text": prompt}]
         asked: list[int] = []
-        for place, (source, target) in enumerate(zip(way, way[1:], strict=False)):
+        for place, (source, target) in enumerate(pairwise(way)):
             if source == "datetime":
                 date = '<current-date date="2026-11-24"/>'
                 blocks = [{"type": "text", "text": date}, *blocks]
-            own = {"passes": asked[-1]} if place else {}
+            own: dict[str, Any] = {"passes": asked[-1]} if place else {}
             params = {"sessionId": "s-1", "prompt": blocks}
             more = {"method": "session/prompt", "id": self._n, "params": params, "own": own}
             yield self._event("request", source, target, 1.5, **more)

@@ -33,7 +33,7 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        # As root Chromium starts without its own sandbox only. It visits pages of these tests alone.
+        # As root Chromium starts without its own sandbox only. It visits these tests alone.
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield started
         started.close()

@@ -1,4 +1,4 @@
-"""The page of a trace, served by the real command, and traces with what no chain of the tests makes."""
+"""The page of a trace, served by the real command; traces with what no chain of the tests makes."""
 
 from __future__ import annotations
 
@@ -66,32 +66,37 @@ class Lines:
         head = {"type": "_conductor", "format": 1, "content": "all"}
         self._write({**head, "components": [*components, "demo"]})
 
-    def _write(self, line: object) -> None:
+    def _write(self, *lines: object) -> None:
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.writelines(json.dumps(line) + "\n" for line in lines)
 
     def verdict(self, component: str, rule: str, text: str) -> None:
         """Conductor refuses something."""
         verdict = {"component": component, "rule": rule, "text": text, "method": "session/prompt"}
         self._write({"type": "_conductor", "ts": self._n / 100, "verdict": verdict})
 
-    def turn(self, said: str, answered: str, *, ends: bool = True) -> None:
+    def turn(self, said: str, *answered: str, ends: bool = True) -> None:
         """A prompt and its answer, without any proxy."""
-        ends_ = {"from": "client", "to": "agent", "session": "s-1"}
+        down = {"from": "client", "to": "agent", "session": "s-1"}
+        up = {"from": "agent", "to": "client", "session": "s-1"}
         prompt = {"sessionId": "s-1", "prompt": [{"type": "text", "text": said}]}
-        asked = self._event("request", **ends_, id=self._n, method="session/prompt", params=prompt)
-        content = {"type": "text", "text": answered}
-        update = {"sessionUpdate": "agent_message_chunk", "content": content}
-        back = {"from": "agent", "to": "client", "session": "s-1"}
-        params = {"sessionId": "s-1", "update": update}
-        self._event("notification", **back, method="session/update", params=params)
+        request = self._event("request", {}, **down, method="session/prompt", params=prompt)
+        events = [request]
+        for text in answered:
+            content = {"type": "text", "text": text}
+            update = {"sessionUpdate": "agent_message_chunk", "content": content}
+            params = {"sessionId": "s-1", "update": update}
+            events.append(
+                self._event("notification", {}, **up, method="session/update", params=params)
+            )
         if ends:
+            asked = request["_conductor"]["n"]
             own = {"of": asked, "method": "session/prompt", "ms": 20.0, "ms_in": 20.0}
-            payload = {"stopReason": "end_turn"}
-            self._event("response", **back, own=own, is_error=False, payload=payload)
+            end = {"is_error": False, "payload": {"stopReason": "end_turn"}}
+            events.append(self._event("response", own, **up, **end))
+        self._write(*events)
 
-    def _event(self, kind: str, own: dict[str, Any] | None = None, **more: Any) -> int:
+    def _event(self, kind: str, own: dict[str, Any], **more: Any) -> dict[str, Any]:
         self._n += 1
-        stamp = {"type": kind, "ts": self._n / 100, "protocol": "acp"}
-        self._write({**stamp, **more, "_conductor": {"n": self._n, **(own or {})}})
-        return self._n
+        stamp = {"type": kind, "ts": self._n / 100, "protocol": "acp", "id": self._n}
+        return {**stamp, **more, "_conductor": {"n": self._n, **own}}

@@ -6,7 +6,7 @@ import { markdown } from "./markdown.js";
 const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 const SIGNS = { completed: "✓", failed: "✗", in_progress: "…", pending: "…", error: "✗", ok: "✓" };
 
-const LONG = 6000;
+const LONG = 2000;
 const MOST_ITEMS = 100;
 
 /** A text; of a long one the beginning, and a button for the rest. */

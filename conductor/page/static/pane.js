@@ -8,6 +8,8 @@ import { Rows } from "./rows.js";
 import { Sequence } from "./sequence.js";
 import { cards, cost, waterfall } from "./turn.js";
 
+const sentence = (error) => `${error.message[0].toUpperCase()}${error.message.slice(1)}.`;
+
 /** Draws a turn into a section of the page. */
 export class TurnPane {
   /** @param {HTMLElement} section
@@ -64,16 +66,15 @@ export class TurnPane {
 
   /** What is made of the turn in detail; only what has changed is drawn anew. */
   async detail(isOther) {
-    const { turn, head, key } = this;
+    const { turn, key } = this;
     const known = this.details.known(turn) ?? null;
     if (isOther) this.draw(known);
     try {
       const detail = await this.details.get(turn);
       if (key === this.key && (detail !== known || !isOther)) this.draw(detail);
     } catch (error) {
-      if (key === this.key) refill(this.cards, el("p.empty", {}, error.message));
+      if (key === this.key) refill(this.cards, el("p.note", {}, sentence(error)));
     }
-    void head;
   }
 
   draw(detail) {
@@ -113,7 +114,7 @@ export class TurnPane {
     } catch (error) {
       if (key !== this.key) return;
       this.said = "";
-      fill(prompt, el("h3", {}, "What the agent got"), el("p.note", {}, error.message));
+      fill(prompt, el("h3", {}, "What the agent got"), el("p.note", {}, sentence(error)));
     }
   }
 
@@ -163,7 +164,7 @@ export class TurnPane {
       fill(panes, made);
       panes.scrollIntoView({ block: "nearest" });
     } catch (error) {
-      if (isStill()) fill(panes, el("p.empty", {}, error.message));
+      if (isStill()) fill(panes, el("p.note", {}, sentence(error)));
     }
   }
 

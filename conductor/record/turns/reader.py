@@ -263,29 +263,10 @@ class Reader:
         """The turn that an event belongs to."""
         return self._turn_of[number]
 
-    def turn_of(self, number: int) -> int:
-        """The turn that an event belongs to."""
-        return self._turn_of[number]
-
     @property
     def is_empty(self) -> bool:
         """Whether no event has come so far."""
         return not self._met
-
-    @property
-    def running(self) -> list[int]:
-        """The turns that have not ended."""
-        return [turn.number for turn in self._running.values()]
-
-    def before(self, number: int) -> int | None:
-        """The event with which the sender of an event got what it passes on by it; None: it passes
-        nothing on, or that is long ago."""
-        if self._pairs[number] < -1:
-            return -2 - self._pairs[number]
-        line = read_line(self._lines.line(number))
-        passes = line.own.passes if line is not None and line.own is not None else 0
-        seen = self._seen.get(passes) if passes else None
-        return None if seen is None else seen.event
 
     def change(self, number: int) -> Change | None:
         """What the sender of an event made of what it passes on; None: it is no component."""
