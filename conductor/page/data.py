@@ -45,20 +45,25 @@ class Data:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._chosen = Choices(source.reader), source.reader
+        self._shown = source.reader
+        self._choices = {source.reader: Choices(source.reader)}
+        self._traces = 0
+        """How many other traces have come in its place."""
         self._details: OrderedDict[tuple[int, int], bytes] = OrderedDict()
 
     @property
     def _reader(self) -> Reader:
-        return self._source.reader
+        reader = self._source.reader
+        if reader is not self._shown:
+            self._shown, self._choices = reader, {reader: Choices(reader)}
+            self._details.clear()
+            self._traces += 1
+        return reader
 
     async def _choice(self, request: Request, turn: int | None) -> Choice:
-        if self._chosen[1] is not self._reader:  # another trace has taken its place
-            self._chosen = Choices(self._reader), self._reader
-            self._details.clear()
-        asked = request.query_params
+        asked, reader = request.query_params, self._reader
         wanted = Wanted(asked.get("filter", ""), asked.get("component", ""), turn)
-        return await self._chosen[0].of(wanted, request.is_disconnected)
+        return await self._choices[reader].of(wanted, request.is_disconnected)
 
     async def head(self, request: Request) -> Response:
         """What the trace is of."""
@@ -74,7 +79,7 @@ class Data:
             "turns": self._reader.count,
             "running": self._reader.running[:_MOST_RUNNING],
             "notice": self._source.notice,
-            "trace": id(self._reader),
+            "trace": self._traces,
         }
 
     async def turns(self, request: Request) -> Response:

@@ -32,14 +32,17 @@ export class Details {
       }, wait + 1);
       return held.detail;
     }
-    const asked = this.ask(number, mark).finally(() => this.asked.delete(number));
-    this.asked.set(number, asked);
+    const waiting = this.asked;
+    const asked = this.ask(number, mark).finally(() => waiting.delete(number));
+    waiting.set(number, asked);
     return asked;
   }
 
   async ask(number, mark) {
     const begin = performance.now();
+    const { held } = this;
     const detail = await this.data.turn(number);
+    if (held !== this.held) return detail;
     this.free.set(number, performance.now() + 2 * (performance.now() - begin));
     this.held.delete(number);
     this.held.set(number, { mark, detail });
@@ -48,7 +51,9 @@ export class Details {
   }
 
   clear() {
-    this.held.clear();
+    // What is on its way belongs to the old trace.
+    this.held = new Map();
+    this.asked = new Map();
     this.free.clear();
   }
 }
