@@ -82,6 +82,12 @@ _running: Final = partial(app.command, rich_help_panel=_RUN)
 _running(help=chains.AGENT_HELP, epilog=chains.AGENT_EPILOG)(chains.agent)
 _running(help=chains.PROXY_HELP, epilog=chains.PROXY_EPILOG)(chains.proxy)
 _running(name="exec", help=chains.EXEC_HELP, epilog=chains.EXEC_EPILOG)(chains.exec_)
+_running(
+    name="chat",
+    help=chains.CHAT_HELP,
+    epilog=chains.CHAT_EPILOG,
+    short_help="Talk to a chain in the browser",
+)(chains.chat)
 _keeping: Final = partial(app.command, rich_help_panel=_SET_UP)
 _keeping(
     name="setup", help=setup.HELP, epilog=setup.EPILOG, short_help="Put a chain into an editor"

@@ -1,4 +1,4 @@
-"""`conductor agent`, `proxy` and `exec` as typer sees them.
+"""`conductor agent`, `proxy`, `exec` and `chat` as typer sees them.
 
 The first two arrive here only when `conductor.cli.fast` leaves a command line to be explained.
 """
@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from conductor.cli import options
+from conductor.cli.trace_view import NoOpen, Port
 from conductor.cli.typer_options import paragraphs, takes
 
 _SEE: Final = "`conductor help component` explains how to write one."
@@ -54,6 +55,17 @@ EXEC_EPILOG: Final = paragraphs(
     "4 no session; 5 the agent refused; 130 interrupted.",
 )
 
+CHAT_HELP: Final = paragraphs(
+    "Talk to a chain in the browser, and see what each component did beside each turn.",
+    "The page is served on this machine alone, to whom has the address with its secret, until "
+    "Ctrl-C, which ends the chain too. The agent's questions wait for your answer there.",
+)
+CHAT_EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor chat datetime redact claude",
+    "  conductor chat --fs read --trace today.jsons demo",
+)
+
 
 @takes("agent")
 def agent(context: typer.Context, components: Components = None, **values: Any) -> int:
@@ -84,3 +96,20 @@ def exec_(context: typer.Context, components: Components = None, **values: Any) 
     parsed = options.assemble("exec", components or [], context.obj, **values)
     parsed = configured.applied(parsed)
     return turns.execute(parsed, **parsed.values)
+
+
+@takes("chat")
+def chat(
+    context: typer.Context,
+    components: Components = None,
+    no_open: NoOpen = False,
+    port: Port = 0,
+    **values: Any,
+) -> int:
+    """Serves a page that is the client of a chain."""
+    from conductor.cli import chat as talking
+    from conductor.cli import configured
+
+    parsed = options.assemble("chat", components or [], context.obj, **values)
+    parsed = configured.applied(parsed)
+    return talking.execute(parsed, port=port, opens=not no_open, **parsed.values)

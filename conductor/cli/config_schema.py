@@ -93,7 +93,7 @@ def _meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
 def _options() -> dict[str, Any]:
     return {
         "type": "object",
-        "description": "Options of `conductor agent`, `proxy` and `exec`.",
+        "description": "Options of `conductor agent`, `proxy`, `exec` and `chat`.",
         "properties": {
             key: {**_kind(row), "description": row.help} for key, row in configured.ROWS.items()
         },

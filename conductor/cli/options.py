@@ -104,16 +104,19 @@ FILE: Final = Kind("FILE", str)
 FOLDER: Final = Kind("FOLDER", str)
 OPTIONAL_FILE: Final = Kind("FILE|none", str)
 
-ALL: Final = ("agent", "proxy", "exec")
+ALL: Final = ("agent", "proxy", "exec", "chat")
 """The commands that run a chain."""
 
 LONG_LIVED: Final = ("agent", "proxy")
 
+TURNS: Final = ("exec", "chat")
+"""The commands that are a chain's client themselves."""
+
 
 class Option(msgspec.Struct, frozen=True):
-    """One option. Its first flag names what it sets: for `agent`, `proxy` and `exec` a field of
-    `Options` (`--line-limit` sets `line_limit`), unless `assemble` or `conductor.cli.exec_` takes
-    it; for other commands a parameter of the function.
+    """One option. Its first flag names what it sets: for the commands that run a chain a field of
+    `Options` (`--line-limit` sets `line_limit`), unless `assemble` or the command's own module
+    takes it; for other commands a parameter of the function.
     """
 
     flags: str
@@ -191,7 +194,7 @@ TABLE: Final = (
         "--cwd",
         FOLDER,
         "Folder of the session.",
-        commands=("exec",),
+        commands=TURNS,
         typed=ALL,
         default="the current one",
     ),
@@ -207,7 +210,7 @@ TABLE: Final = (
         "--fs",
         choice("none", "read", "write"),
         "Access to files below the working directory that the chain gets.",
-        commands=("exec",),
+        commands=TURNS,
         default="none",
     ),
     Option("--timeout", SECONDS, "Cancel the turn after this time.", ("exec",), default="no limit"),
@@ -556,7 +559,7 @@ def assemble(
     """The chain that a command line describes.
 
     Args:
-        command: `agent`, `proxy` or `exec`.
+        command: One of `ALL`.
         typed: The components before `--`.
         rest: What follows `--`; None: there is no `--`.
         config: What files configure.
@@ -583,7 +586,7 @@ def assembled(
     options = Options(**{**fields, "verbose": log in ("debug", "info")})
     if values.get("proxy") or command == "proxy":
         mode = "proxy"
-    elif command == "exec" or options.require_sandbox or options.lock is not None:
+    elif command in TURNS or options.require_sandbox or options.lock is not None:
         # Never `auto`: as a proxy of another conductor its last component would be a proxy too,
         # and these options exempt the last component as the agent.
         mode = "agent"

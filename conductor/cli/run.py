@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from conductor.cli.options import Parsed
     from conductor.cli.status import Shown, Status
+    from conductor.record.trace.sinks import Sink
     from conductor.run.consent import Consent
     from conductor.run.report_checks import Tracing
     from conductor.run.runtime import Runtime
@@ -96,17 +97,18 @@ def _early() -> list[int]:
 class Started:
     """A chain whose components run, and all that belongs to it. Raises `ConductorError`."""
 
-    def __init__(self, parsed: Parsed, where: Where) -> None:
-        """`where`: the user is asked there, unless the options are against it."""
+    def __init__(self, parsed: Parsed, where: Where, watching: Sequence[Sink] = ()) -> None:
+        """`where`: the user is asked there, unless the options are against it. `watching`: see
+        `conductor.record.wanted.opened`."""
         complain = partial(report.write, word="warning")
         self.log = ChainLog(parsed.log, log_file.opened(parsed.options.log_file, complain))
         try:
-            self._prepare(_obliged(parsed), where)
+            self._prepare(_obliged(parsed), where, watching)
         except ConductorError as error:
             self.log.failed(error)
             raise
 
-    def _prepare(self, parsed: Parsed, where: Where) -> None:
+    def _prepare(self, parsed: Parsed, where: Where, watching: Sequence[Sink]) -> None:
         self.parsed = parsed
         self._files = _files(parsed)
         self._where = where
@@ -123,7 +125,12 @@ class Started:
         self.log.note(f"`conductor {parsed.command}` starts as process {os.getpid()}: {names}")
         adopt_orphans()  # before there are any: a program may send itself to the back at once
         self._opened = wanted.opened(
-            specs, parsed.options, self.log.say, mode=parsed.mode, on_stderr=self._heard
+            specs,
+            parsed.options,
+            self.log.say,
+            mode=parsed.mode,
+            on_stderr=self._heard,
+            watching=watching,
         )
         self.launcher = self._opened.launcher
         self.guardian = self.launcher.guardian

@@ -172,8 +172,9 @@ def _sources() -> Page:
 def _options() -> Page:
     sections = []
     for commands, heading in (
-        (options.ALL, "agent, proxy and exec"),
+        (options.ALL, "agent, proxy, exec and chat"),
         (options.LONG_LIVED, "agent and proxy"),
+        (options.TURNS, "exec and chat"),
         *(((name,), name) for name in options.ALL),
     ):
         shared = [
@@ -280,7 +281,7 @@ def _exit_codes() -> Page:
 TOPICS: Final[dict[str, Topic]] = {
     "component": Topic("How to write a component, and all its options.", _component),
     "sources": Topic("How to write a source of `conductor add`.", _sources),
-    "options": Topic("All options of `agent`, `proxy` and `exec`.", _options),
+    "options": Topic("All options of `agent`, `proxy`, `exec` and `chat`.", _options),
     "profiles": Topic("What a component may do to the conversation.", _profiles),
     "grants": Topic("Services and rights that a component may be granted.", _grants),
     "limits": Topic("What a component may cost.", _limits),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -10,6 +10,9 @@ from conductor.cli import report
 from conductor.cli.trace_show import File
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError
+
+if TYPE_CHECKING:
+    import socket
 
 HELP: Final = paragraphs(
     "Show a trace as a page: the conversation, what each component changed, how long each took.",
@@ -72,22 +75,35 @@ def run(source: object, start: str, *, port: int, opens: bool) -> int:
 
     from conductor.page import server
 
-    try:
-        listening = server.listen(port)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise UsageError(f"cannot listen on port {port}: {why}", "choose another --port") from None
+    listening = listen(port)
     secret = server.new_secret()
-    address = f"http://{server.HOST}:{listening.getsockname()[1]}/#secret={secret}"
-    report.say(address)
-    report.write("the page is served until Ctrl-C", dim=True)
-    if opens:
-        _open(address)
+    announce(listening, secret, opens=opens)
     try:
         asyncio.run(server.serve(source, listening, secret, start))  # type: ignore[arg-type]
     except KeyboardInterrupt:
         return 0
     return 0
+
+
+def listen(port: int) -> socket.socket:
+    """Where a page is served. Raises `UsageError`."""
+    from conductor.page import server
+
+    try:
+        return server.listen(port)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(f"cannot listen on port {port}: {why}", "choose another --port") from None
+
+
+def announce(listening: socket.socket, secret: str, *, opens: bool) -> None:
+    """Prints the address of a page, and opens a browser with it."""
+    host, port = listening.getsockname()
+    address = f"http://{host}:{port}/#secret={secret}"
+    report.say(address)
+    report.write("the page is served until Ctrl-C", dim=True)
+    if opens:
+        _open(address)
 
 
 def _open(address: str) -> None:

@@ -104,6 +104,11 @@ class Connection:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def closed(self) -> None:
+        """Returns once the chain sends nothing more."""
+        assert self._reader is not None
+        await asyncio.wait((self._reader,))
+
     # -- requests to the chain ------------------------------------------------------------------
 
     async def initialize(self, capabilities: Mapping[str, Any]) -> dict[str, Any]:

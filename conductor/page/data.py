@@ -67,9 +67,10 @@ class Data:
 
     async def head(self, request: Request) -> Response:
         """What the trace is of."""
-        return data(self._now())
+        return data(self.now())
 
-    def _now(self) -> dict[str, Any]:
+    def now(self) -> dict[str, Any]:
+        """What the trace is of, and how much there is of it."""
         return {
             **msgspec.to_builtins(head(self._source)),
             "live": self._source.live,
@@ -160,7 +161,7 @@ class Data:
     async def _lines_of_news(self) -> AsyncIterator[bytes]:
         before: bytes = b""
         while True:
-            line = _encode(self._now())
+            line = _encode(self.now())
             if line != before:
                 yield line + b"\n"
                 before = line

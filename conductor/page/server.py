@@ -161,6 +161,25 @@ def _static_file(name: str) -> Response:
     return Response(content, media_type=_TYPES.get(os.path.splitext(name)[1], "text/plain"))
 
 
+def config(
+    source: Source,
+    listening: socket.socket,
+    secret: str,
+    start: str,
+    more: Sequence[BaseRoute] = (),
+) -> uvicorn.Config:
+    """How the server of a page is run."""
+    return uvicorn.Config(
+        app(source, listening.getsockname()[1], secret, start, more),
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+
+
 async def serve(
     source: Source,
     listening: socket.socket,
@@ -169,17 +188,7 @@ async def serve(
     more: Sequence[BaseRoute] = (),
 ) -> None:
     """Serves until SIGINT or SIGTERM, or until it is cancelled."""
-    port = listening.getsockname()[1]
-    config = uvicorn.Config(
-        app(source, port, secret, start, more),
-        log_level="critical",
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(config(source, listening, secret, start, more))
     reading = asyncio.create_task(source.run(lambda: None))
     try:
         await server.serve(sockets=[listening])

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from conductor.errors import ConductorError, UsageError
 from conductor.run.launch import Launcher
 from conductor.run.plan import Options, Planned, Stderr
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from conductor.record.audit.auditor import Auditor
     from conductor.record.trace.sinks import Sink
     from conductor.record.trace.tracer import Tracer
+    from conductor.run.report_checks import Tracing
 
 
 Log = Callable[[str, str, str], None]
@@ -26,7 +29,7 @@ Log = Callable[[str, str, str], None]
 class Opened(NamedTuple):
     """A chain that is ready for its event loop."""
 
-    tracer: Tracer | None
+    tracer: Tracing | None
     auditor: Auditor | None
     launcher: Launcher
     planned: list[Planned]
@@ -40,6 +43,7 @@ def opened(
     mode: str,
     on_stderr: Stderr,
     sinks: Sequence[Sink] = (),
+    watching: Sequence[Sink] = (),
 ) -> Opened:
     """Opens a chain, in the order that puts a refusal on the audit, and that runs nothing before
     the lock file allows it. Raises `ConductorError`.
@@ -51,12 +55,22 @@ def opened(
         mode: `agent`, `proxy` or `auto`.
         on_stderr: Takes what components write to standard error.
         sinks: Take the lines of the trace too.
+        watching: Take lines with the whole content of every message, and keep them in memory: who
+            is the client of the chain sees that content anyway.
     """
     agent_last = mode != "proxy"
-    tracing = _tracer(options, log, sinks)
+    tracing: Tracing | None = _tracer(options, log, sinks)
+    if watching:
+        from conductor.record.trace.sinks import Several
+        from conductor.record.trace.tracer import Both, Tracer
+
+        watcher = Tracer(Several(watching), "all")
+        tracing = watcher if tracing is None else Both(tracing, watcher)
     auditing = _auditor(options, log, mode, specs)
     try:
         specs = locked(specs, options, log, agent_last=agent_last)
+        if sinks or watching:
+            options = msgspec.structs.replace(options, recording=True)
         launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr)
         return Opened(tracing, auditing, launcher, launcher.plan(specs))
     except ConductorError as error:

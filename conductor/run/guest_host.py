@@ -142,7 +142,7 @@ class _Host:
         # matters to it: that order only the child can keep.
         self._policed = len(specs) > 1 or self._union is None
         inside = len(specs) > 1 or (self._policed and specs[0].policy.policy() is not None)
-        recording = options.trace is not None
+        recording = options.recording or options.trace is not None
         # Without a policy inside, the parent sees every message itself.
         self._numbers = _numbers() if recording and inside else None
         self._first_line = SegmentSpec(

@@ -79,6 +79,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """File that every message is written to (`conductor.record.trace`); None: no trace."""
     trace_content: str = "redacted"
     """The part of each message that is written: `all`, `redacted` (no secrets), or `none`."""
+    recording: bool = False
+    """Have hosts report what passes between their guests; a trace implies it."""
     reserved: tuple[str, ...] = msgspec.field(default_factory=_bundled)
     """Names that only an MCP server of their owner may have; default: the bundled components."""
     mcp_bridge: str = "auto"

@@ -346,7 +346,7 @@ PAGES: Final = {row.help: row.page for row in option_table.TABLE}
 def options(*commands: str) -> str:
     """The options of commands: those that all of them have.
 
-    `agent`, `proxy` and `exec` share options, so an option of these is in one table only.
+    `agent`, `proxy`, `exec` and `chat` share options, so an option of these is in one table only.
     """
     group = set(commands)
     owners: dict[str, set[str]] = defaultdict(set)
@@ -458,7 +458,8 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "topics": help_topics,
     "exit_codes": exit_codes,
     "component_options": component_options_table,
-    "options_chain": partial(options, "agent", "proxy", "exec"),
+    "options_chain": partial(options, "agent", "proxy", "exec", "chat"),
+    "options_exec_chat": partial(options, "exec", "chat"),
     "options_agent_proxy": partial(options, "agent", "proxy"),
     **{
         f"options_{name}": partial(options, name)
@@ -466,6 +467,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
             "agent",
             "proxy",
             "exec",
+            "chat",
             "lock",
             "new",
             "dev",

@@ -172,7 +172,7 @@ def test_option_tables_are_of_their_commands() -> None:
         names = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][\w-]*", row)}
         for command in re.findall(r"`(\w+)`", head):
             seen[command] = seen.get(command, set()) | names
-    running = {"agent", "proxy", "exec", "lock", "replay"}
+    running = {"agent", "proxy", "exec", "chat", "lock", "replay"}
     assert set(seen) == running | {"new", "dev", "test", "check", "setup", "pack", "publish"}
     for name, names in seen.items():
         assert names == options(name), name

@@ -1,6 +1,6 @@
 // What is chosen, as the address says it: it can be linked to, and the back button works.
 
-const NAMES = ["turn", "component", "filter", "event", "all"];
+const NAMES = ["session", "turn", "component", "filter", "event", "all"];
 
 /** What is chosen. A number is null where none is. */
 export function chosen() {
@@ -8,7 +8,7 @@ export function chosen() {
   const number = (name) => (/^\d{1,9}$/.test(parts.get(name) ?? "") ? Number(parts.get(name)) : null);
   return {
     turn: number("turn"), event: number("event"), component: parts.get("component") ?? "",
-    filter: parts.get("filter") ?? "", all: parts.get("all") === "1" ? "1" : "",
+    filter: parts.get("filter") ?? "", session: parts.get("session") ?? "", all: parts.get("all") === "1" ? "1" : "",
   };
 }
 

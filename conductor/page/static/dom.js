@@ -74,3 +74,16 @@ export function refill(parent, ...children) {
   fill(parent, ...children);
   if (key) parent.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
+
+/** Replaces what an element holds; children that are the same stay, and details stay open. */
+export function renew(parent, children) {
+  [...children].forEach((child, at) => {
+    const old = parent.childNodes[at];
+    if (old === undefined) parent.append(child);
+    else {
+      if (old.tagName === "DETAILS" && child.tagName === "DETAILS") child.open = old.open;
+      if (!old.isEqualNode(child)) old.replaceWith(child);
+    }
+  });
+  while (parent.childNodes.length > children.length) parent.lastChild.remove();
+}

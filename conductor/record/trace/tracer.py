@@ -21,6 +21,7 @@ from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_
 from conductor.record.trace.records import Conversation, header
 from conductor.record.trace.sinks import Sink
 from conductor.run.plan import Planned
+from conductor.run.report_checks import Tracing
 from conductor.run.report_lines import Delivered, text_lines
 from conductor.run.segment_spec import TRACE_FIELDS, Hop
 from conductor.transports.base import Transport
@@ -194,6 +195,53 @@ class Tracer:
     def _service(self, trace: Trace, source: str, target: str, size: int) -> None:
         """Writes what passed between a component and the conductor itself."""
         self._events.write(trace, Departure(source, self._last, trace), target, self._last, size)
+
+
+class Both:
+    """Two traces of one chain: one may hold less of each message than the other."""
+
+    def __init__(self, first: Tracing, second: Tracing) -> None:
+        self._first = first
+        self._second = second
+
+    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """See `Tracing`."""
+        self._first.begin(chain)
+        self._second.begin(chain)
+
+    def watched(self, planned: Planned) -> Planned:
+        """See `Tracing`."""
+        return self._second.watched(self._first.watched(planned))
+
+    def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
+        """See `Tracing`."""
+        self._first.rearranged(chain)
+        self._second.rearranged(chain)
+
+    def crossed(self, trace: Trace, mode: str) -> None:
+        """See `Tracing`."""
+        self._first.crossed(trace, mode)
+        self._second.crossed(trace, mode)
+
+    def hop(self, segment: str, params: bytes) -> None:
+        """See `Tracing`."""
+        self._first.hop(segment, params)
+        self._second.hop(segment, params)
+
+    def delivered(self, segment: str, params: bytes) -> None:
+        """See `Tracing`."""
+        self._first.delivered(segment, params)
+        self._second.delivered(segment, params)
+
+    def violated(self, violation: Violated) -> None:
+        """See `Tracing`."""
+        self._first.violated(violation)
+        self._second.violated(violation)
+
+    def close(self) -> None:
+        """See `Tracing`."""
+        self._first.close()
+        self._second.close()
 
 
 def _read_hop(params: bytes) -> tuple[Hop, bytes | None]:

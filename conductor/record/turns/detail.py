@@ -73,6 +73,15 @@ def detail(reader: Reader, turn: Turn) -> TurnDetail:
     )
 
 
+def told_again(reader: Reader, session: str, first: int, behind: int) -> tuple[Item, ...]:
+    """What the agent told again of an older session, between two numbers of events."""
+    items = _Items(reader)
+    for number, line in reader.of_turn(Turn(number=0, events=(first, behind))):
+        if line.method == UPDATE and line.names_session == session:
+            items.event(number, line)
+    return tuple(items.all)
+
+
 def _verdict(number: int, line: Line) -> Verdict:
     held = {k: v for k, v in (line.verdict or {}).items() if isinstance(v, str)}
     names = ("component", "rule", "direction", "method", "pointer", "text")

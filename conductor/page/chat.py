@@ -1,0 +1,208 @@
+"""What the page of a chat asks and does: sessions, prompts, answers to questions.
+
+Routes below `/api/chat/`; like all data they need the secret of the page, in a header that no other
+site can make a browser send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from conductor.client.chat import Chat
+from conductor.errors import ConductorError, UsageError
+from conductor.page.data import Data, data, failure
+from conductor.page.running import RunningChain
+from conductor.record.turns.detail import told_again
+
+_MOST_BODY: Final = 64 * 1024
+_MOST_PROMPT: Final = 24 * 1024 * 1024
+"""Bytes of a prompt with its pictures."""
+_NEWS: Final = 0.1
+"""Seconds between two pieces of news."""
+_PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Said(msgspec.Struct, forbid_unknown_fields=True):
+    """A text of a prompt, or a picture as base64."""
+
+    text: str = ""
+    mime: str = ""
+    data: str = ""
+
+
+class _Prompt(msgspec.Struct):
+    session: str
+    parts: list[_Said]
+
+
+class _Session(msgspec.Struct):
+    session: str
+
+
+class _Answer(msgspec.Struct):
+    question: int
+    option: int
+
+
+class _Mode(msgspec.Struct):
+    session: str
+    mode: str
+
+
+class _Option(msgspec.Struct):
+    session: str
+    option: str
+    value: str | bool
+
+
+class _Nothing(msgspec.Struct):
+    pass
+
+
+class TooLargeError(Exception):
+    """A request has a body that nobody reads to its end."""
+
+
+class ChatRoutes:
+    """The routes of one chat."""
+
+    def __init__(self, chat: Chat, chain: RunningChain, ending: asyncio.Event) -> None:
+        """`ending`: set once the server is about to end."""
+        self._chat = chat
+        self._chain = chain
+        self._data = Data(chain)
+        self._ending = ending
+
+    @property
+    def all(self) -> list[Route]:
+        """What the server serves beside the trace."""
+        routes = [
+            Route("/api/chat/news", self.news),
+            Route("/api/chat/history", self.history),
+            Route("/api/chat/sessions", self.sessions),
+        ]
+        posts: tuple[tuple[str, type, int, Callable[[Any], Awaitable[Any]]], ...] = (
+            ("prompt", _Prompt, _MOST_PROMPT, self._prompt),
+            ("cancel", _Session, _MOST_BODY, self._cancel),
+            ("answer", _Answer, _MOST_BODY, self._answer),
+            ("new", _Nothing, _MOST_BODY, self._new),
+            ("load", _Session, _MOST_BODY, self._load),
+            ("mode", _Mode, _MOST_BODY, self._mode),
+            ("option", _Option, _MOST_BODY, self._option),
+        )
+        for name, shape, most, act in posts:
+            routes.append(Route(f"/api/chat/{name}", _taking(shape, most, act), methods=["POST"]))
+        return routes
+
+    async def news(self, request: Request) -> Response:
+        """How much there is of the trace, and the state of the chat, a line each time it is
+        another, until the server ends."""
+        return StreamingResponse(self._lines(), media_type="application/x-ndjson")
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        before, version = b"", -1
+        while not self._ending.is_set():
+            news = self._data.now()
+            line = _encode(news)
+            if self._chat.version != version:
+                version = self._chat.version
+                yield _encode({**news, "chat": self._chat.state()}) + b"\n"
+            elif line != before:
+                yield line + b"\n"
+            before = line
+            await asyncio.sleep(_NEWS)
+
+    async def history(self, request: Request) -> Response:
+        """What the agent told again of a session that was loaded."""
+        session = self._chat.sessions.get(request.query_params.get("session", ""))
+        if session is None or session.history is None:
+            return failure(404, "this session was not loaded")
+        return data(told_again(self._chain.reader, session.id, *session.history))
+
+    async def sessions(self, request: Request) -> Response:
+        """The sessions that the agent knows."""
+        try:
+            return data(await self._chat.listed(request.query_params.get("cursor")))
+        except ConductorError as error:
+            return _refused(error)
+
+    # -- what the person does ------------------------------------------------------------------
+
+    async def _prompt(self, asked: _Prompt) -> Any:
+        blocks: list[dict[str, Any]] = []
+        for part in asked.parts:
+            if part.mime:
+                if part.mime not in _PICTURES:
+                    raise UsageError(f"`{part.mime}` is no picture that a prompt may hold", "")
+                blocks.append({"type": "image", "mimeType": part.mime, "data": part.data})
+            elif part.text.strip():
+                blocks.append({"type": "text", "text": part.text})
+        if not blocks:
+            raise UsageError("the prompt is empty", "write one")
+        self._chat.prompt(asked.session, blocks)
+
+    async def _cancel(self, asked: _Session) -> Any:
+        self._chat.cancel(asked.session)
+
+    async def _answer(self, asked: _Answer) -> Any:
+        self._chat.answer(asked.question, asked.option)
+
+    async def _new(self, asked: _Nothing) -> Any:
+        return {"session": (await self._chat.new_session()).id}
+
+    async def _load(self, asked: _Session) -> Any:
+        return {"session": (await self._chat.load(asked.session)).id}
+
+    async def _mode(self, asked: _Mode) -> Any:
+        await self._chat.set_mode(asked.session, asked.mode)
+
+    async def _option(self, asked: _Option) -> Any:
+        await self._chat.set_option(asked.session, asked.option, asked.value)
+
+
+def _taking(
+    shape: type, most: int, act: Callable[[Any], Awaitable[Any]]
+) -> Callable[[Request], Awaitable[Response]]:
+    """Serves a POST: its body becomes `shape`, and `act` does it."""
+
+    async def serve(request: Request) -> Response:
+        try:
+            body = await _body(request, most)
+            asked: Any = msgspec.json.decode(body or b"{}", type=shape)
+        except TooLargeError:
+            return failure(413, f"this is more than {most >> 10} KiB, too much for one request")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return failure(400, f"the request cannot be read: {error}")
+        except ClientDisconnect:
+            return failure(400, "the request has no end")
+        try:
+            return data(await act(asked) or {})
+        except ConductorError as error:
+            return _refused(error)
+
+    return serve
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The body of a request. Raises `TooLargeError`."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            raise TooLargeError
+    return bytes(body)
+
+
+def _refused(error: ConductorError) -> Response:
+    """What was asked cannot be done: 409 if it is the page's own fault, 502 if the chain's."""
+    status = 409 if isinstance(error, UsageError) else 502
+    return failure(status, f"{error.text}; {error.hint}" if error.hint else error.text)

@@ -1,0 +1,72 @@
+"""What the page of a chat shows: the trace of the chain that runs in this process, from memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from conductor.record.turns import reader as turns
+
+_SLICE: Final = 500
+"""Lines that are read at a time: the chain goes on between."""
+
+
+class RunningChain:
+    """The trace of a chain: takes its lines (`conductor.record.trace.sinks.Sink`), and is what the
+    page shows (`conductor.page.source.Source`)."""
+
+    notice = ""
+    failed = False
+
+    def __init__(self, name: str) -> None:
+        self.reader, self._lines = turns.held()
+        self.reader = turns.Reader(self._lines, name)
+        self._waiting: deque[bytes] = deque()
+        self._come = asyncio.Event()
+        self._ended = False
+
+    @property
+    def live(self) -> bool:
+        """Whether more may come."""
+        return not self._ended or bool(self._waiting)
+
+    @property
+    def count(self) -> int:
+        """How many lines have come."""
+        return len(self.reader) + len(self._waiting)
+
+    # -- as a sink -----------------------------------------------------------------------------
+
+    def begin(self, line: bytes) -> None:
+        """See `Sink`."""
+        self.write(line)
+
+    def write(self, line: bytes) -> None:
+        """See `Sink`. It is read soon: the chain does not wait for that."""
+        self._waiting.append(line)
+        self._come.set()
+
+    def gather(self, record: bytes) -> None:
+        """See `Sink`. Nobody looks at the lines of a component here."""
+
+    def close(self) -> None:
+        """See `Sink`."""
+        self._ended = True
+        self._come.set()
+
+    # -- as a source ---------------------------------------------------------------------------
+
+    async def run(self, changed: Callable[[], None]) -> None:
+        """See `Source`."""
+        while self.live:
+            await self._come.wait()
+            self._come.clear()
+            while self._waiting:
+                for _ in range(min(_SLICE, len(self._waiting))):
+                    line = self._waiting.popleft()
+                    self._lines.append(line)
+                    self.reader.take(line)
+                changed()
+                await asyncio.sleep(0)

@@ -1,0 +1,391 @@
+// The page of a chat: a conversation with a chain, and what each component did beside each turn.
+
+import { change, chosen } from "./address.js";
+import { Composer } from "./composer.js";
+import * as conversation from "./conversation.js";
+import { open, Trouble } from "./data.js";
+import { Details } from "./details.js";
+import { duration, el, fill, refill, renew, several } from "./dom.js";
+import { listen } from "./help.js";
+import { TurnPane } from "./pane.js";
+import { Questions } from "./questions.js";
+import { settings } from "./settings.js";
+import { hue } from "./turn.js";
+
+const $ = (id) => document.getElementById(id);
+const AGAIN = 2000;
+const data = open();
+const details = new Details(data, () => draw());
+const pane = new TurnPane($("turn-view"), data, details, go);
+const composer = new Composer((parts) => post("prompt", { session: session()?.id, parts }).then(() => go({ turn: null, event: null })), problem);
+const questions = new Questions($("questions"), (question, option) => act("answer", { question, option }), (text) => {
+  $("announcement").textContent = text;
+});
+let head = { components: ["client", "agent"], events: 0, turns: 0, gaps: [], live: false, running: [] };
+let chat = null;
+let turns = [];
+let failure = null;
+let stuck = true;
+const articles = new Map();
+
+function go(changes, options) {
+  change(changes, options);
+  draw();
+}
+
+function problem(text) {
+  $("problem").textContent = text;
+}
+
+// -- what the person does ---------------------------------------------------------------------
+
+async function post(name, body) {
+  return data.json(`/api/chat/${name}`, {
+    method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" },
+  });
+}
+
+/** Does something; what goes wrong is shown below the prompt. */
+async function act(name, body) {
+  try {
+    problem("");
+    return await post(name, body);
+  } catch (error) {
+    problem(error.message);
+    return null;
+  }
+}
+
+/** The session that is in view: the one of the address, else the last one. */
+function session() {
+  const all = chat?.sessions ?? [];
+  return all.find((each) => each.id === chosen().session) ?? all.at(-1) ?? null;
+}
+
+function choose(id) {
+  $("sessions").close();
+  go({ session: id, turn: null, event: null });
+}
+
+const name = (each) => each.title || each.id || each.sessionId;
+
+// -- drawing ----------------------------------------------------------------------------------
+
+function draw() {
+  const now = chosen();
+  const held = session();
+  chain(now.component);
+  state();
+  composer.show(held, Boolean(chat?.can.image), Boolean(chat?.ended[0]) || failure?.status === 0 || failure?.status === 401);
+  settings($("settings"), held, act);
+  $("usage").textContent = used(held?.usage);
+  $("session-name").textContent = held ? name(held) : "";
+  questions.show(chat?.questions ?? [], held?.id);
+  if (held) talk(held, now);
+  const number = now.turn ?? own(held).at(-1)?.number ?? null;
+  if (number === null || turns[number] === undefined) {
+    pane.empty(chat === null ? "" : "What each component does with your prompt shows here.");
+  } else pane.show(turns[number], head, { ...now, turn: number });
+}
+
+function used(usage) {
+  if (!usage || typeof usage.used !== "number") return "";
+  const percent = usage.size ? ` (${Math.round(usage.used / usage.size * 100)} %)` : "";
+  return `context ${usage.used.toLocaleString("en")} tokens${percent}`;
+}
+
+function chain(component) {
+  const made = JSON.stringify([head.components, component]);
+  if ($("chain").dataset.made === made) return;
+  $("chain").dataset.made = made;
+  const parts = head.components.filter((one) => one !== "client").map((one) => {
+    const button = el("button.component", {
+      type: "button", "aria-pressed": String(component === one), "data-key": `chain ${one}`,
+      title: `only what ${one} touched`, onclick: () => go({ component: component === one ? "" : one }),
+    }, one);
+    button.style.setProperty("--hue", hue(head.components, one));
+    return button;
+  });
+  refill($("chain"), el("span.product", {}, "conductor"), parts.flatMap((part, at) => (
+    at ? [el("span.arrow-sign", { "aria-hidden": true }, "›"), part] : [part])));
+}
+
+function state() {
+  const [ended, hint] = chat?.ended ?? ["", ""];
+  const notes = failure ? [failure.message] : ended ? [`The chain has ended: ${ended}`, hint] : [];
+  const mark = notes.join("\n");
+  if ($("notice").dataset.mark !== mark) {
+    $("notice").dataset.mark = mark;
+    fill($("notice"), notes.filter(Boolean).map((note, at) => el("p", {}, at ? "" : "⚠ ", note)));
+  }
+  const isLive = !failure && !ended && chat !== null;
+  const agent = chat?.agent?.title || chat?.agent?.name || "";
+  const version = chat?.agent?.version ?? "";
+  fill($("state"), el("span.dot", { "data-live": String(isLive), "aria-hidden": true }),
+    [isLive ? "" : failure?.status === 0 ? "gone" : ended ? "ended" : "", `${agent} ${version}`.trim(), several(head.events, "event")]
+      .filter(Boolean).join(" · "));
+}
+
+/** The turns of a session, in the order of its conversation. */
+function own(held) {
+  if (!held) return [];
+  const since = held.history?.[0] ?? 0;
+  return turns.filter((turn) => turn.number > 0 && turn.session === held.id && (turn.events?.[0] ?? 0) >= since);
+}
+
+function talk(held, now) {
+  const place = $("conversation");
+  const visible = own(held);
+  const current = now.turn ?? visible.at(-1)?.number ?? null;
+  const keys = JSON.stringify([held.id, held.history, visible.map((turn) => turn.number)]);
+  if (place.dataset.keys !== keys) {
+    const isOther = place.dataset.session !== held.id;
+    place.dataset.keys = keys;
+    place.dataset.session = held.id;
+    if (isOther) {
+      articles.clear();
+      stuck = true;
+    }
+    fill(place, setUp(current), held.history ? before(held) : null, visible.map((turn) => articles.get(turn.number) ?? article(turn)),
+      el("p.working", { id: "working" }));
+    if (!visible.length && !held.history) place.append(el("div.empty", {}, el("h2", {}, "Say something"), el("p", {}, "The chain runs, and the agent waits for your prompt.")));
+  }
+  for (const turn of visible) {
+    const made = articles.get(turn.number);
+    made.setAttribute("aria-current", String(turn.number === current));
+    if (made.dataset.mark !== mark(turn)) whole(turn, made);
+  }
+  place.querySelector(".set-up")?.setAttribute("aria-current", String(current === 0));
+  working(held);
+  stick();
+}
+
+function working(held) {
+  const waits = (chat?.questions ?? []).some((each) => each.session === held.id);
+  const text = held.loading ? "The agent tells the session again …" : !held.running ? "" : waits ? "The agent waits for your answer."
+    : held.cancelling ? "The turn is being cancelled …" : "The agent works …";
+  const [error, hint] = Array.isArray(held.error) ? held.error : ["", ""];
+  const line = $("working");
+  line.hidden = !text;
+  if (line.textContent !== text) line.textContent = text;
+  const trouble = error && hint ? hint : "";
+  let note = $("turn-hint");
+  if (!trouble) note?.remove();
+  else if (note?.textContent !== trouble) {
+    note?.remove();
+    note = el("p.act.refused", { id: "turn-hint" }, trouble);
+    line.before(note);
+  }
+}
+
+const mark = (turn) => `${turn.events?.[1]} ${turn.ms} ${turn.stop}`;
+
+function setUp(current) {
+  return el("button.turn-head.set-up", {
+    type: "button", "aria-current": String(current === 0), onclick: () => { go({ turn: 0, event: null }); show("turn"); },
+  }, "Set-up of the chain and its sessions");
+}
+
+/** What the agent told again of an older session. */
+function before(held) {
+  const key = `history ${held.id} ${held.history}`;
+  let made = articles.get(key);
+  if (made === undefined) {
+    made = el("article.turn", { "aria-label": "before" }, el("p.turn-head", {}, "Before, as the agent tells it"), el("div.turn-inside"));
+    articles.set(key, made);
+    data.json(`/api/chat/history?${new URLSearchParams({ session: held.id })}`)
+      .then((items) => fill(made.lastChild, items.map(conversation.item))).catch(trouble);
+  }
+  return made;
+}
+
+function article(turn) {
+  const heading = el("button.turn-head", {
+    type: "button", onclick: () => { go({ turn: turn.number, event: null }); show("turn"); },
+  });
+  const made = el("article.turn", { "aria-label": `turn ${turn.number}`, "data-turn": turn.number }, heading, el("div.turn-inside"));
+  articles.set(turn.number, made);
+  near.observe(made);
+  return made;
+}
+
+/** Turns that are far from the view are not asked for in detail. */
+const near = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    target.dataset.near = isIntersecting ? "1" : "";
+    const turn = turns[Number(target.dataset.turn)];
+    if (isIntersecting && target.dataset.whole !== mark(turn)) whole(turn, target);
+  }
+}, { root: $("conversation"), rootMargin: "600px" });
+
+/** Draws a turn; what has not changed of it stays as it is. */
+async function whole(turn, made) {
+  made.dataset.mark = mark(turn);
+  fill(made.firstChild, `Turn ${turn.number} `, el("span.note", {}, [turn.ms === undefined || turn.ms === null ? "" : duration(turn.ms),
+    turn.verdicts ? `⚠ ${turn.verdicts} refused` : ""].filter(Boolean).join(" · ")));
+  try {
+    const known = details.known(turn);
+    if (known === undefined && !made.lastChild.childElementCount) fill(made.lastChild, conversation.turn(turn, undefined));
+    if (!made.dataset.near) return;
+    const detail = await details.get(turn);
+    const fresh = conversation.turn(turn, detail)[0];
+    const drawn = made.lastChild.firstChild;
+    if (drawn === null || fresh.querySelector(":scope > .more")) fill(made.lastChild, fresh);
+    else renew(drawn, [...fresh.childNodes]);
+    if (detail.turn.events?.[1] === turn.events?.[1]) made.dataset.whole = mark(turn);
+    else made.dataset.mark = "";
+    if (chosen().turn === null) stick();
+  } catch (error) {
+    if (error.status !== 413) trouble(error);
+  }
+}
+
+/** The end of the conversation stays in view, unless somebody has scrolled away from it. */
+function stick() {
+  const place = $("conversation");
+  if (stuck) place.scrollTop = place.scrollHeight;
+}
+
+// -- news -------------------------------------------------------------------------------------
+
+function trouble(error) {
+  failure = error instanceof Trouble ? error : new Trouble(-1, String(error.message ?? error));
+  draw();
+}
+
+async function more(running) {
+  const grown = [...new Set([...running, ...(head.running ?? []), 0])].filter((number) => number < turns.length);
+  if (grown.length) for (const turn of await data.only(grown)) turns[turn.number] = turn;
+  for (let got = [null]; got.length && turns.length < head.turns;) {
+    got = await data.turns(turns.length);
+    turns.push(...got);
+  }
+}
+
+async function take({ chat: state, ...news }) {
+  const running = head.running ?? [];
+  chat = state ?? chat;
+  head = news;
+  await more(running);
+  failure = null;
+  draw();
+}
+
+async function follow() {
+  for (;;) {
+    try {
+      for await (const news of data.news("/api/chat/news")) await take(news);
+      throw new Trouble(0, GONE);
+    } catch (error) {
+      trouble(error);
+      if (error.status === 401) return;
+    }
+    await new Promise((resolve) => { setTimeout(resolve, AGAIN); });
+  }
+}
+const GONE = "conductor has gone. What is here stays; start it again to go on.";
+
+// -- sessions ---------------------------------------------------------------------------------
+
+function sessionRow(each, isOpen, current) {
+  return el("li", {}, el("button", {
+    type: "button", "aria-current": String(each.id === current), onclick: () => (isOpen ? choose(each.id) : load(each.id)),
+  }, name(each), " ", el("span.note", {}, [each.running ? "running" : "", each.updatedAt ?? "", each.title ? each.id : ""].filter(Boolean).join(" · "))));
+}
+
+async function load(id) {
+  $("sessions").close();
+  const loaded = await act("load", { session: id });
+  if (loaded !== null) choose(loaded.session);
+}
+
+async function sessions() {
+  const held = chat?.sessions ?? [];
+  const older = el("div", {});
+  fill($("sessions"), el("h2", {}, "Sessions"), el("h3", {}, "Open"),
+    el("ul.session-list", {}, held.map((each) => sessionRow(each, true, session()?.id))), older,
+    el("button", { type: "button", onclick: () => $("sessions").close() }, "Close"));
+  $("sessions").showModal();
+  if (!chat?.can.list) fill(older, el("p.note", {}, "This agent lists no older sessions."));
+  else listOlder(older, held, null, el("ul.session-list"));
+}
+
+async function listOlder(place, held, cursor, list) {
+  try {
+    const found = await data.json(`/api/chat/sessions?${new URLSearchParams(cursor ? { cursor } : {})}`);
+    const rows = (Array.isArray(found.sessions) ? found.sessions : []).filter((each) => each && typeof each.sessionId === "string")
+      .map((each) => ({ ...each, id: each.sessionId }));
+    const news = rows.filter((each) => !held.some((one) => one.id === each.id));
+    if (chat.can.load) list.append(...news.map((each) => sessionRow(each, false, "")));
+    else list.append(...news.map((each) => el("li", {}, name(each))));
+    const next = typeof found.nextCursor === "string" ? found.nextCursor : "";
+    fill(place, el("h3", {}, "Older, of this folder"), list.childElementCount ? list : el("p.note", {}, "There are none."),
+      chat.can.load ? null : el("p.note", {}, "This agent cannot load them."),
+      next ? el("button.small", { type: "button", onclick: () => listOlder(place, held, next, list) }, "more") : null);
+  } catch (error) {
+    fill(place, el("p.problem", {}, error.message));
+  }
+}
+
+// -- keys and panes ---------------------------------------------------------------------------
+
+function show(which) {
+  document.querySelector("main").dataset.pane = which;
+  for (const tab of ["conversation", "turn"]) {
+    $(`tab-${tab}`).setAttribute("aria-selected", String(tab === which));
+    $(`tab-${tab}`).tabIndex = tab === which ? 0 : -1;
+  }
+}
+
+function step(by) {
+  const numbers = own(session()).map((turn) => turn.number);
+  if (!numbers.length) return;
+  const at = numbers.indexOf(chosen().turn ?? numbers.at(-1));
+  const number = numbers[Math.min(Math.max(at + by, 0), numbers.length - 1)];
+  go({ turn: number, event: null });
+  articles.get(number)?.scrollIntoView({ block: "nearest" });
+}
+
+const KEYS = [
+  ["j", "next turn", () => step(1)], ["k", "turn before", () => step(-1)],
+  ["d", "next message that a component changed", () => pane.nextChange()],
+  [".", "newest turn, and go with the chat", () => { go({ turn: null, event: null }); stuck = true; stick(); }],
+  ["p", "write a prompt", () => $("prompt").focus()],
+  ["a", "the question that waits for an answer", () => $("questions").querySelector(".ask")?.focus()],
+  ["?", "this help", () => help()],
+];
+
+function help() {
+  fill($("help"), el("h2", {}, "Keys"),
+    el("dl", {}, KEYS.flatMap(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)])),
+    el("p", {}, "In a question, ", el("kbd", {}, "1"), " to ", el("kbd", {}, "9"), " choose an answer. In the prompt, Enter sends and Shift+Enter begins a line."),
+    el("button", { type: "button", onclick: () => $("help").close() }, "Close"));
+  $("help").showModal();
+}
+
+listen(KEYS);
+$("help-button").addEventListener("click", help);
+$("sessions-button").addEventListener("click", sessions);
+$("new-session").addEventListener("click", async () => {
+  const made = await act("new", {});
+  if (made !== null) choose(made.session);
+});
+$("cancel").addEventListener("click", () => act("cancel", { session: session()?.id }));
+$("conversation").addEventListener("scroll", () => {
+  const place = $("conversation");
+  stuck = place.scrollHeight - place.scrollTop - place.clientHeight < 80;
+});
+new ResizeObserver(stick).observe($("conversation"));
+for (const which of ["conversation", "turn"]) {
+  $(`tab-${which}`).addEventListener("click", () => show(which));
+  $(`tab-${which}`).addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    const other = which === "turn" ? "conversation" : "turn";
+    show(other);
+    $(`tab-${other}`).focus();
+  });
+}
+addEventListener("popstate", draw);
+addEventListener("hashchange", draw);
+draw();
+follow();
