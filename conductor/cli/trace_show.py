@@ -130,7 +130,7 @@ def body(trace: turns.Reader) -> Callable[[int], str]:
 
 def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Line]:
     head = trace.head()
-    yield HEAD, _cut(" > ".join(head.components), width)
+    yield HEAD, _cut(" > ".join(one_line(name, 60) for name in head.components), width)
     count = len(trace.turns) - 1
     which = "" if len(shown) in (count, count + 1) else f"{len(shown)} of "
     told = f"{which}{count} turn{'s' * (count != 1)}, {head.events} events"
@@ -205,15 +205,19 @@ class _Printer:
             for visit, edit in made[:most]:
                 yield from self._edit(component, visit, edit)
             if more := len(made) - len(made[:most]):
-                yield DIM, f"    … {component}: {more} more (--all)"
+                yield DIM, f"    … {one_line(component, 60)}: {more} more (--all)"
 
     def _edit(self, component: str, visit: Visit, edit: Edit | None) -> Iterator[Line]:
-        what = {"response": "answer to "}.get(visit.kind, "") + visit.method
+        component = one_line(component, 60)
+        what = {"response": "answer to "}.get(visit.kind, "") + one_line(visit.method)
         if edit is None:
             times = f", {visit.times} times" if visit.times > 1 else ""
             yield PLAIN, self._fit(f"  * {component} {_SHOWN[visit.change]} {what}{times}")
             return
-        yield PLAIN, self._fit(f"  {_SIGNS[edit.op]} {component} {edit.op} {edit.what} in {what}")
+        yield (
+            PLAIN,
+            self._fit(f"  {_SIGNS[edit.op]} {component} {edit.op} {one_line(edit.what)} in {what}"),
+        )
         if edit.before:
             yield REMOVED, self._fit(f"      - {one_line(edit.before, 2_000)}")
         if edit.after:
@@ -264,7 +268,7 @@ def _item(item: Item) -> str:
     word = _KINDS.get(item.kind, item.kind)
     text = one_line(item.text, 2_000)
     if item.component:
-        text = f"{item.component}: {text}"
+        text = f"{one_line(item.component, 60)}: {text}"
     if item.status:
         text += f"  → {one_line(item.status, 60)}"
     if item.ms and item.kind in ("tool", "question", "mcp"):

@@ -4,7 +4,7 @@
 import { field } from "./rows.js";
 
 const CHANGED = new Set(["changed", "answered", "originated", "dropped"]);
-const TOKEN = /\s*(?:([()&|!])|~([A-Za-z_]*)|"((?:[^"\\]|\\.)*)"|([^\s()&|!"]+))/y;
+const TOKEN = /\s*(?:([()&|!])|~([A-Za-z_]*)|"((?:[^"\\]|\\.)*)"|([^\s()&|!"]+(?:\([0-9]+\))?))/y;
 const UNITS = { ms: 1, s: 1000, m: 60000 };
 
 const pattern = (value) => new RegExp(

@@ -26,8 +26,9 @@ Matches = Callable[[Row, Body], bool]
 
 _LONGEST: Final = 1_000
 _DEEPEST: Final = 50
+# A word may end in a number in parentheses, as `Proxy(0)`, a name in traces of the reference.
 _TOKEN: Final = re.compile(
-    r"""\s*(?:(?P<sign>[()&|!])|~(?P<term>[A-Za-z_]*)|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<word>[^\s()&|!"]+))"""
+    r"""\s*(?:(?P<sign>[()&|!])|~(?P<term>[A-Za-z_]*)|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<word>[^\s()&|!"]+(?:\([0-9]+\))?))"""
 )
 _TIME: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m)?")
 _UNITS: Final = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, None: 1.0}

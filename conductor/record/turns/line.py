@@ -24,7 +24,7 @@ _THEIRS: Final = {"Client": CLIENT, "Agent": AGENT}
 """What the reference calls the ends of a chain."""
 _LATEST: Final = 1e9
 """Seconds. No trace is 30 years long."""
-_LONGEST: Final = 200
+LONGEST: Final = 200
 """Characters of a name or an id that are kept while a trace is read."""
 
 
@@ -88,7 +88,7 @@ class Line(msgspec.Struct, gc=False):
         session = self.session or (self.own.session if self.own is not None else None)
         if session is None and self.own is None and b'"sessionId"' in bytes(self.params):
             session = _session_in(self.params)
-        return session[:_LONGEST] if isinstance(session, str) else ""
+        return session[:LONGEST] if isinstance(session, str) else ""
 
     @property
     def fingerprint(self) -> int:
@@ -102,7 +102,7 @@ class Line(msgspec.Struct, gc=False):
     def key(self) -> bytes:
         """Its id, or for a long one a digest of it."""
         raw = bytes(self.id)
-        return raw if len(raw) <= _LONGEST else hashlib.sha256(raw).digest()
+        return raw if len(raw) <= LONGEST else hashlib.sha256(raw).digest()
 
 
 class _Session(msgspec.Struct):
@@ -177,7 +177,7 @@ def read_line(line: bytes) -> Line | None:
 
 
 def _name(name: str) -> str:
-    return _THEIRS.get(name) or name[:_LONGEST]
+    return _THEIRS.get(name) or name[:LONGEST]
 
 
 def _session_in(params: msgspec.Raw) -> str | None:

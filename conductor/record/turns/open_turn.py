@@ -192,6 +192,10 @@ class OpenTurn:
             share.time.end()
         self.person.end()
 
+    def _within(self, time: Time) -> float:
+        """Milliseconds; not more than the turn took, whatever order the events have."""
+        return round(time.ms if self.ms is None else min(time.ms, self.ms), 3)
+
     # -- what is shown -------------------------------------------------------------------------
 
     def shown(self, components: Iterable[str], top: str, stored: Stored) -> Turn:
@@ -210,7 +214,7 @@ class OpenTurn:
                 does.append(f"{more} more message{'s' * (more != 1)}")
             shares.append(
                 Share(
-                    component=name, ms=round(share.time.ms, 3), messages=share.messages,
+                    component=name, ms=self._within(share.time), messages=share.messages,
                     changed=share.changed + words, tokens=share.tokens, verdicts=share.verdicts,
                     says=", ".join(filter(None, does)),
                 )
@@ -224,7 +228,7 @@ class OpenTurn:
             answer=self.answer,
             stop=self.stop,
             failed=self.failed,
-            person_ms=round(self.person.ms, 3),
+            person_ms=self._within(self.person),
             shares=tuple(shares),
             usage=self.usage,
             tokens_in=self.tokens_in,

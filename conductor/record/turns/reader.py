@@ -8,6 +8,7 @@ larger than memory.
 from __future__ import annotations
 
 from array import array
+from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import Any, Final, Protocol
@@ -21,6 +22,7 @@ from conductor.record.turns.line import (
     CLIENT,
     CONDUCTOR,
     ENDS,
+    LONGEST,
     PROMPT,
     QUESTIONS,
     Line,
@@ -314,9 +316,9 @@ class Reader:
             self._is_ours = True
             self._head.content = line.content or "redacted"
             for name in line.components:
-                self._known(name)
+                self._known(name[:LONGEST])
         elif line.verdict is not None:
-            who = str(line.verdict.get("component", ""))
+            who = str(line.verdict.get("component", ""))[:LONGEST]
             self._known(who)
             session = line.verdict.get("session")
             running = self._running.get(session) if isinstance(session, str) else None
@@ -329,9 +331,10 @@ class Reader:
         if name and name not in ENDS and name not in self._order:
             if len(self._order) == _MOST_NAMES:
                 return
-            self._order.append(name)
-            if not self._is_ours:
-                self._order.sort(key=_place)
+            if self._is_ours:
+                self._order.append(name)
+            else:
+                insort(self._order, name, key=_place)
 
     def _event(self, number: int, line: Line) -> None:
         self._count += 1
@@ -428,8 +431,9 @@ class Reader:
         parent = self._asked.get(got.event) if got is not None else None
         if parent is not None and parent.passed is None:
             parent.passed = line.ts
+        method = line.method[:LONGEST]
         asked = _Open(
-            number, line.ts, line.source, line.target, line.method, turn.number, parent
+            number, line.ts, line.source, line.target, method, turn.number, parent
         )  # fmt: skip
         self._open[own.n or (line.source, line.target, line.key)] = asked
         self._asked[number] = asked
@@ -565,7 +569,7 @@ def _ms_in(own: Own, seconds: float) -> float:
 
 def _plain(method: str) -> str:
     """A method as the next component gets it: proxies are initialized in a way of their own."""
-    return "initialize" if method.endswith("proxy/initialize") else method[:200]
+    return "initialize" if method.endswith("proxy/initialize") else method[:LONGEST]
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -1,0 +1,295 @@
+"""Any file read as a trace: what is one is shown, what is none is an error or a gap."""
+
+from __future__ import annotations
+
+import json
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conductor.cli import main
+from conductor.record.turns import filter as filters
+from conductor.record.turns import reader
+from conductor.record.turns.model import Change
+from conductor.record.turns.reader import Reader
+from tests.harness.process.command import conductor
+from tests.record.turns import recorded
+
+REFERENCE: Final = Path(__file__).with_name("reference.jsons")
+"""A trace that the reference conductor 5.0.0 wrote: two proxies that add a block to each prompt."""
+EVIL: Final = "\x1b]0;x\x07\x1b[31m\r\n\u202e\x9b31m<img src=x onerror=alert(1)>"
+
+
+def ours() -> list[bytes]:
+    """The lines of a trace of ours."""
+    return recorded.trace().read_bytes().splitlines(keepends=True)
+
+
+def theirs() -> list[bytes]:
+    """The lines of a trace of the reference."""
+    return REFERENCE.read_bytes().splitlines(keepends=True)
+
+
+def read(lines: list[bytes]) -> Reader:
+    """A reader that has taken these lines."""
+    made, held = reader.held()
+    for line in lines:
+        held.append(line)
+        made.take(line)
+    return made
+
+
+def look_at_all(made: Reader) -> None:
+    """Asks a reader for all that it can show; times are sane whatever the lines hold."""
+    made.head()
+    assert len(made.rows(0, len(made) + 1)) <= len(made)
+    chosen = filters.parse('~changed | ~slow 1ms | "x"')
+    for row in made.rows(0, len(made)):
+        assert row.ms >= 0
+        assert row.ms_in >= 0
+        assert row.pair < len(made)
+        chosen.matches(row, lambda number: made.line(number).decode("utf-8", "replace"))
+        made.before(row.n), made.change(row.n), made.turn_of(row.n)
+    for turn in made.turns:
+        detail = made.detail(turn.number)
+        assert all(visit.ms >= 0 for visit in detail.visits)
+        assert all(share.ms >= 0 for share in turn.shares)
+        if turn.ms is not None:
+            assert all(share.ms <= turn.ms + 0.01 for share in turn.shares)
+
+
+# -- the reference ---------------------------------------------------------------------------------
+
+
+def test_a_trace_of_the_reference() -> None:
+    made = read(theirs())
+    head = made.head()
+    assert (head.by, head.gaps) == ("reference", ())
+    assert head.components == ("client", "Proxy(0)", "Proxy(1)", "agent")
+    turns = made.turns[1:]
+    assert [turn.prompt for turn in turns] == [
+        "hello world", "/permission Edit x", "/plan", "/toolcall read a", "/read /x", "/hang",
+        "/usage", "last words",
+    ]  # fmt: skip
+    assert turns[5].stop == "cancelled"
+    assert turns[6].usage is not None
+    assert turns[6].usage.cost == 0.25
+    for turn in turns:
+        assert [share.component for share in turn.shares if share.component != "client"] == [
+            "Proxy(0)", "Proxy(1)", "agent",
+        ]  # fmt: skip
+        assert {share.says for share in turn.shares[:2]} <= {"added 1 block", ""}
+        visits = [v for v in made.detail(turn.number).visits if v.method == "session/prompt"]
+        changed = [v for v in visits if v.change is Change.CHANGED]
+        assert [v.component for v in changed] == ["Proxy(0)", "Proxy(1)"]
+        assert all("a note from the proxy" in v.edits[0].after for v in changed)
+    look_at_all(made)
+
+
+def test_what_a_person_is_asked_is_their_time_and_not_the_agent_s() -> None:
+    for lines in (ours(), theirs()):
+        made = read(lines)
+        (turn,) = (one for one in made.turns if one.prompt.startswith("/permission"))
+        agent = turn.shares[-1]
+        assert agent.component == "agent"
+        assert turn.ms is not None
+        assert 0 < turn.person_ms < turn.ms - agent.ms
+        (item,) = (one for one in made.detail(turn.number).items if one.kind == "question")
+        assert item.status.startswith("Allow once")
+
+
+# -- ours ------------------------------------------------------------------------------------------
+
+
+def test_who_changed_what() -> None:
+    made = read(ours())
+    assert made.head().gaps == ()
+    first = made.turns[1]
+    says = {share.component: share.says for share in first.shares}
+    assert says["datetime"] == "added 1 block"
+    assert says["redact"]
+    edits = [
+        (visit.component, edit.before, edit.after)
+        for visit in made.detail(1).visits
+        for edit in visit.edits
+        if visit.method == "session/prompt"
+    ]
+    assert [who for who, _, _ in edits] == ["datetime", "redact"]
+    assert "<current-date" in edits[0][2]
+    assert "github-token" in edits[1][2]  # the key itself is in no trace
+    calls = [one for turn in made.turns for one in made.detail(turn.number).items
+             if one.kind == "mcp"]  # fmt: skip
+    assert [one.text for one in calls][-1] == "tools/call add"
+    assert {one.component for one in calls} == {"tools-demo"}
+    look_at_all(made)
+
+
+def test_a_message_that_is_only_spelled_anew_is_not_changed() -> None:
+    def event(n: int, params: str, passes: int = 0) -> bytes:
+        ends = '"from":"p","to":"agent"' if passes else '"from":"client","to":"p"'
+        own = f'"n":{n}' + (f',"passes":{passes}' if passes else "")
+        return (
+            f'{{"type":"notification","ts":{n}.0,"protocol":"acp",{ends},"method":"m",'
+            f'"params":{params},"_conductor":{{"bytes":1,{own}}}}}\n'
+        ).encode()
+
+    spelled = ['{"b":"\\u00e9","a":1}', '{ "a": 1, "b": "é" }', '{"a":1.0,"b":"é"}']
+    made = read([event(1, spelled[0]), event(2, spelled[1], 1), event(3, spelled[2], 1)])
+    assert [made.change(number) for number in range(3)] == [None, Change.SAME, Change.CHANGED]
+
+
+WAYS: Final = {
+    "in": '"from":"client","to":"p"',
+    "out": '"from":"p","to":"agent"',
+    "back": '"from":"agent","to":"p"',
+    "home": '"from":"p","to":"client"',
+}
+
+
+def test_moments_that_overlap_count_once() -> None:
+    """A component that holds a prompt for a second, and in it a notification, took a second."""
+
+    def event(kind: str, ts: float, who: str, own: str, rest: str = "") -> bytes:
+        ends = WAYS[who]
+        return f'{{"type":"{kind}","ts":{ts},{ends},{rest}"_conductor":{{{own}}}}}\n'.encode()
+
+    prompt = '"method":"session/prompt","session":"s","id":%d,"params":{},'
+    note = '"method":"m","session":"s","params":{},'
+    answer = '"id":%d,"is_error":false,"payload":{"stopReason":"end_turn"},'
+    made = read([
+        event("request", 1.0, "in", '"n":1', prompt % 1),
+        event("notification", 1.2, "in", '"n":2', note),
+        event("notification", 1.4, "out", '"n":3,"passes":2', note),
+        event("request", 2.0, "out", '"n":4,"passes":1', prompt % 2),
+        event("response", 5.0, "back", '"n":5,"of":4', answer % 2),
+        event("response", 5.5, "home", '"n":6,"of":1,"passes":5', answer % 1),
+    ])  # fmt: skip
+    (turn,) = made.turns[1:]
+    assert {share.component: share.ms for share in turn.shares} == {"p": 1500.0, "agent": 3000.0}
+    assert turn.ms == 4500.0
+    look_at_all(made)
+
+
+# -- broken ones -----------------------------------------------------------------------------------
+
+
+GARBAGE: Final = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from([
+        b"", b"\n", b"{}", b"[]", b"null", b'{"type":"request"}', b'{"type":"_conductor"}',
+        b'{"type":"_conductor","verdict":{"component":7}}',
+        b'{"type":"_conductor","components":["a","a","client"],"content":"x"}',
+        b'{"type":"response","ts":1,"from":"a","to":"b","id":null,"payload":7}',
+        b'{"type":"request","ts":-5,"from":"a","to":"b","id":1,"method":"session/prompt"}',
+        b'{"type":"request","ts":1e300,"from":"a","to":"b","id":1,"method":"m","params":{}}',
+        b'{"type":"request","ts":NaN,"from":"a","to":"b"}',
+        b"[" * 5000,
+        (b'{"type":"notification","ts":1,"from":"a","to":"client","method":"session/update",'
+         b'"params":{"update":{"sessionUpdate":"plan","entries":[1,{"status":[]}]}}}'),
+        (b'{"type":"request","ts":1,"from":"agent","to":"client","id":[],'
+         b'"method":"session/request_permission","params":{"options":[{"optionId":[1]}]}}'),
+    ]),
+)  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.booleans(), st.integers(0), st.integers(0, 400), st.integers(0, 400),
+       st.lists(st.tuples(st.integers(0, 200), GARBAGE), max_size=6), st.booleans())  # fmt: skip
+def test_no_lines_are_too_bad(
+    reference: bool,
+    seed: int,
+    begin: int,
+    cut: int,
+    garbage: list[tuple[int, bytes]],
+    shuffled: bool,
+) -> None:
+    lines = (theirs() if reference else ours())[begin : begin + 100]
+    if shuffled:
+        random.Random(seed).shuffle(lines)  # noqa: S311 - no secret
+    if lines:
+        lines[seed % len(lines)] = lines[seed % len(lines)][:cut]
+    for place, line in garbage:
+        lines.insert(place, line)
+    look_at_all(read(lines))
+
+
+def test_what_a_trace_makes_a_reader_keep_is_bounded() -> None:
+    """However many names, sessions, turns and open requests there are, and however long."""
+    made, held = reader.held(1_000_000)
+    tracemalloc.start()
+    for number in range(1_500):
+        name = f"{number}" + "n" * 20_000
+        line = json.dumps({
+            "type": "request", "ts": float(number), "from": name, "to": f"{name}x", "id": name,
+            "method": name, "session": name, "params": {"prompt": [{"text": name}]},
+        }).encode()  # fmt: skip
+        held.append(line)
+        made.take(line)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 8_000_000  # of 180 MB
+    assert len(made.components) < 1_010
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", "is no trace"),
+        (b"hello\nworld\n", "is no trace"),
+        (b'{"level":"info","msg":"another program"}\n' * 50, "is no trace"),
+        (b"\x00" * 100_000, "is no trace"),
+        (None, "cannot read the trace"),
+    ],
+)
+def test_a_file_that_is_no_trace(
+    tmp_path: Path, content: bytes | None, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "f"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["trace", "show", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert error in said
+    assert "\nhint: " in said
+
+
+def test_a_trace_that_was_cut_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "cut"
+    text = recorded.trace().read_bytes()
+    path.write_bytes(b"garbage\n" + text[: len(text) // 2])
+    ran = conductor("trace", "show", str(path))
+    assert (ran.code, ran.err) == (0, "")
+    assert "gap: line 1 is no event" in ran.out
+    assert "gap: the last line is cut off" in ran.out
+    assert "\nTurn 1  " in ran.out
+
+
+def test_no_text_of_a_trace_is_obeyed_by_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def evil(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: evil(each, name) for name, each in value.items()}
+        if isinstance(value, list):
+            return [evil(each, key) for each in value]
+        spared = key in ("type", "method", "sessionUpdate", "from", "to", "protocol", "format")
+        return value + EVIL if isinstance(value, str) and not spared else value
+
+    path = tmp_path / "evil"
+    lines = [json.loads(line) for line in ours()]
+    for line in lines:
+        for end in ("from", "to"):
+            if line.get(end) in ("redact", "datetime"):
+                line[end] += EVIL
+    path.write_text("".join(f"{json.dumps(evil(line))}\n" for line in lines), encoding="utf-8")
+    for arguments in ("show", "show --all", "stats", "stats --json"):
+        assert main(["trace", *arguments.split(), str(path)]) == 0
+        shown = capsys.readouterr()
+        assert shown.err == ""
+        assert "onerror" in shown.out or arguments == "stats"  # it cuts long names
+        assert not set(shown.out) & set("\x1b\x07\r\u202e\x9b"), arguments
