@@ -113,5 +113,6 @@ def serve(message: dict[str, Any]) -> None:
             send(id=id_, error={"code": -32601, "message": f"no {method}"})
 
 
-for line in sys.stdin:
-    serve(json.loads(line))
+if __name__ == "__main__":
+    for line in sys.stdin:
+        serve(json.loads(line))

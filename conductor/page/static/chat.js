@@ -106,7 +106,7 @@ function chain(component) {
     button.style.setProperty("--hue", hue(head.components, one));
     return button;
   });
-  refill($("chain"), el("span.product", {}, "conductor"), parts.flatMap((part, at) => (
+  refill($("chain"), parts.flatMap((part, at) => (
     at ? [el("span.arrow-sign", { "aria-hidden": true }, "›"), part] : [part])));
 }
 

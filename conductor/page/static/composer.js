@@ -78,24 +78,31 @@ export class Composer {
       this.problem("The turn is still running. Cancel it, or wait for its end.");
       return;
     }
-    const parts = this.pictures.map(({ mime, data }) => ({ mime, data }));
-    if (this.text.value.trim()) parts.unshift({ text: this.text.value });
+    const { pictures, session, text: { value } } = this;
+    const parts = pictures.map(({ mime, data }) => ({ mime, data }));
+    if (value.trim()) parts.unshift({ text: value });
     this.isSending = true;
-    this.usable();
+    // A question of the agent may come before the answer to this request.
+    this.put("", []);
     try {
       await this.send(parts);
-      this.text.value = "";
-      this.pictures = [];
-      this.drawPictures();
-      sessionStorage.removeItem(KEPT + this.session.id);
-      this.problem("");
+      sessionStorage.removeItem(KEPT + session.id);
     } catch (error) {
+      if (this.session.id === session.id) this.put(value, pictures);
       this.problem(error.message);
     } finally {
       this.isSending = false;
       this.usable();
       this.suggest();
     }
+  }
+
+  put(text, pictures) {
+    this.text.value = text;
+    this.pictures = pictures;
+    this.drawPictures();
+    this.problem("");
+    this.usable();
   }
 
   // -- pictures -------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ export class Questions {
         choose(place);
       },
     },
-    el("h3", { id }, el("span.note", {}, `${who(question)} `), title(question)),
+    el("h2", { id }, el("span.note", {}, `${who(question)} `), title(question)),
     question.session === session ? null : el("p.note", {}, `in another session: ${question.session}`),
     places.length ? el("p.note", {}, places.join(", ")) : null,
     blocks,

@@ -1,0 +1,240 @@
+"""The page of a chat in a real browser: what a person does there."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.page.agent import PICTURE
+from tests.page.talking import DEMO, FANCY, Talking, idle
+from tests.page.viewing import EVIL
+from tests.places import DEADLINE
+
+pytest.importorskip("playwright")
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+_DEADLINE: Final = float(os.environ.get("PAGE_DEADLINE", "60")) * 1000
+expect.set_options(timeout=_DEADLINE)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Talking]:
+    """A chat with the demo agent, begun before the browser."""
+    with Talking("datetime", "redact", DEMO) as talking:
+        yield talking
+
+
+@pytest.fixture(scope="module")
+def fancy() -> Iterator[Talking]:
+    """A chat with an agent that has options and pictures."""
+    with Talking(FANCY) as talking:
+        yield talking
+
+
+@pytest.fixture
+def page(demo: Talking, fancy: Talking, browser: Browser) -> Iterator[Page]:
+    """A window of a browser. No script may fail in it, and nothing may break its policy."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    made = context.new_page()
+    made.set_default_timeout(_DEADLINE)
+    wrong: list[str] = []
+    made.on("pageerror", lambda error: wrong.append(str(error)))
+    made.on("console", lambda said: wrong.append(said.text) if "Policy" in said.text else None)
+    yield made
+    context.close()
+    assert wrong == []
+
+
+def say(page: Page, text: str) -> None:
+    """Writes a prompt and sends it; returns when its turn has begun."""
+    turns = page.locator("article.turn[data-turn]")
+    count = turns.count()
+    page.locator("#prompt").fill(text)
+    page.locator("#prompt").press("Enter")
+    expect(turns).to_have_count(count + 1)
+
+
+def ended(page: Page) -> None:
+    """Waits for the end of the turn."""
+    expect(page.locator("#send")).to_be_visible()
+
+
+def picture(page: Page, name: str, folder: Path | None) -> None:
+    """Takes a picture in both colours, for people to look at."""
+    for colours in ("light", "dark") if folder is not None else ():
+        page.emulate_media(color_scheme=colours)
+        page.screenshot(path=f"{folder}/chat-{name}-{colours}.png")
+    page.emulate_media(color_scheme="light")
+
+
+def findings(page: Page) -> list[Any]:
+    """What axe has to say of the page."""
+    axe: Any = importlib.import_module("axe_playwright_python.sync_playwright").Axe()
+    found: list[Any] = []
+    for colours in ("light", "dark"):
+        page.emulate_media(color_scheme=colours)
+        found += [
+            (colours, wrong["id"], node["target"], node["failureSummary"])
+            for wrong in axe.run(page).response["violations"]
+            for node in wrong["nodes"]
+        ]
+    return found
+
+
+def test_a_turn_and_what_was_done_to_it(demo: Talking, page: Page, pictures: Path | None) -> None:
+    demo.visit(page)
+    say(page, "what **day** is it?")
+    ended(page)
+    turn = page.locator("article.turn").last
+    expect(turn.locator(".said.you strong")).to_have_text("day")
+    expect(turn.locator(".said.agent")).to_contain_text("current-date")
+    expect(turn.locator(".mark")).to_have_text("datetime added 1 block")
+    expect(page.locator(".card[data-component=datetime] .says")).to_contain_text("added 1 block")
+    expect(page.locator(".prompt-words ins")).to_contain_text("<current-date")
+    expect(page.locator(".time-row .name")).to_have_text(["datetime", "redact", "agent"])
+    say(page, "/plan")
+    ended(page)
+    expect(page.locator("article.turn").last.locator(".plan li")).to_have_count(3)
+    page.locator("#prompt").fill("/too")
+    page.locator("#commands button", has_text="a tool call that").click()
+    expect(page.locator("#prompt")).to_have_value("/toolcall ")
+    page.locator("#settings select").select_option("Act without asking")
+    demo.until(lambda chat: chat["sessions"][0]["modes"]["currentModeId"] == "code")
+    picture(page, "turn", pictures)
+    assert findings(page) == []
+
+
+def test_a_question_is_answered_by_a_key_and_only_where_it_stands(
+    fancy: Talking, page: Page, pictures: Path | None
+) -> None:
+    fancy.visit(page)
+    say(page, "edit")
+    ask = page.locator(".ask")
+    expect(ask).to_be_focused()
+    expect(ask.locator("h2")).to_contain_text("Edit a.py")
+    expect(ask.locator(".line.added")).to_have_text("+ a = 2\n")
+    expect(page.locator("#working")).to_have_text("The agent waits for your answer.")
+    picture(page, "question", pictures)
+    assert findings(page) == []
+    # Who writes has keys for words.
+    page.locator("#prompt").press("1")
+    expect(page.locator("#prompt")).to_have_value("1")
+    page.reload()
+    expect(page.locator("#prompt")).to_have_value("1")
+    expect(ask).to_be_visible()
+    page.locator("#prompt").fill("")
+    ask.focus()
+    page.keyboard.press("1")
+    ended(page)
+    turn = page.locator("article.turn").last
+    expect(turn.locator(".said.agent")).to_contain_text("the answer was <allow_once>")
+    expect(turn.locator(".tool .line.removed")).to_contain_text("a = 1")
+    expect(turn.locator(".question")).to_contain_text("allow_once")
+    say(page, "edit")
+    expect(ask).to_be_visible()
+    page.locator("#cancel").click()
+    ended(page)
+    expect(page.locator("article.turn").last).to_contain_text("the answer was cancelled")
+
+
+def test_nothing_that_is_said_is_obeyed(fancy: Talking, page: Page) -> None:
+    fancy.visit(page)
+    say(page, f"echo {EVIL}")
+    ended(page)
+    turn = page.locator("article.turn").last
+    expect(turn.locator(".said.agent")).to_contain_text("<img src=x onerror")
+    assert turn.locator("img, script, a").count() == 0
+    say(page, "pictures")
+    ended(page)
+    turn = page.locator("article.turn").last
+    expect(turn.locator("img")).to_have_count(1)
+    assert (turn.locator("img").get_attribute("src") or "").startswith("data:image/png;base64,")
+    assert page.evaluate("window.bitten") is None
+
+
+def test_options_and_pictures_reach_the_agent(fancy: Talking, page: Page) -> None:
+    fancy.visit(page)
+    page.locator("#settings select").select_option("Large")
+    page.locator("#settings input[type=checkbox]").check()
+    fancy.until(
+        lambda chat: (
+            [each["currentValue"] for each in chat["sessions"][0]["options"]] == ["large", True]
+        )
+    )
+    file = {"name": "dot.png", "mimeType": "image/png", "buffer": base64.b64decode(PICTURE)}
+    page.locator("#file").set_input_files(file)  # type: ignore[arg-type]
+    expect(page.locator("#pictures img")).to_have_count(1)
+    say(page, "echo look")
+    ended(page)
+    turn = page.locator("article.turn").last
+    expect(turn.locator(".said.you img")).to_have_count(1)
+    expect(turn.locator(".said.agent")).to_contain_text("text image: look")
+    bad = {"name": "x.svg", "mimeType": "image/svg+xml", "buffer": b"<svg/>"}
+    page.locator("#file").set_input_files(bad)  # type: ignore[arg-type]
+    expect(page.locator("#problem")).to_contain_text("no PNG")
+
+
+def test_sessions_are_opened_listed_and_loaded(demo: Talking, page: Page) -> None:
+    demo.visit(page)
+    first = page.locator("#session-name").inner_text()
+    page.locator("#new-session").click()
+    expect(page.locator("#session-name")).not_to_have_text(first)
+    second = page.locator("#session-name").inner_text()
+    expect(page.locator("article.turn")).to_have_count(0)
+    say(page, "milk")
+    ended(page)
+    page.locator("#sessions-button").click()
+    page.locator("#sessions button", has_text=first).click()
+    expect(page.locator("#session-name")).to_have_text(first)
+    expect(page.locator("#conversation")).not_to_contain_text("milk")
+    demo.do("load", session=second)
+    page.locator("#sessions-button").click()
+    page.locator("#sessions button", has_text=second).click()
+    before = page.locator("article[aria-label=before]")
+    expect(before.locator(".said.you").first).to_contain_text("milk")
+
+
+def test_a_turn_goes_on_without_a_page_and_its_end_is_seen_by_all(
+    demo: Talking, page: Page
+) -> None:
+    demo.visit(page)
+    other = page.context.new_page()
+    demo.visit(other)
+    say(page, "/permission go on")
+    expect(other.locator(".ask")).to_be_visible()
+    page.goto("about:blank")
+    other.locator(".ask button", has_text="Reject").first.click()
+    demo.until(idle)
+    demo.visit(page)
+    expect(page.locator("article.turn").last).to_contain_text("permission: reject-once")
+
+
+def test_the_page_says_that_the_chain_or_conductor_has_gone(
+    page: Page, pictures: Path | None
+) -> None:
+    with Talking(FANCY) as talking:
+        talking.visit(page)
+        say(page, "die")
+        expect(page.locator("#notice")).to_contain_text("exited with code 3")
+        expect(page.locator("article.turn").last).to_contain_text("I begin")
+        expect(page.locator("#prompt")).to_be_disabled()
+        picture(page, "ended", pictures)
+        talking.process.send_signal(signal.SIGINT)
+        assert talking.process.wait(DEADLINE) == 1
+        expect(page.locator("#notice")).to_contain_text("conductor has gone")
+        expect(page.locator("article.turn").last).to_contain_text("I begin")
+
+
+def test_without_the_secret_the_page_says_what_to_do(demo: Talking, page: Page) -> None:
+    page.goto(demo.address.split("#")[0])
+    expect(page.locator("#notice")).to_contain_text("open the whole address")
