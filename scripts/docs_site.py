@@ -24,7 +24,7 @@ def on_files(files: Files, *, config: Any) -> Files:
     """Called with the theme's files and those below `docs_dir`: replaces the latter."""
     theme = [file for file in files if not file.src_uri.endswith(".md")]
     listed = subprocess.run(
-        [*_LIST, "*.md", ":(exclude,glob)changelog.d/*.*.md"],
+        [*_LIST, "*.md", "docs/*.png", ":(exclude,glob)changelog.d/*.*.md"],
         cwd=ROOT,
         capture_output=True,
         text=True,

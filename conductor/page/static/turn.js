@@ -48,10 +48,15 @@ function spans(detail) {
     if (each.kind === "request") got = Math.max(got, end + (each.ms ?? 0));
     else if (each.kind === "response") gave = Math.min(gave, end);
   }
-  put("agent", begin + got / 1000, Math.max(gave - got, 0));
+  // The agent works from the prompt to its answer, but for the times in which a person is asked.
   for (const each of detail.items ?? []) {
-    if (each.kind === "question" && each.ms) put("", each.at, each.ms);
+    if (each.kind !== "question" || !each.ms) continue;
+    put("", each.at, each.ms);
+    const asked = (each.at - begin) * 1000;
+    if (asked > got) put("agent", begin + got / 1000, asked - got);
+    got = Math.max(got, asked + each.ms);
   }
+  put("agent", begin + got / 1000, Math.max(gave - got, 0));
   return made;
 }
 
@@ -102,7 +107,7 @@ function visit(held, openEvent) {
         type: "button", title: `${direction}; show the message`, "data-key": `event ${number}`, onclick: () => openEvent(number),
       }, `${held.direction === "down" ? "→" : "←"} ${what}`),
       el("span.note", {}, did ? ` ${did}` : "", (held.times ?? 1) > 1 ? ` · ${held.times} times` : "",
-        held.ms ? ` · ${duration(held.ms)}` : "", held.tokens ? ` · ${held.tokens > 0 ? "+" : ""}${held.tokens} tokens` : "")),
+        held.ms ? ` · ${duration(held.ms)}` : "")),
     held.edits?.length ? el("ul.edits", {}, held.edits.map(edit)) : null);
 }
 
