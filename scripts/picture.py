@@ -122,13 +122,14 @@ def _taken(trace: Path, folder: Path) -> None:
             assert server.stdout is not None
             address = re.search(r"http://\S+", server.stdout.readline())
             assert address is not None
-            size = {"width": 1280, "height": 760}
-            page = browser.new_page(viewport=size, device_scale_factor=1.2)
+            page = browser.new_page(
+                viewport={"width": 1280, "height": 760}, device_scale_factor=1.2
+            )
             page.goto(f"{address[0]}&turn=1")
             page.locator(".prompt-words").wait_for()
             page.locator(".diff").wait_for()
             for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                page.emulate_media(color_scheme=scheme)
                 page.screenshot(path=folder / f"page-{scheme}.png")
         finally:
             server.terminate()
