@@ -453,9 +453,16 @@ TABLE: Final = (
     Option(
         "--timeout",
         SECONDS,
-        "How long to wait for each message that a program sent in the trace.",
+        "How long nothing may move in the chain; with COMPONENT, how long to wait for each message "
+        "that a program sent in the trace.",
         commands=("replay",),
-        default="10",
+        default="60; with COMPONENT 10",
+    ),
+    Option(
+        "--trace",
+        FILE,
+        "Write the new run to this file, as a trace.",
+        commands=("replay",),
     ),
     Option(
         "--agent",

@@ -1,4 +1,4 @@
-"""`conductor replay`: runs a component again on the lines that a trace recorded of it."""
+"""`conductor replay`: runs a recorded chain again, or one component on what was recorded of it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from conductor.record.replay.recording import Recording
 
 EXIT_DIFFERENT: Final = 1
+_LIMIT: Final = 10.0
+_CHAIN_LIMIT: Final = 60.0
 
 HELP: Final = paragraphs(
-    "Run a recorded component again, and compare what it sends now.",
-    "Its requests to neighbours, clock, store and network get the answers of the trace: nothing is "
-    "performed, and nothing has to be granted.",
-    "With --agent, play the agent of the trace instead, to try a chain without the real agent.",
-    "Exit code 1 when the component sends something else.",
+    "Run a recorded chain again, client and agent played from the trace, and compare what both get "
+    "now. Services give the answers of the trace; no program runs that it names.",
+    "With COMPONENT, run that alone on what was recorded of it; with --agent, play the agent. Exit "
+    "code 1 when something differs.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor exec --trace today.jsons ./my_proxy.py,grant=clock demo -p hi",
-    "  conductor replay today.jsons ./my_proxy.py",
+    "  conductor exec --trace today.jsons datetime redact demo -p hi",
+    "  conductor replay today.jsons --with redact=./new.wasm --diff",
     "  conductor replay today.jsons ./my_proxy.py --to transcripts/today.txt",
     '  conductor exec ./my_proxy.py "conductor replay today.jsons --agent" -p hi',
 )
@@ -56,32 +57,73 @@ _Name = Annotated[
 ]
 
 
+_Swapped = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="NAME=COMPONENT",
+        help="Run this component in place of the proxy NAME. May be repeated.",
+        show_default=False,
+    ),
+]
+_Without = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--without",
+        metavar="NAME",
+        help="Leave the proxy NAME out. May be repeated.",
+        show_default=False,
+    ),
+]
+_Diff = Annotated[bool, typer.Option("--diff", help="Show what differs, turn by turn.")]
+
+
 @takes("replay")
 def replay(
-    trace: _Trace,
+    file: _Trace,
     components: _Components = None,
     name: _Name = None,
+    swapped: _Swapped = None,
+    without: _Without = None,
+    diff: _Diff = False,
     json_: Json = False,
     *,
     agent: bool = False,
     to: str | None = None,
-    timeout: float = 10.0,
+    trace: str | None = None,
+    timeout: float | None = None,
 ) -> int:
-    """Replays components, each by itself, or plays the agent."""
-    if agent or not components:
-        if components or not agent:
-            raise UsageError(
-                "--agent takes no components" if agent else "no component to replay",
-                f"`conductor replay {trace} COMPONENT` replays it, --agent plays the agent",
-            )
-        return _play_agent(trace)
+    """Replays the chain, or components each by itself, or plays the agent."""
+    of_chain = bool(swapped or without or diff or trace)
+    if components or name is not None or to is not None:
+        if agent or of_chain or not components:
+            raise _mixed(file)
+    elif agent:
+        if of_chain:
+            raise _mixed(file)
+        return _play_agent(file)
+    else:
+        from conductor.cli import replay_chain
+
+        limit = _CHAIN_LIMIT if timeout is None else timeout
+        wanted = replay_chain.Wanted(file, swapped or [], without or [], trace, limit)
+        return replay_chain.run(wanted, show=diff, as_json=json_)
+    timeout = _LIMIT if timeout is None else timeout
     if len(components) > 1 and (name is not None or to is not None):
         raise UsageError(
             f"{'--as' if name is not None else '--to'} is about one component",
             "replay each component by itself",
         )
     return max(
-        _replay(trace, component, name, to, timeout, as_json=json_) for component in components
+        _replay(file, component, name, to, timeout, as_json=json_) for component in components
+    )
+
+
+def _mixed(trace: str) -> UsageError:
+    return UsageError(
+        "a replay is of the whole chain, or of components by themselves, or plays the agent",
+        f"`conductor replay {trace}` runs the chain, with COMPONENT behind it that component "
+        "(--as and --to are about it), with --agent it plays the agent",
     )
 
 
@@ -115,9 +157,10 @@ def _replay(
 
 def _play_agent(trace: str) -> int:
     """Plays the agent of a trace on standard input and output, until the input ends."""
-    from conductor.record.replay import agent as agents
+    from conductor.record.replay import chain_recording
+    from conductor.record.replay.agent import Agent
 
-    agent = agents.Agent(agents.load(trace))
+    agent = Agent(chain_recording.load(trace).agent)
     for line in sys.stdin.buffer:
         report.send(b"".join(agent.receive(line.rstrip(b"\r\n"))))
         while agent.warnings:

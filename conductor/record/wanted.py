@@ -59,7 +59,7 @@ def opened(
             is the client of the chain sees that content anyway.
     """
     agent_last = mode != "proxy"
-    tracing: Tracing | None = _tracer(options, log, sinks)
+    tracing: Tracing | None = _tracer(specs, options, log, sinks, agent_last=agent_last)
     if watching:
         from conductor.record.trace.sinks import Several
         from conductor.record.trace.tracer import Both, Tracer
@@ -79,17 +79,22 @@ def opened(
         raise
 
 
-def _tracer(options: Options, log: Log, sinks: Sequence[Sink]) -> Tracer | None:
+def _tracer(
+    specs: Sequence[Spec], options: Options, log: Log, sinks: Sequence[Sink], *, agent_last: bool
+) -> Tracer | None:
     """The trace, its file open; None if none is wanted. Raises `UsageError`."""
     if options.trace is None and not sinks:
         return None
+    from conductor.record.trace.chain import described
     from conductor.record.trace.file import TraceFile
     from conductor.record.trace.sinks import Several
     from conductor.record.trace.tracer import Tracer
 
     file = [TraceFile.create(options.trace, log)] if options.trace is not None else []
     every: list[Sink] = [*file, *sinks]
-    return Tracer(every[0] if len(every) == 1 else Several(every), options.trace_content)
+    content = options.trace_content
+    chain = described(specs, content, agent_last=agent_last)
+    return Tracer(every[0] if len(every) == 1 else Several(every), content, chain=chain)
 
 
 def _auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Auditor | None:

@@ -153,6 +153,7 @@ class _Host:
             verbose=options.verbose,
             require_hardening=options.require_hardening,
             recording=recording,
+            relays=options.relays,
             auditing=options.audit is not None and len(specs) > 1,
         )
 

@@ -93,6 +93,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The file of the values that components keep (`kv`); None: the user's."""
     metrics: str | None = None
     """File for the numbers that proxies count, for a collector to read; None: none."""
+    relays: bool = False
+    """Hosts of guests perform no service, and relay every call: a replay answers it."""
     log_file: str | None = None
     """The log file; `none`: none; None: a new one in the user's folder of logs."""
     log_format: str = "text"

@@ -54,7 +54,7 @@ from conductor.run.report_checks import (
     traced,
 )
 from conductor.run.segment_spec import Recovered
-from conductor.run.service_requests import ServiceRequests
+from conductor.run.service_requests import ServiceRequests, Stand
 from conductor.run.supervisor import Supervisor
 from conductor.run.tasks import Tasks
 from conductor.run.teardown import Phase, Teardown, closure
@@ -126,6 +126,7 @@ class Runtime:
         preparation: Has the components as they are to be at a reload; None: they stay, and only
             new builds and changed settings are used.
         log_file: The path of the log file, which failures name; empty: there is none.
+        stand: Stands in for the performers of services (`ServiceRequests`); None: nobody does.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class Runtime:
         on_failure: Callable[[Closure], None] | None = None,
         preparation: Preparation | None = None,
         log_file: str = "",
+        stand: Stand | None = None,
     ) -> None:
         self._options = options
         self._log_file = log_file
@@ -171,7 +173,9 @@ class Runtime:
         self.connections = Connections(self, transports, options.grace)
         held = self.connections.held
         self._outboxes = Outboxes(self.router, self._perform, held, options.high_water // 2)
-        self._services = ServiceRequests(planned, self.router, options, log, self.apply, held=held)
+        self._services = ServiceRequests(
+            planned, self.router, options, log, self.apply, held=held, stand=stand
+        )
         self._tail = planned[-1].component.name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
         self._bridged: BridgedTransport | None = None

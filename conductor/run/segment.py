@@ -152,6 +152,7 @@ class Segment:
         self._log_lines = LogLines(limits, _log)
         self._log = self._log_lines.say
         self._services = LocalServices(self._log, spec.clock)
+        self._relays = spec.relays
         reporter = DeliveryReporter(output.send, spec.line_limit) if spec.recording else None
         self._guests = SegmentGuests(
             spec.guests, modules, self._outboxes, self._log, output.send, reporter
@@ -296,7 +297,7 @@ class Segment:
     def _serve(self, effect: Serve) -> None:
         """Performs a call that needs nothing; relays all others to the parent."""
         outboxes = self._outboxes
-        if effect.service not in LOCAL:
+        if self._relays or effect.service not in LOCAL:
             if effect.token is not None:
                 self._relayed[effect.token] = outboxes.answering
             self._output.send(relayed_line(effect))

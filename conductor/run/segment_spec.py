@@ -89,6 +89,8 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the numbers of messages begin; 0: what passes is not reported (see `Hop`)."""
     recording: bool = False
     """Whether each delivery is reported (see `conductor.run.report_lines`)."""
+    relays: bool = False
+    """Perform no service here: relay every call."""
     auditing: bool = False
     """Whether what the guests change is reported (see `conductor.run.report_lines`)."""
     reserved: tuple[str, ...] = ()

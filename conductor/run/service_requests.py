@@ -26,6 +26,17 @@ if TYPE_CHECKING:
     from conductor.services.executor import ServiceExecutor
 
 
+Tell = Callable[[str, str, bytes], None]
+"""Sends a component a notification: name, method, params."""
+
+Answer = tuple[bytes | None, bytes | None]
+"""The raw result, or None and the raw error object."""
+
+Stand = Callable[[str, str, bytes | None, Tell], Answer | None]
+"""Stands in for the performers: component, call and params in, the answer out; None: the call is
+performed."""
+
+
 class ServiceRequests:
     """The services of one chain, as its runtime uses them.
 
@@ -36,6 +47,7 @@ class ServiceRequests:
         log: Writes a line: level, component name, text.
         apply: Performs effects of answers that come later.
         held: Bytes that wait to be written to a peer.
+        stand: Is asked before any service is performed; None: nobody is.
     """
 
     def __init__(
@@ -47,8 +59,10 @@ class ServiceRequests:
         apply: Callable[[Iterable[Effect]], None],
         *,
         held: Callable[[str], int] = lambda name: 0,
+        stand: Stand | None = None,
     ) -> None:
         self._log = log
+        self._stand = stand
         self._local = LocalServices(log, options.clock)
         self._held = held
         self._router = router
@@ -87,9 +101,6 @@ class ServiceRequests:
         name, call, params, token = effect.peer, effect.service, effect.params, effect.token
         if call == KEEP:
             return []  # the router has taken it already
-        if call in LOCAL:
-            answer = self._local.serve(name, call, params)
-            return self._router.served(token, *answer) if token is not None else []
         if call == RELAYED:
             try:
                 relayed = self._checked(name, params)
@@ -104,6 +115,11 @@ class ServiceRequests:
                 assert belongings is not None
                 belongings.kept[name].update(params)
                 return []
+        answer = self._stand(name, call, params, self._tell) if self._stand is not None else None
+        if answer is None and call in LOCAL:
+            answer = self._local.serve(name, call, params)
+        if answer is not None:
+            return self._router.served(token, *answer) if token is not None else []
 
         def done(result: bytes | None, error: bytes | None) -> None:
             if token is not None:
@@ -118,7 +134,8 @@ class ServiceRequests:
         relayed = msgspec.json.decode(params or b"{}", type=Relayed)
         if self._hosts.get(relayed.component) != host:
             raise ValueError(f"`{relayed.component}` is not one of its guests")
-        if relayed.method not in (CALLS.keys() - LOCAL) | {KEEP}:
+        relays = CALLS.keys() if self._options.relays else CALLS.keys() - LOCAL
+        if relayed.method not in relays | {KEEP}:
             raise ValueError(f"`{relayed.method[:80]}` is no call that a host relays")
         most = self._grantees[relayed.component].limits["service_bytes"]
         wrong = too_large(relayed.method, memoryview(relayed.params).nbytes, most)

@@ -267,14 +267,14 @@ def test_a_limit_is_a_number_that_can_be_counted(limit: str, value: object) -> N
 def test_a_trace_has_lines_of_bounded_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from conductor.record.replay import agent, recording
+    from conductor.record.replay import chain_recording, recording
 
     line = {"type": "_conductor", "format": 1, "content": "all", "components": ["p"]}
     path = tmp_path / "t.jsons"
     path.write_text(json.dumps(line, separators=(",", ":")) + "\n" + "x" * 2000 + "\n")
     monkeypatch.setattr(recording, "MOST_LINE", 1000)
-    monkeypatch.setattr(agent, "MOST_LINE", 1000)
-    for load in (lambda: recording.load(str(path), "p"), lambda: agent.load(str(path))):
+    monkeypatch.setattr(chain_recording, "MOST_LINE", 1000)
+    for load in (lambda: recording.load(str(path), "p"), lambda: chain_recording.load(str(path))):
         with pytest.raises(UsageError, match=r"a line of more than 1,000 bytes"):
             load()
     monkeypatch.setattr(recording, "MOST_HELD", 50)

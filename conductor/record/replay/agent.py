@@ -7,6 +7,7 @@ has changed is answered all the same. Messages of MCP are not played, nor cancel
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -17,29 +18,15 @@ from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import Malformed, Message
 from conductor.core.policy.headings import session_of
-from conductor.errors import UsageError
 from conductor.record import diff
 from conductor.record.redaction import redacted
-from conductor.record.replay.recording import MOST_LINE, content_of, unreadable, within_memory
-from conductor.spec import untrusted_files
+from conductor.record.replay.chain_recording import AGENT, TraceEvent, members
 
-AGENT: Final = "agent"
+Id = int | str
+"""Of a request in a trace."""
+
 _HINT: Final = "send the requests of the trace, or record it anew"
-
-
-class TraceEvent(msgspec.Struct, rename={"source": "from", "target": "to"}):
-    """A message of a trace."""
-
-    type: str
-    source: str = ""
-    target: str = ""
-    protocol: str = "acp"
-    id: int | None = None
-    method: str = ""
-    session: str | None = None
-    params: msgspec.Raw = msgspec.Raw(b"null")
-    payload: msgspec.Raw = msgspec.Raw(b"null")
-    is_error: bool = False
+_id: Final = msgspec.json.Decoder(int | str).decode
 
 
 class _Exchange(msgspec.Struct):
@@ -55,37 +42,12 @@ class _Exchange(msgspec.Struct):
     """Whether its events have been sent, or passed over."""
 
 
-_event: Final = msgspec.json.Decoder(TraceEvent)
-
-
-def load(path: str) -> list[TraceEvent]:
-    """The messages to and from the agent. Raises `UsageError` for a file that has none."""
-    content_of(path)
-    events: list[TraceEvent] = []
-    size = 0
-    try:
-        with untrusted_files.ordinary(path) as file:
-            for line in untrusted_files.lines(file, path, MOST_LINE):
-                try:
-                    event = _event.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError):
-                    continue  # a record, or cut off
-                if AGENT in (event.source, event.target) and event.protocol == "acp":
-                    size = within_memory(path, size + len(line))
-                    events.append(event)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    if not events:
-        raise UsageError(f"the trace `{path}` has no agent", "record `conductor agent` or `exec`")
-    return events
-
-
 class Agent:
     """The agent of a trace."""
 
     def __init__(self, events: Iterable[TraceEvent]) -> None:
         self._sessions: dict[str | None, list[_Exchange]] = defaultdict(list)
-        self._requests: dict[tuple[bool, int], tuple[str | None, _Exchange | None]] = {}
+        self._requests: dict[tuple[bool, Id], tuple[str | None, _Exchange | None]] = {}
         """Session of each request, and its exchange; true with those that the agent made."""
         self.warnings: list[str] = []
         """Differences between what came and the trace; the caller takes them out."""
@@ -114,6 +76,20 @@ class Agent:
         if event.type == "request":
             made = None if by_agent else exchanges[-1]
             self._requests[by_agent, event.id or 0] = session, made
+
+    @property
+    def missed(self) -> bool:
+        """Whether a message of the trace has not come to it."""
+        return any(not each.came for exchanges in self._sessions.values() for each in exchanges)
+
+    @property
+    def progress(self) -> int:
+        """How many messages of the trace have come to it."""
+        return sum(each.came for exchanges in self._sessions.values() for each in exchanges)
+
+    def came(self, session: str | None) -> int:
+        """How many messages of a session have come to it."""
+        return sum(each.came and each.event is not None for each in self._sessions.get(session, ()))
 
     def receive(self, frame: bytes) -> list[bytes]:
         """Takes one line; the lines that follow."""
@@ -161,8 +137,9 @@ class Agent:
 
     def _find_answered(self, message: Message) -> tuple[_Exchange | None, str | None]:
         """The exchange of an answer to the agent, which makes requests under ids of the trace."""
-        raw = bytes(message.id) if isinstance(message.id, msgspec.Raw) else b""
-        number = int(raw) if raw.isdigit() else -1
+        number: Id = -1
+        with contextlib.suppress(msgspec.DecodeError):
+            number = _id(message.id if isinstance(message.id, msgspec.Raw) else b"")
         session, _ = self._requests.get((True, number), (None, None))
         for exchange in self._sessions.get(session, ()):
             event = exchange.event
@@ -196,7 +173,8 @@ class Agent:
             if event.type == "response":
                 yield from self._respond(event)
             elif exchange.came and event.type == "request":
-                yield jsonrpc.request(b"%d" % (event.id or 0), event.method, bytes(event.params))
+                id_ = msgspec.json.encode(event.id or 0)
+                yield jsonrpc.request(id_, event.method, bytes(event.params))
             elif exchange.came:
                 yield jsonrpc.notification(event.method, bytes(event.params))
 
@@ -205,3 +183,13 @@ class Agent:
         if exchange is not None and exchange.came:
             member = b"error" if event.is_error else b"result"
             yield jsonrpc.answer(exchange.id, member, bytes(event.payload))
+            yield from self._begin(event)
+
+    def _begin(self, event: TraceEvent) -> Iterator[bytes]:
+        """What it sent in a new session before anything came to it there."""
+        opened = members(event.payload).get("sessionId")
+        session = self._sessions.get(opened, ()) if isinstance(opened, str) else ()
+        for exchange in session[:1]:
+            if exchange.event is None and not exchange.played:
+                exchange.played = True
+                yield from self._send(exchange)

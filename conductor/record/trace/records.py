@@ -12,8 +12,8 @@ them on, so nothing else would write them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,6 +25,9 @@ from conductor.record import sides
 from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
 from conductor.record.trace.hops import CONDUCTOR, shown_name
 from conductor.run.report_lines import Delivered, text_lines
+
+if TYPE_CHECKING:
+    from conductor.record.trace.chain import ChainComponent
 
 FORMAT: Final = 1
 """Of records; goes up when older readers would misunderstand them."""
@@ -258,7 +261,9 @@ def _cleaned_params(value: bytes, method: str) -> bytes:
     return bytes(write_members({**held, "params": msgspec.Raw(cleaned)}))
 
 
-def header(content: str, components: Iterable[str], began: float) -> bytes:
+def header(
+    content: str, components: Iterable[str], began: float, chain: Sequence[ChainComponent] = ()
+) -> bytes:
     """The first line of a trace: how its records are written, of which components, and when it
     began, in seconds of Unix time."""
     line = {
@@ -268,4 +273,4 @@ def header(content: str, components: Iterable[str], began: float) -> bytes:
         "components": list(components),
         "began": round(began, 6),
     }
-    return _encode(line) + b"\n"
+    return _encode({**line, "chain": chain} if chain else line) + b"\n"

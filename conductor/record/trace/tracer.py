@@ -16,6 +16,7 @@ import msgspec
 from conductor.core import UPSTREAM, Trace, Violated
 from conductor.core.json_text import read_members, write_members
 from conductor.core.tracing import best_effort
+from conductor.record.trace.chain import ChainComponent
 from conductor.record.trace.events import EventWriter
 from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_name
 from conductor.record.trace.records import Conversation, header
@@ -45,9 +46,12 @@ class Tracer:
         file: Sink,
         content: str = "redacted",
         *,
+        chain: Sequence[ChainComponent] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`chain`: what the header says of the components."""
         self._file = file
+        self._chain = chain
         self._content = content
         self._clock = clock
         self._start = clock()
@@ -71,7 +75,7 @@ class Tracer:
         """
         self._names.begin(chain)
         components = [name for peer, guests, _ in chain for name in guests or (peer,)]
-        self._file.begin(header(self._content, components, self._began))
+        self._file.begin(header(self._content, components, self._began, self._chain))
 
     def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
         """The chain has other peers from now on; as `begin`."""

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.record.replay.agent import Agent, TraceEvent
+from conductor.record.replay.agent import Agent
+from conductor.record.replay.chain_recording import TraceEvent
 
 Json = dict[str, Any]
 

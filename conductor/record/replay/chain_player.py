@@ -1,0 +1,246 @@
+"""Runs a recorded chain again: its client and its agent are played, its proxies run anew.
+
+No time passes but what the proxies take: what followed after an hour follows at once. It always
+ends: with the last answer, when nothing moves for too long, or when a component floods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from conductor.core.component import Component
+from conductor.record.replay.agent import Agent
+from conductor.record.replay.chain_recording import ChainRecording
+from conductor.record.replay.client import Client
+from conductor.record.replay.recorded_services import RecordedServices
+from conductor.record.trace.chain import described
+from conductor.record.trace.file import TraceFile
+from conductor.record.trace.sinks import Several, Sink
+from conductor.record.trace.tracer import Tracer
+from conductor.record.turns import reader as turns
+from conductor.record.turns.lines import HeldLines
+from conductor.run.launch import started
+from conductor.run.plan import Options, Planned
+from conductor.run.runtime import Runtime
+from conductor.spec.model import Spec
+from conductor.transports.memory import Channel, MemoryTransport
+
+AGENT: Final = "recorded-agent"
+_MOST_LINES: Final = 512 * 1024 * 1024
+"""Bytes of what the new run passes on that are kept."""
+_FLOOD: Final = 10_000
+"""Messages beyond ten times those of the recording, after which a run is ended."""
+_QUIET: Final = 0.5
+"""Seconds without a message after which nothing more is expected behind the last answer."""
+
+Log = Callable[[str, str, str], None]
+
+
+class Replayed(msgspec.Struct):
+    """A run of the recorded chain."""
+
+    reader: turns.Reader
+    """The run as a trace."""
+    ended: str
+    """Why it did not come to its end; empty: it did."""
+    refused: list[tuple[str, str]]
+    """Calls of services that the recording has no answer to: component and call."""
+
+
+class _Held:
+    """A sink that keeps the lines of the run for its reader, until the run is over."""
+
+    def __init__(self, reader: turns.Reader, lines: HeldLines) -> None:
+        self._reader = reader
+        self._lines = lines
+        self.failed = False
+
+    def begin(self, line: bytes) -> None:
+        """See `Sink`."""
+        self.write(line)
+
+    def write(self, line: bytes) -> None:
+        """See `Sink`."""
+        if not self.failed:
+            self._lines.append(line)
+            self._reader.take(line)
+
+    def gather(self, record: bytes) -> None:
+        """See `Sink`. Nobody reads what single components got and sent."""
+
+    def close(self) -> None:
+        """See `Sink`."""
+        self.failed = True
+
+
+class ChainPlayer:
+    """Plays one recording to a chain.
+
+    Args:
+        recording: What is played.
+        specs: The proxies.
+        options: How they are run.
+        limit: Seconds without progress after which the run ends.
+        log: Takes level, component and text.
+    """
+
+    def __init__(
+        self,
+        recording: ChainRecording,
+        specs: Sequence[Spec],
+        options: Options,
+        limit: float,
+        log: Log,
+    ) -> None:
+        self._recording = recording
+        self._specs = specs
+        self._options = msgspec.structs.replace(
+            options,
+            relays=True,
+            recording=True,
+            clock=recording.began,
+            drain=_QUIET,
+            trace_content=recording.content,
+        )
+        self._limit = limit
+        self._log = log
+        self._agent = Agent(recording.agent)
+        self._client = Client(recording.client, recording.agent, self._agent.came)
+        self._services = RecordedServices(recording.services)
+        self._ended = ""
+        self._moves = 0
+        """Messages that came to either end."""
+        self._channel: Channel | None = None
+        self._over = asyncio.Event()
+
+    async def run(self) -> Replayed:
+        """Runs the chain to its end. Raises `ConductorError` if it cannot be started."""
+        reader, lines = turns.held(_MOST_LINES)
+        file = [TraceFile.create(self._options.trace, self._log)] if self._options.trace else []
+        self._held = _Held(reader, lines)
+        sinks: list[Sink] = [self._held, *file]
+        chain = described(self._specs, self._recording.content, agent_last=False)
+        tracer = Tracer(Several(sinks), self._recording.content, chain=chain)
+        options = self._options
+        planned, guardian = started(
+            self._specs, options, agent_last=False, on_stderr=lambda name, line: None
+        )
+        agent = Planned(Component(AGENT), MemoryTransport(self._play_agent))
+        self._runtime = Runtime(
+            [*planned, agent],
+            "agent",
+            MemoryTransport(self._play_client),
+            options,
+            log=self._log,
+            tracer=tracer,
+            stand=self._services,
+        )
+        watching = asyncio.get_running_loop().create_task(self._watch())
+        try:
+            await self._runtime.run()
+        finally:
+            watching.cancel()
+            guardian.release()
+        failure = self._runtime.failure
+        if failure is not None and not self._ended and not self._client.done:
+            self._ended = failure.text
+        return Replayed(reader, self._ended, self._services.refused)
+
+    # -- the two ends --------------------------------------------------------------------------
+
+    async def _play_client(self, channel: Channel) -> None:
+        self._channel = channel
+        self._send()
+        reading = asyncio.get_running_loop().create_task(self._read_client(channel))
+        over = asyncio.get_running_loop().create_task(self._over.wait())
+        await asyncio.wait((reading, over), return_when=asyncio.FIRST_COMPLETED)
+        await self._settle()
+        self._held.close()  # what the end of the chain makes was not recorded
+        if not self._ended:
+            self._runtime.stop()
+        over.cancel()
+        reading.cancel()
+
+    async def _read_client(self, channel: Channel) -> None:
+        while (line := await channel.receive()) is not None:
+            self._moves += 1
+            for answer in self._client.receive(line):
+                channel.send(answer)
+            self._send()
+            if self._client.received > 10 * self._client.expected + _FLOOD:
+                self._end(f"the client has got {self._client.received:,} messages: it is a flood")
+
+    def _send(self) -> None:
+        """Sends what the client sends by now."""
+        assert self._channel is not None
+        for line in self._client.send():
+            self._channel.send(line)
+        if self._client.done:
+            self._over.set()
+
+    async def _settle(self) -> None:
+        """Waits for what comes behind the last answer: as much as then, or until it is quiet."""
+        moves = -1
+        while not self._ended and moves != self._moves and self._is_more_due:
+            moves = self._moves
+            await asyncio.sleep(_QUIET)
+
+    @property
+    def _is_more_due(self) -> bool:
+        return self._client.received < self._client.expected or self._agent.missed
+
+    async def _play_agent(self, channel: Channel) -> None:
+        came = 0
+        while (line := await channel.receive()) is not None:
+            self._moves += 1
+            came += 1
+            for each in self._agent.receive(line):
+                channel.send(each)
+            self._agent.warnings.clear()  # the comparison shows it
+            if self._channel is not None:
+                self._send()
+            if came > 10 * len(self._recording.agent) + _FLOOD:
+                self._end(f"the agent has got {came:,} messages: it is a flood")
+
+    # -- its end -------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Ends the run when nothing has moved for too long, whatever passes besides."""
+        while not self._over.is_set():
+            before = self._progress
+            try:
+                await asyncio.wait_for(self._over.wait(), self._limit)
+            except TimeoutError:
+                if self._progress == before:
+                    method = self._client.waits_for or "its next message"
+                    self._end(f"nothing has moved for {self._limit:g} s; the client waits for "
+                              f"`{method}`")  # fmt: skip
+
+    @property
+    def _progress(self) -> tuple[int, int]:
+        return self._client.progress, self._agent.progress
+
+    def _end(self, why: str) -> None:
+        if not self._ended:
+            self._ended = why
+            self._over.set()
+            self._runtime.stop()
+
+
+def replayed(
+    recording: ChainRecording,
+    specs: Sequence[Spec],
+    options: Options,
+    limit: float,
+    log: Log,
+) -> Replayed:
+    """Runs a recorded chain again; see `ChainPlayer`. Raises `ConductorError`."""
+
+    async def play() -> Replayed:
+        return await ChainPlayer(recording, specs, options, limit, log).run()
+
+    return asyncio.run(play())

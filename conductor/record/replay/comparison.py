@@ -1,0 +1,217 @@
+"""A run of a chain compared with its recording, turn by turn: what the agent got, and the client.
+
+Words count, not the pieces they came in: neighbouring chunks are one text. Ids do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Final
+
+import msgspec
+
+from conductor.record import diff
+from conductor.record.turns import edits
+from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, UPDATE, Line, chunk_of, update_of
+from conductor.record.turns.model import Edit, Op, Turn
+from conductor.record.turns.reader import Reader
+
+_TEXTS: Final = {
+    "agent_message_chunk": "the answer",
+    "agent_thought_chunk": "the thoughts",
+    "user_message_chunk": "the user's words",
+}
+_MOST_PAIRS: Final = 4_000_000
+"""Pairs of messages that are compared; more are too many to find which belongs to which."""
+
+
+class Message(msgspec.Struct):
+    """What came to an end of the chain: a message, or a text in chunks."""
+
+    what: str
+    """In words: `session/prompt`, `the answer`, `answer to session/new`."""
+    body: bytes
+    is_text: bool = False
+
+    @property
+    def print(self) -> tuple[str, bytes]:
+        """Equal for what is the same, however it is spelled."""
+        body = self.body if self.is_text else _plain(self.body)
+        return self.what, hashlib.sha256(body).digest()
+
+
+class Difference(msgspec.Struct, omit_defaults=True):
+    """One message that is not what it was."""
+
+    what: str
+    op: Op
+    """`added`: it did not come then; `removed`: it does not come now."""
+    edits: tuple[Edit, ...] = ()
+    """What differs in it; of one that came only once, the whole."""
+
+
+class Says(msgspec.Struct):
+    """What a component made of the prompt of a turn, in words, where that differs."""
+
+    component: str
+    then: str
+    now: str
+
+
+class TurnComparison(msgspec.Struct, omit_defaults=True):
+    """One turn then and now; turn 0 holds what belongs to none."""
+
+    turn: int
+    session: str = ""
+    prompt: str = ""
+    agent: tuple[Difference, ...] = ()
+    """What the agent gets otherwise …"""
+    client: tuple[Difference, ...] = ()
+    """… and what the client does."""
+    says: tuple[Says, ...] = ()
+    then: bool = True
+    """Whether the recording has the turn …"""
+    now: bool = True
+    """… and the run."""
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs at either end."""
+        return not (self.agent or self.client) and self.then and self.now
+
+
+def compared(then: Reader, now: Reader) -> list[TurnComparison]:
+    """Every turn of the recording, and those that only the run has."""
+    old, new = then.turns, now.turns
+    made = []
+    for number in range(max(len(old), len(new))):
+        before = old[number] if number < len(old) else None
+        after = new[number] if number < len(new) else None
+        turn = before or after
+        assert turn is not None
+        made.append(
+            TurnComparison(
+                number,
+                turn.session,
+                turn.prompt,
+                tuple(_differences(then, before, now, after, AGENT)),
+                tuple(_differences(then, before, now, after, CLIENT)),
+                tuple(_says(before, after)),
+                before is not None,
+                after is not None,
+            )
+        )
+    return made
+
+
+def _says(before: Turn | None, after: Turn | None) -> Iterator[Says]:
+    if before is None or after is None:
+        return
+    then, now = ({s.component: s.says for s in turn.shares} for turn in (before, after))
+    for component in dict.fromkeys((*then, *now)):
+        # A component that is only in one of the two was swapped or left out: the user knows.
+        if component in then and component in now and then[component] != now[component]:
+            yield Says(component, then[component] or "nothing", now[component] or "nothing")
+
+
+def _differences(
+    then: Reader, before: Turn | None, now: Reader, after: Turn | None, end: str
+) -> Iterator[Difference]:
+    old = list(messages(then, before, end)) if before is not None else []
+    new = list(messages(now, after, end)) if after is not None else []
+    prints = [message.print for message in old], [message.print for message in new]
+    for is_same, i, j, k, m in _aligned(*prints):
+        if not is_same:
+            yield from _between(old[i:j], new[k:m])
+
+
+def _between(old: list[Message], new: list[Message]) -> Iterator[Difference]:
+    """The differences of messages none of which is the same: those of one kind are pairs."""
+    kinds = [message.what for message in old], [message.what for message in new]
+    for is_same, i, j, k, m in _aligned(*kinds):
+        if is_same:
+            for one, other in zip(old[i:j], new[k:m], strict=True):
+                if made := _edits(one, other):  # else only the order of members differs
+                    yield Difference(one.what, Op.CHANGED, made)
+            continue
+        for message in old[i:j]:
+            yield Difference(message.what, Op.REMOVED, _whole(message, Op.REMOVED))
+        for message in new[k:m]:
+            yield Difference(message.what, Op.ADDED, _whole(message, Op.ADDED))
+
+
+def _aligned(
+    old: Sequence[Hashable], new: Sequence[Hashable]
+) -> Iterator[tuple[bool, int, int, int, int]]:
+    """Ranges of two lists: whether they are the same, and where each begins and ends."""
+    first = 0
+    while first < min(len(old), len(new)) and old[first] == new[first]:
+        first += 1
+    if first:
+        yield True, 0, first, 0, first
+    if (len(old) - first) * (len(new) - first) > _MOST_PAIRS:
+        yield False, first, len(old), first, len(new)
+        return
+    rest = SequenceMatcher(None, old[first:], new[first:], autojunk=False)
+    for op, i, j, k, m in rest.get_opcodes():
+        yield op == "equal", first + i, first + j, first + k, first + m
+
+
+def _edits(one: Message, other: Message) -> tuple[Edit, ...]:
+    if one.is_text and other.is_text:
+        return edits.of_texts(one.body.decode(), other.body.decode())
+    return edits.edits(one.body, other.body)
+
+
+def _whole(message: Message, op: Op) -> tuple[Edit, ...]:
+    text = message.body.decode("utf-8", "replace")[:4_000]
+    before, after = (text, "") if op is Op.REMOVED else ("", text)
+    return (Edit(op=op, what="the whole", pointer="", before=before, after=after),)
+
+
+def messages(reader: Reader, turn: Turn, end: str) -> Iterator[Message]:
+    """What came to an end of the chain in a turn, in order; not what the conductor itself sent."""
+    text: Message | None = None
+    for number, line in reader.of_turn(turn):
+        if line.target != end or line.source == CONDUCTOR or line.protocol == "mcp":
+            continue
+        if line.method.startswith(("mcp/", "_mcp/")):
+            continue
+        message = _message(reader, number, line)
+        if text is not None and message.is_text and message.what == text.what:
+            text.body += message.body
+            continue
+        if text is not None:
+            yield text
+            text = None
+        if message.is_text:
+            text = message
+        else:
+            yield message
+    if text is not None:
+        yield text
+
+
+def _message(reader: Reader, number: int, line: Line) -> Message:
+    body = bytes(line.body)
+    if line.type == "response":
+        row = reader.row(number)
+        return Message(f"answer to {row.method}" if row is not None else "answer", body)
+    if line.method == UPDATE:
+        update = update_of(line)
+        kind = update.kind if update is not None else ""
+        words = chunk_of(update)
+        if words is not None and kind in _TEXTS:
+            return Message(_TEXTS[kind], words.encode("utf-8", "replace"), is_text=True)
+        return Message(f"{kind or 'update'}", body)
+    return Message(line.method, body)
+
+
+def _plain(body: bytes) -> bytes:
+    """JSON in one spelling."""
+    try:
+        return diff.encode(diff.parse(body))
+    except (ValueError, RecursionError):
+        return body

@@ -1,0 +1,124 @@
+"""Answers the calls of services as a trace holds them. Performs nothing.
+
+A call gets the answer that the same component got to the same call. Without one: the time is that
+of the last answer, values are kept for this run only, `random`, `log` and `metric` are performed,
+and all else is refused. No time passes, so a timer fires as soon as it is started, if it had fired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from conductor.core import jsonrpc
+from conductor.record import diff
+from conductor.record.redaction import redacted
+from conductor.record.replay.chain_recording import CONDUCTOR, TraceEvent, members
+from conductor.run.segment_spec import FIRED
+from conductor.run.service_requests import Answer, Tell
+
+_PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
+_NOT_RECORDED: Final = "in a replay nothing is performed, and the recording has no such call"
+_REFUSED: Final = -32001
+_MOST_VALUES: Final = 1_000
+"""Values that are kept in one run."""
+_EMPTY: Final = (b"", b"null", b"{}")
+"""Params that hold nothing."""
+
+
+class _Call(msgspec.Struct):
+    params: bytes
+    answer: Answer | None = None
+
+
+class RecordedServices:
+    """Stands in for the performers of services (`conductor.run.service_requests.Stand`)."""
+
+    def __init__(self, events: Iterable[TraceEvent]) -> None:
+        """`events`: what passed between components and the conductor."""
+        self._calls: dict[tuple[str, str], deque[_Call]] = defaultdict(deque)
+        """By component and call."""
+        self._fired: dict[tuple[str, str], deque[bytes]] = defaultdict(deque)
+        """The params of timers that fired, by component and timer."""
+        self._time: Answer | None = None
+        self._values: dict[tuple[str, str], msgspec.Raw] = {}
+        """What is kept in this run, by component and key."""
+        self.refused: list[tuple[str, str]] = []
+        """Calls that were refused: component and call."""
+        self._read(events)
+
+    def _read(self, events: Iterable[TraceEvent]) -> None:
+        pending: dict[tuple[str, Any], _Call] = {}
+        for event in events:
+            if event.source == CONDUCTOR and event.type == "notification":
+                if event.method == FIRED:
+                    timer = str(members(event.params).get("timer"))
+                    self._fired[event.target, timer].append(bytes(event.params))
+            elif event.type == "request" and event.target == CONDUCTOR:
+                call = _Call(bytes(event.params))
+                self._calls[event.source, event.method].append(call)
+                pending[event.source, event.id] = call
+            elif event.type == "response" and event.source == CONDUCTOR:
+                asked = pending.pop((event.target, event.id), None)
+                if asked is not None:
+                    payload = bytes(event.payload)
+                    asked.answer = (None, payload) if event.is_error else (payload, None)
+
+    def __call__(self, name: str, call: str, params: bytes | None, tell: Tell) -> Answer | None:
+        """See `conductor.run.service_requests.Stand`."""
+        recorded = self._recorded(name, call, params or b"null")
+        if recorded is not None:
+            self._tell_fired(name, call, recorded, tell)
+            if call == "clock":
+                self._time = recorded
+            return recorded
+        if call == "clock" and self._time is not None:
+            return self._time
+        if call in _PERFORMED:
+            return None
+        if call.startswith("kv/") and len(self._values) < _MOST_VALUES:
+            return self._kv(name, call, members(msgspec.Raw(params or b"null")))
+        self.refused.append((name, call))
+        text = f"{call}: {_NOT_RECORDED}"
+        return None, jsonrpc.error_object(_REFUSED, text, {"service": call, "reason": "replayed"})
+
+    def _recorded(self, name: str, call: str, params: bytes) -> Answer | None:
+        """Takes the answer that the recording has for this call."""
+        calls = self._calls.get((name, call), deque())
+        for at, then in enumerate(calls):
+            if then.answer is not None and _same(then.params, params):
+                del calls[at]
+                return then.answer
+        return None
+
+    def _tell_fired(self, name: str, call: str, answer: Answer, tell: Tell) -> None:
+        if call != "timer/start" or answer[0] is None:
+            return
+        timer = str(members(msgspec.Raw(answer[0])).get("timer"))
+        for params in self._fired.pop((name, timer), ()):
+            asyncio.get_running_loop().call_soon(tell, name, FIRED, params)
+
+    def _kv(self, name: str, call: str, params: dict[str, Any]) -> Answer:
+        key = name, str(params.get("key"))
+        if call == "kv/get":
+            value = self._values.get(key)
+            found = {"found": False} if value is None else {"found": True, "value": value}
+            return msgspec.json.encode(found), None
+        if call == "kv/set":
+            self._values[key] = msgspec.Raw(msgspec.json.encode(params.get("value")))
+            return b'{"used":0,"quota":0}', None
+        if call == "kv/delete":
+            return msgspec.json.encode({"deleted": self._values.pop(key, None) is not None}), None
+        prefix = str(params.get("prefix", ""))
+        keys = sorted(k for owner, k in self._values if owner == name and k.startswith(prefix))
+        return msgspec.json.encode({"keys": keys, "more": False}), None
+
+
+def _same(then: bytes, now: bytes) -> bool:
+    if then in _EMPTY and now in _EMPTY:
+        return True
+    return diff.same(then, now) or diff.same(then, redacted(now))

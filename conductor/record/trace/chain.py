@@ -1,0 +1,88 @@
+"""What the header of a trace says of each component, so that a replay can run the chain anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.errors import ConductorError
+from conductor.record.redaction import redacted
+from conductor.spec import digests, secrets
+from conductor.spec.model import Spec
+
+
+class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One component of a recorded chain."""
+
+    name: str
+    role: Literal["proxy", "agent"]
+    kind: Literal["bundled", "installed", "module", "script", "program", "python"]
+    source: str = ""
+    """The user's word for it: a name, a path, a program. Nothing of a program's arguments."""
+    sha256: str = ""
+    """Of its module or its Python source; empty for a program."""
+    dialect: str | None = None
+    policy: PolicyWords = PolicyWords()
+    grants: list[str] | None = None
+    """Services it could use; None: all."""
+    config: dict[str, Any] = {}
+    on_failure: str = "fail"
+
+
+def described(specs: Sequence[Spec], content: str, *, agent_last: bool) -> list[ChainComponent]:
+    """The components of a chain. `content`: what the trace holds of messages; settings follow it.
+
+    Reads files, and runs nothing.
+    """
+    last = len(specs) - 1
+    return [
+        ChainComponent(
+            name=spec.name,
+            role="agent" if agent_last and at == last else "proxy",
+            kind=_kind(spec),
+            source=spec.source,
+            sha256=digest(spec),
+            dialect=spec.dialect,
+            policy=spec.policy,
+            grants=None if spec.grants is None else sorted(spec.grants),
+            config=_config(spec, content),
+            on_failure=spec.on_failure,
+        )
+        for at, spec in enumerate(specs)
+    ]
+
+
+def _kind(spec: Spec) -> Any:
+    if spec.bundled is not None:
+        return "bundled"
+    if spec.receipt is not None:
+        return "installed"
+    if spec.sandboxed:
+        return "script" if spec.script else "module"
+    return "program" if spec.command is not None else "python"
+
+
+def digest(spec: Spec) -> str:
+    """The digest of what runs in the sandbox; empty for a program, and for what cannot be read."""
+    try:
+        if spec.script:
+            from conductor.spec.python_guest import scripts
+
+            return scripts.read(spec.script).sha256
+        return digests.of(spec.wasm) if spec.wasm is not None else ""
+    except (OSError, ConductorError):
+        return ""
+
+
+def _config(spec: Spec, content: str) -> dict[str, Any]:
+    if content == "none" or not spec.config:
+        return {}
+    if content == "all":
+        return spec.config
+    # `redacted` does not look at the names of the outermost object.
+    clean = redacted(msgspec.json.encode({"config": spec.config}))
+    kept = secrets.kept(msgspec.json.decode(clean)["config"], spec.config)
+    return kept if isinstance(kept, dict) else {}
