@@ -20,6 +20,7 @@ from conductor.cli import (
     check_,
     completion,
     config_,
+    data,
     dev,
     help_,
     list_,
@@ -280,6 +281,7 @@ app.add_typer(
     short_help="Show who changed which message, and how long each took",
 )
 app.add_typer(cache.app, name="cache", rich_help_panel=_LOOK)
+app.add_typer(data.app, name="data", rich_help_panel=_LOOK)
 _making: Final = partial(app.command, rich_help_panel=_MAKE)
 _making(name="new", help=new_.HELP, epilog=new_.EPILOG)(new_.new)
 _making(name="dev", help=dev.HELP, epilog=dev.EPILOG)(dev.dev)

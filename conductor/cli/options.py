@@ -50,6 +50,13 @@ def seconds(text: str) -> float:
     return number
 
 
+def days(text: str) -> int:
+    """Whole days, not negative. Raises `ValueError`."""
+    if not re.fullmatch(r"[0-9]{1,5}", text):
+        raise ValueError("it is a number of days, such as 90; 0 is for ever")
+    return int(text)
+
+
 def moment(text: str) -> str:
     """A point in time in ISO 8601, unchanged. Raises `ValueError`."""
     import datetime  # only --clock needs it
@@ -99,6 +106,7 @@ def choice(*values: str) -> Kind:
 SWITCH: Final = Kind()
 SIZE: Final = Kind("SIZE", size)
 SECONDS: Final = Kind("SECONDS", seconds)
+DAYS: Final = Kind("DAYS", days)
 TIME: Final = Kind("TIME", moment)
 FILE: Final = Kind("FILE", str)
 FOLDER: Final = Kind("FOLDER", str)
@@ -410,6 +418,15 @@ TABLE: Final = (
         "conductor replaces the file at most once a second.",
         panel=_OUTPUT,
         typed=_ONE_WRITER,
+        rare=True,
+    ),
+    Option(
+        "--keep-values",
+        DAYS,
+        "How long values that a component keeps (`kv`) stay when it does not use them; 0: for "
+        "ever.",
+        panel=_LIMITS,
+        page="See [what conductor keeps](#what-conductor-keeps).",
         rare=True,
     ),
     Option(

@@ -91,6 +91,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Refuse what the lock file does not allow (docs/cli.md, "Locks")."""
     values: str | None = None
     """The file of the values that components keep (`kv`); None: the user's."""
+    keep_values: int = 180
+    """Days that values stay which their component does not use; 0: for ever."""
     metrics: str | None = None
     """File for the numbers that proxies count, for a collector to read; None: none."""
     relays: bool = False

@@ -188,7 +188,9 @@ class ServiceRequests:
                 self._tell,
                 self._log,
                 held=lambda name: self._held(self._hosts.get(name, name)),
-                store=Store(self._options.values or paths.values(), os.getcwd()),
+                store=Store(
+                    self._options.values or paths.values(), os.getcwd(), self._options.keep_values
+                ),
                 metrics=Metrics(self._options.metrics, self._log),
             )
         return self._executor

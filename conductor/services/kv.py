@@ -1,7 +1,9 @@
 """`kv`: small values that a component keeps, in one SQLite file of the user's.
 
 Each component has a space of its own in each project (the folder the conductor was started in) and
-one across projects. Blocking: the executor calls it in a thread.
+one across projects. A space goes when its component has not used it for long, and those unused for
+longest go where all together grow too large (`conductor.services.kept_values`). Blocking: the
+executor calls it in a thread.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ import hashlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
 
+from conductor.services import kept_values
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 
 VALUE_BYTES: Final = 256 * 1024
@@ -56,22 +60,29 @@ class _List(msgspec.Struct, forbid_unknown_fields=True):
 class Store:
     """The file, opened when first used. Methods raise `ServiceError`.
 
-    `project`: the folder (an absolute path) whose values these are.
+    Args:
+        path: The file.
+        project: The folder (an absolute path) whose values these are.
+        age: Days that a space stays which is not used; 0: for ever.
     """
 
-    def __init__(self, path: str, project: str) -> None:
+    def __init__(self, path: str, project: str, age: int = 0) -> None:
         self._path = path
         self._project = project
+        self._age = age
+        self._marked: dict[str, float] = {}
+        """When the use of a space was last recorded."""
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
     def get(self, grantee: Grantee, params: bytes | None) -> object:
         """Performs `kv/get`."""
         request = read(params, _Key)
+        space, key = self._space(grantee, request.scope), _key(request.key)
         with self._opened() as db:
+            self._mark(db, space)
             row = db.execute(
-                "select value from kv where space = ? and key = ?",
-                (self._space(grantee, request.scope), _key(request.key)),
+                "select value from kv where space = ? and key = ?", (space, key)
             ).fetchone()
         return {"found": False} if row is None else {"found": True, "value": msgspec.Raw(row[0])}
 
@@ -109,6 +120,8 @@ class Store:
                 )
                 raise ServiceError("quota", text)
             db.execute("insert or replace into kv values (?, ?, ?)", (space, key, value))
+            project = self._project if request.scope == "project" else ""
+            kept_values.name(db, space, grantee.name, project)
         return {"used": used, "quota": QUOTA_BYTES}
 
     def list(self, grantee: Grantee, params: bytes | None) -> object:
@@ -118,6 +131,7 @@ class Store:
             raise bad_params(f"limit must be 1 to {_LISTED}")
         prefix, space = request.prefix, self._space(grantee, request.scope)
         with self._opened() as db:
+            self._mark(db, space)
             rows = db.execute(
                 "select key from kv where space = ? and key > ? and substr(key, 1, ?) = ?"
                 " order by key limit ?",
@@ -136,6 +150,15 @@ class Store:
                 raise self._broken(str(error)) from None
             except OSError as error:
                 raise self._broken(error.strerror or str(error)) from None
+
+    def _mark(self, db: sqlite3.Connection, space: str) -> None:
+        """Records that a space is in use, unless that was done within the last day. A file that
+        cannot be written can still be read."""
+        now = time.time()
+        if now - self._marked.get(space, 0.0) > kept_values.DAY:
+            self._marked[space] = now
+            with contextlib.suppress(sqlite3.OperationalError):
+                kept_values.mark(db, space)
 
     def _broken(self, why: str) -> ServiceError:
         text = f"the conductor's file of values cannot be used: {why}"
@@ -170,6 +193,7 @@ class Store:
                 db.execute("pragma journal_mode = wal")
                 db.execute("pragma synchronous = normal")
                 db.execute(_TABLE)
+                kept_values.prepare(db, self._age)
             except sqlite3.Error:
                 db.close()
                 raise

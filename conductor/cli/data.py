@@ -1,0 +1,202 @@
+"""`conductor data`: shows and deletes what conductor keeps on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import sys
+import time
+from typing import Annotated, Any, Final
+
+import typer
+
+from conductor.cli import report
+from conductor.cli.data_kinds import KINDS, Item, Kind, failed, named, reason
+from conductor.cli.typer_options import Json, paragraphs
+from conductor.errors import ConductorError, UsageError, one_line, visible_path
+
+HELP: Final = (
+    "Show what conductor keeps on this machine: where, how much of it, how old it is, and when it "
+    "goes by itself. `conductor data delete` deletes some of it now."
+)
+DELETE_HELP: Final = paragraphs(
+    "Delete what conductor keeps: `logs`, `rings`, `values`, `modules` or `guests`. It asks first.",
+    "Files of chains that still run stay. Traces, audits and metrics are files of yours, and are "
+    "not touched.",
+)
+
+app = typer.Typer(help=HELP, epilog="Examples:\n\n  conductor data\n\n  conductor data delete logs")
+
+_UNITS: Final = {"m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
+_YES: Final = ("y", "yes")
+
+
+@app.callback(invoke_without_command=True)
+def show(context: typer.Context, json_: Json = False) -> int:
+    """Shows what there is."""
+    if context.invoked_subcommand is not None:
+        return 0
+    rows = [_row(kind) for kind in KINDS]
+    if json_:
+        report.say_json({"kinds": rows})
+        return 0
+    for row in rows:
+        problem = f"cannot be read: {row['problem']}" if row["problem"] else ""
+        much = f"{row['number']:>6}  {_size(row['bytes']):>9}  {_age(row['oldest'])}"
+        report.say(f"{row['kind']:<11}{problem or much}")
+        report.say(f"{'':<11}{row['what']}: {visible_path(row['place'])}")
+        report.say(f"{'':<11}stays: {row['rule']}")
+        for one in row.get("components", ()):
+            name = one_line(one["component"], 40) or "(not recorded)"
+            count = f"{one['number']} place{'' if one['number'] == 1 else 's'}"
+            report.say(f"{'':<13}{name:<24} {count:>10}  {_size(one['bytes']):>9}")
+    report.say("", "Traces, audits and metrics are where you have put them.")
+    return 0
+
+
+def _row(kind: Kind) -> dict[str, Any]:
+    """A kind as `--json` has it."""
+    place, items, problem = kind.place(), list[Item](), ""
+    try:
+        items = kind.found(place)
+    except (OSError, sqlite3.Error) as error:
+        problem = reason(error)
+    row: dict[str, Any] = {
+        "kind": kind.name,
+        "what": kind.what,
+        "place": place,
+        "number": len(items),
+        "bytes": sum(one.size for one in items),
+        "oldest": min((one.used for one in items if one.used), default=None),
+        "rule": kind.rule,
+        "problem": problem,
+    }
+    if kind.name == "values":
+        mine: dict[str, list[int]] = {}
+        for one in items:
+            mine.setdefault(one.component, []).append(one.size)
+        row["components"] = [
+            {"component": name, "number": len(sizes), "bytes": sum(sizes)}
+            for name, sizes in sorted(mine.items())
+        ]
+    return row
+
+
+@app.command(
+    help=DELETE_HELP,
+    epilog="Examples:\n\n  conductor data delete logs --older 7d\n\n"
+    "  conductor data delete values --component history",
+)
+def delete(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to delete.")],
+    component: Annotated[
+        str | None,
+        typer.Option("--component", metavar="NAME", help="Of `values`: those of this component."),
+    ] = None,
+    older: Annotated[
+        str | None,
+        typer.Option(
+            "--older", metavar="AGE", help="What is unused for so long: 12h, 7d, 4w. Default: all."
+        ),
+    ] = None,
+    damaged: Annotated[
+        bool,
+        typer.Option("--damaged", help="Of `values`: remove the file, which cannot be read."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json_: Json = False,
+) -> int:
+    """Deletes some of it."""
+    wanted = named(kind)
+    if (component is not None or damaged) and wanted.name != "values":
+        flag = "--damaged" if damaged else "--component"
+        raise UsageError(f"`{flag}` is for `values`", f"leave it out, to delete {wanted.name}")
+    place = wanted.place()
+    if damaged:
+        return _delete_file(wanted, place, yes=yes, as_json=json_)
+    items = _chosen(wanted, place, component, _seconds(older))
+    size = sum(one.size for one in items)
+    if items and wanted.removed is not None:
+        _refuse_without_yes(
+            f"delete {len(items)} of {wanted.what}, {_size(size)}, in {visible_path(place)}", yes
+        )
+        try:
+            number = wanted.removed(place, items)
+        except (OSError, sqlite3.Error) as error:
+            raise failed(wanted, error) from None
+    else:
+        number = 0
+    if json_:
+        report.say_json({"kind": wanted.name, "deleted": number, "left": len(items) - number})
+        return 0
+    report.say(f"deleted {number} of {wanted.what}")
+    if number < len(items):
+        report.say(f"{len(items) - number} stay: chains that run use them")
+    return 0
+
+
+def _chosen(kind: Kind, place: str, component: str | None, age: float) -> list[Item]:
+    try:
+        items = kind.found(place)
+    except (OSError, sqlite3.Error) as error:
+        raise failed(kind, error) from None
+    if component is not None:
+        items = [one for one in items if one.component == component]
+        if not items:
+            raise UsageError(
+                f"no values are kept for `{one_line(component)}`",
+                "`conductor data` shows for which components there are some",
+            )
+    return [one for one in items if one.used <= time.time() - age]
+
+
+def _delete_file(kind: Kind, place: str, *, yes: bool, as_json: bool) -> int:
+    """Removes the file of values, readable or not."""
+    from conductor.services import kept_values
+
+    _refuse_without_yes(f"remove the whole file {visible_path(place)}", yes)
+    try:
+        kept_values.delete_file(place)
+    except BlockingIOError:
+        raise ConductorError("a chain uses that file", "end the chain, then try again") from None
+    except OSError as error:
+        raise failed(kind, error) from None
+    if as_json:
+        report.say_json({"kind": kind.name, "deleted": 1, "left": 0})
+    else:
+        report.say(f"removed {visible_path(place)}")
+    return 0
+
+
+def _refuse_without_yes(what: str, yes: bool) -> None:
+    """Asks, unless the user has agreed beforehand. Raises `UsageError`, `typer.Abort`."""
+    if yes:
+        return
+    if not (os.isatty(0) and os.isatty(2)):
+        raise UsageError(f"to {what} needs your yes, and nobody can be asked", "add `--yes`")
+    report.ask(f"{what}? [y/N] ")
+    if sys.stdin.readline().strip().lower() not in _YES:
+        report.say("nothing was deleted")
+        raise typer.Exit(1)
+
+
+def _seconds(text: str | None) -> float:
+    """An age in seconds. Raises `UsageError`."""
+    if text is None:
+        return 0.0
+    match = re.fullmatch(r"([0-9]{1,6})([mhdw])", text)
+    if match is None:
+        raise UsageError(f"invalid value `{one_line(text)}` for `--older`", "such as 12h, 7d or 4w")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
+
+
+def _age(oldest: float | None) -> str:
+    if oldest is None:
+        return ""
+    days = int((time.time() - oldest) // (24 * 3600))
+    return f"oldest: {days} days" if days > 1 else "oldest: today or yesterday"

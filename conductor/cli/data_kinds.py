@@ -1,0 +1,215 @@
+"""What conductor keeps on this machine, kind by kind: where, how much, and what may be deleted.
+
+Only folders and files of conductor's own are looked at, none through a link. Each kind is read by
+the module that writes it, or by the one that also prunes it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from conductor.errors import ConductorError, UsageError
+from conductor.services import kept_values
+from conductor.spec import paths, private_files, retention
+from wasm_host.cache import store
+
+_MOST_FILES: Final = 200_000
+"""Files of a folder that are counted."""
+
+
+class Item(NamedTuple):
+    """Something that is kept."""
+
+    name: str
+    size: int
+    """Bytes."""
+    used: float
+    """When it was last written or used (Unix time)."""
+    component: str = ""
+    """Whose it is, of values."""
+    project: str = ""
+
+
+class Kind(NamedTuple):
+    """A kind of what is kept."""
+
+    name: str
+    what: str
+    place: Callable[[], str]
+    rule: str
+    """What of it conductor leaves."""
+    found: Callable[[str], list[Item]]
+    """What there is at a place. Raises `OSError`, `sqlite3.Error`."""
+    removed: Callable[[str, Sequence[Item]], int] | None = None
+    """Removes some of it; how many it removed. None: another command does that."""
+    instead: str = ""
+    """That command."""
+
+
+def _files(rule: retention.Rule) -> Callable[[str], list[Item]]:
+    def found(folder: str) -> list[Item]:
+        if not os.path.lexists(folder):
+            return []
+        return [Item(*one) for one in retention.files(folder, rule.suffix)]
+
+    return found
+
+
+def _remove_files(folder: str, items: Sequence[Item]) -> int:
+    return len(retention.remove(folder, [retention.Kept(*one[:3]) for one in items]))
+
+
+def _values(path: str) -> list[Item]:
+    return [
+        Item(one.space, one.size, one.used, one.component, one.project)
+        for one in kept_values.spaces(path)
+    ]
+
+
+def _remove_values(path: str, items: Sequence[Item]) -> int:
+    kept_values.delete(path, [one.name for one in items])
+    return len(items)
+
+
+def _modules(folder: str) -> list[Item]:
+    _refuse_link(folder)
+    return [Item(one.path.name, one.size, one.used_at) for one in store.entries(Path(folder))]
+
+
+def _guests(folder: str) -> list[Item]:
+    _refuse_link(folder)
+    found = []
+    if os.path.isdir(folder):
+        with os.scandir(folder) as entries:
+            for one in entries:
+                status = one.stat(follow_symlinks=False)
+                ours = one.name.startswith("python-") and one.name.endswith(".wasm")
+                if ours and stat.S_ISREG(status.st_mode):
+                    found.append(Item(one.name, status.st_size, status.st_mtime))
+    return found
+
+
+def _remove_cached(folder: str, items: Sequence[Item]) -> int:
+    """Chains that run hold what they use in memory, and conductor makes all of it again."""
+    removed = 0
+    for one in items:
+        path = Path(folder) / one.name
+        beside = (path.with_suffix(".sha256"), path.with_name(f".{one.name}.seen"))
+        for each in (path, *beside):
+            try:
+                each.unlink()
+                removed += each is path
+            except FileNotFoundError:
+                continue
+    return removed
+
+
+def _tree(folder: str) -> list[Item]:
+    """All files below a folder, as one item a file."""
+    _refuse_link(folder)
+    found: list[Item] = []
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                status = os.lstat(os.path.join(place, name))
+            except FileNotFoundError:
+                continue
+            found.append(Item(name, status.st_size, status.st_mtime))
+            if len(found) == _MOST_FILES:
+                return found
+    return found
+
+
+def _file(path: str) -> list[Item]:
+    _refuse_link(path)
+    if not os.path.exists(path):
+        return []
+    status = os.lstat(path)
+    return [Item(os.path.basename(path), status.st_size, status.st_mtime)]
+
+
+def _refuse_link(path: str) -> None:
+    """Raises `OSError` for a place that leads elsewhere, or is another user's."""
+    if os.path.lexists(path):
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            raise OSError("it is a link")
+        why = private_files.not_ours(status)
+        if why:
+            raise OSError(f"it {why}")
+
+
+def _ruled(rule: retention.Rule) -> str:
+    days = round(rule.age / retention.DAY)
+    return f"the newest {rule.most} of {days} days, {rule.size // retention.MIB} MiB at most"
+
+
+KINDS: Final = (
+    Kind(
+        "logs", "log files of chains", paths.logs, _ruled(retention.LOGS),
+        _files(retention.LOGS), _remove_files,
+    ),
+    Kind(
+        "rings", "the last messages of chains that failed", paths.rings, _ruled(retention.RINGS),
+        _files(retention.RINGS), _remove_files,
+    ),
+    Kind(
+        "values", "values that components keep (kv), by component and project", paths.values,
+        "what was used in the last 180 days (`--keep-values`), 256 MiB at most",
+        _values, _remove_values,
+    ),
+    Kind(
+        "modules", "compiled modules", paths.compiled_modules,
+        "what was used in the last 30 days, 512 MiB at most", _modules, _remove_cached,
+    ),
+    Kind(
+        "guests", "Python guests built here", paths.python_guests,
+        "what was used in the last 30 days", _guests, _remove_cached,
+    ),
+    Kind(
+        "components", "files of installed components", paths.installed,
+        "what an installed component has, or a running chain", _tree, None, "conductor remove NAME",
+    ),
+    Kind(
+        "trust", "what you trust and have agreed to", paths.trust, "all", _file, None,
+        "conductor untrust",
+    ),
+    Kind(
+        "editors", "what `conductor setup` has changed", paths.editors, "all", _tree, None,
+        "conductor setup EDITOR --remove",
+    ),
+)  # fmt: skip
+
+
+def named(name: str) -> Kind:
+    """A kind of which something may be deleted. Raises `UsageError`."""
+    for kind in KINDS:
+        if kind.name == name:
+            if kind.removed is None:
+                raise UsageError(
+                    f"`conductor data` does not delete {kind.what}", f"`{kind.instead}` does"
+                )
+            return kind
+    names = ", ".join(kind.name for kind in KINDS if kind.removed is not None)
+    raise UsageError(f"nothing that is kept is called `{name}`", f"it is one of: {names}")
+
+
+def reason(error: OSError | sqlite3.Error) -> str:
+    """Why a kind cannot be read or deleted, for people."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def failed(kind: Kind, error: OSError | sqlite3.Error) -> ConductorError:
+    """The error for a kind that cannot be read or deleted."""
+    place = kind.place()
+    hint = f"see to `{place}`: it must be yours, and no link"
+    if isinstance(error, sqlite3.Error):
+        hint = f"`conductor data delete {kind.name} --damaged` removes the whole file"
+        if "locked" in str(error):
+            hint = "a chain is writing there; try again"
+    return ConductorError(f"{kind.what}: {place}: {reason(error)}", hint)

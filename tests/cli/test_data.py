@@ -1,0 +1,196 @@
+"""`conductor data`: what is kept is shown, some of it deleted, and nothing else touched."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conductor.services import kept_values
+from conductor.services.calls import Grantee
+from conductor.services.kv import Store
+from tests.harness.process.command import Ran, conductor
+
+DAY = 24 * 3600.0
+
+
+@pytest.fixture(name="home", autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a user who has nothing yet."""
+    for name in ("STATE", "DATA", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    return tmp_path
+
+
+def grantee(name: str) -> Grantee:
+    """A component that keeps values."""
+    return Grantee(name, f"{name}\0x", frozenset({"kv"}), {})
+
+
+def keep(file: Path, name: str, project: str = "/p", age: int = 0) -> Store:
+    """A store in which a component has kept a value."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = Store(str(file), project, age)
+    store.set(grantee(name), b'{"key":"k","value":"v"}')
+    return store
+
+
+def found(store: Store, name: str) -> bool:
+    """Whether the value of a component is still there."""
+    answer = store.get(grantee(name), b'{"key":"k"}')
+    assert isinstance(answer, dict)
+    return bool(answer["found"])
+
+
+def put_logs(home: Path, *ages: float) -> Path:
+    """The folder of logs, with a file of each age in days."""
+    folder = home / "state" / "conductor" / "logs"
+    folder.mkdir(mode=0o700, parents=True)
+    for at, age in enumerate(ages):
+        path = folder / f"{at}.log"
+        path.write_bytes(b"\xff\x00" * 10)
+        os.utime(path, (time.time() - age * DAY,) * 2)
+    return folder
+
+
+def shown() -> dict[str, dict[str, Any]]:
+    """What `conductor data --json` says, by kind."""
+    ran = conductor("data", "--json")
+    assert ran.code == 0, ran.err
+    return {row["kind"]: row for row in json.loads(ran.out)["kinds"]}
+
+
+def delete(*arguments: str) -> Ran:
+    """Runs `conductor data delete` with its yes."""
+    return conductor("data", "delete", *arguments, "--yes")
+
+
+def test_it_shows_and_deletes_logs_but_none_in_use_and_nothing_else(home: Path) -> None:
+    logs = put_logs(home, 0, 9, 10)
+    victim = home / "victim.log"
+    victim.write_text("mine")
+    (logs / "link.log").symlink_to(victim)
+    (logs / "notes.txt").touch()
+    row = shown()["logs"]
+    assert (row["number"], row["bytes"], row["place"]) == (3, 60, str(logs))
+    assert time.time() - row["oldest"] > 9 * DAY
+    conductor("data", "delete", "logs").assert_error(2, "nobody can be asked", "--yes")
+    assert len(list(logs.iterdir())) == 5
+    with (logs / "2.log").open() as used:
+        fcntl.flock(used, fcntl.LOCK_SH)
+        ran = delete("logs", "--older", "7d")
+    assert (ran.code, ran.out) == (
+        0,
+        "deleted 1 of log files of chains\n1 stay: chains that run use them\n",
+    )
+    assert json.loads(delete("logs", "--json").out) == {"kind": "logs", "deleted": 2, "left": 0}
+    assert sorted(path.name for path in logs.iterdir()) == ["link.log", "notes.txt"]
+    assert victim.read_text() == "mine"
+    assert "log files of chains" in conductor("data").out
+
+
+def test_values_are_shown_and_deleted_by_component(home: Path) -> None:
+    file = home / "data" / "conductor" / "kv.sqlite"
+    for name, project in (("one", "/a"), ("one", "/b"), ("tw\x1b[2Jo", "/a")):
+        keep(file, name, project).close()
+    row = shown()["values"]
+    assert [(each["component"], each["number"]) for each in row["components"]] == [
+        ("one", 2),
+        ("tw\x1b[2Jo", 1),
+    ]
+    assert "\x1b" not in conductor("data").out
+    delete("values", "--component", "three").assert_error(2, "no values are kept for `three`")
+    delete("logs", "--component", "one").assert_error(2, "`--component` is for `values`")
+    assert delete("values", "--component", "one").code == 0
+    assert [one.component for one in kept_values.spaces(str(file))] == ["tw\x1b[2Jo"]
+
+
+def test_a_damaged_file_of_values_is_one_error_and_can_be_removed_once_unused(home: Path) -> None:
+    file = home / "data" / "conductor" / "kv.sqlite"
+    store = keep(file, "one")
+    delete("values", "--damaged").assert_error(1, "a chain uses that file")
+    store.close()
+    file.write_bytes(b"garbage" * 1000)
+    assert "not a database" in shown()["values"]["problem"]
+    delete("values").assert_error(1, "not a database", "--damaged")
+    assert delete("values", "--damaged").code == 0
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("kind", ["guests", "logs", "modules", "rings", "values"])
+def test_a_link_in_place_of_what_is_ours_leads_nowhere(kind: str, home: Path) -> None:
+    place = Path(shown()[kind]["place"])
+    elsewhere = home / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    mine = [elsewhere / name for name in ("a.log", "b.jsonl", "c.cwasm", "python-d.wasm")]
+    for path in mine:
+        path.touch(mode=0o600)
+    keep(elsewhere / "kv", "one").close()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(elsewhere / "kv" if kind == "values" else elsewhere)
+    assert shown()[kind]["problem"]
+    delete(kind).assert_error(1, str(place))
+    assert all(path.exists() for path in mine)
+    assert len(kept_values.spaces(str(elsewhere / "kv"))) == 1
+
+
+def test_of_ten_thousand_all_go(home: Path) -> None:
+    logs = put_logs(home)
+    for at in range(10_000):
+        (logs / f"{at}.log").touch()
+    assert delete("logs").out == "deleted 10000 of log files of chains\n"
+    assert list(logs.iterdir()) == []
+
+
+def test_values_go_that_are_unused_for_long(home: Path) -> None:
+    file = home / "kv.sqlite"
+    for name in ("old", "new"):
+        keep(file, name).close()
+    with sqlite3.connect(file) as db:
+        past = time.time() - 10 * DAY
+        db.execute("update spaces set used = ? where component = 'old'", (past,))
+    store = Store(str(file), "/p", 11)
+    assert found(store, "new")
+    store.close()
+    assert {one.component for one in kept_values.spaces(str(file))} == {"old", "new"}
+    store = Store(str(file), "/p", 9)
+    assert not found(store, "old")
+    store.close()
+    assert {one.component for one in kept_values.spaces(str(file))} == {"new"}
+
+
+def test_of_too_many_values_those_unused_for_longest_go(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_values, "MOST", 300_000)
+    file = home / "kv.sqlite"
+    for at in range(5):
+        store = keep(file, f"c{at}")
+        value = json.dumps({"key": "big", "value": "x" * 100_000}).encode()
+        store.set(grantee(f"c{at}"), value)
+        store.close()
+    with sqlite3.connect(file) as db:
+        for at in range(5):
+            when = time.time() - (9 - at) * DAY if at < 4 else time.time()
+            db.execute("update spaces set used = ? where component = ?", (when, f"c{at}"))
+    keep(file, "c4").close()
+    assert {one.component for one in kept_values.spaces(str(file))} == {"c3", "c4"}
+
+
+def test_values_of_an_older_conductor_get_their_time_now(home: Path) -> None:
+    file = home / "kv.sqlite"
+    keep(file, "one").close()
+    with sqlite3.connect(file) as db:
+        db.execute("drop table spaces")
+    assert [one.component for one in kept_values.spaces(str(file))] == [""]
+    store = Store(str(file), "/p", 1)
+    assert found(store, "one")
+    store.close()
+    (one,) = kept_values.spaces(str(file))
+    assert (one.component, time.time() - one.used < DAY) == ("", True)
