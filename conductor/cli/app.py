@@ -32,6 +32,7 @@ from conductor.cli import (
     remove,
     replay,
     report,
+    report_,
     setup,
     surroundings,
     test_,
@@ -280,6 +281,13 @@ app.add_typer(
     rich_help_panel=_LOOK,
     short_help="Show who changed which message, and how long each took",
 )
+app.command(
+    name="report",
+    rich_help_panel=_LOOK,
+    help=report_.HELP,
+    epilog=report_.EPILOG,
+    short_help="Write a text for a bug report, without secrets",
+)(report_.report_)
 app.add_typer(cache.app, name="cache", rich_help_panel=_LOOK)
 app.add_typer(data.app, name="data", rich_help_panel=_LOOK)
 _making: Final = partial(app.command, rich_help_panel=_MAKE)

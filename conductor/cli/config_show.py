@@ -29,6 +29,25 @@ _STATES: Final = {
 
 def show(values: Mapping[str, Any], *, origins: bool, as_json: bool) -> int:
     """Shows it; `values` are those of the command line. Raises `UsageError` for broken files."""
+    layers, config, options, rules = _loaded(values)
+    if as_json:
+        report.say_json(_plain(layers, config, options) | {"managed": _plain_rules(rules)})
+    else:
+        lines = _lines(layers, config, options, origins=origins)
+        report.say(*_rules(rules, origins=origins), *lines)
+    return 0
+
+
+def page() -> list[str]:
+    """The lines that people see, each value with where it is written. Raises `UsageError`."""
+    layers, config, options, rules = _loaded({})
+    return [*_rules(rules, origins=True), *_lines(layers, config, options, origins=True)]
+
+
+def _loaded(
+    values: Mapping[str, Any],
+) -> tuple[list[Layer], Config, dict[str, WrittenOption], list[tuple[str, str, str]]]:
+    """The files, what they and variables say together, and the managed policy."""
     layers: list[Layer] = []
     config = Config()
     options: dict[str, WrittenOption] = {}
@@ -42,13 +61,7 @@ def show(values: Mapping[str, Any], *, origins: bool, as_json: bool) -> int:
         _refuse_impossible(chain.options)
     _refuse_impossible(options)
     policy = managed.policy()
-    rules = list(policy.rows()) if policy is not None else []
-    if as_json:
-        report.say_json(_plain(layers, config, options) | {"managed": _plain_rules(rules)})
-    else:
-        lines = _lines(layers, config, options, origins=origins)
-        report.say(*_rules(rules, origins=origins), *lines)
-    return 0
+    return layers, config, options, list(policy.rows()) if policy is not None else []
 
 
 def _refuse_impossible(options: Mapping[str, WrittenOption]) -> None:

@@ -37,7 +37,7 @@ def show(context: typer.Context, json_: Json = False) -> int:
     """Shows what there is."""
     if context.invoked_subcommand is not None:
         return 0
-    rows = [_row(kind) for kind in KINDS]
+    rows = [row_of(kind) for kind in KINDS]
     if json_:
         report.say_json({"kinds": rows})
         return 0
@@ -55,7 +55,7 @@ def show(context: typer.Context, json_: Json = False) -> int:
     return 0
 
 
-def _row(kind: Kind) -> dict[str, Any]:
+def row_of(kind: Kind) -> dict[str, Any]:
     """A kind as `--json` has it."""
     place, items, problem = kind.place(), list[Item](), ""
     try:

@@ -32,7 +32,7 @@ HEADINGS: Final = ("Run a chain", "Set up", "Look", "Trust", "Make components")
 RARE: Final = frozenset(
     {
         "build", "cache", "check", "completion", "components", "data", "help", "pack", "proxy",
-        "publish", "remove", "replay", "test", "trusted", "untrust",
+        "publish", "remove", "replay", "report", "test", "trusted", "untrust",
     }
 )  # fmt: skip
 """Commands that the first page only names: it must fit a terminal."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COMMANDS: Any = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
 
 SAMPLES = {
+    "DAYS": ["0", "90"],
     "SIZE": ["65536", "512k", "64M", "1GiB"],
     "SECONDS": ["0", "1.5", "3"],
     "TIME": ["2026-03-01", "2026-03-01T12:00:00+01:00"],
@@ -31,7 +32,7 @@ SAMPLES = {
 }
 """Values by what stands for them in help."""
 
-REFUSED = {"SIZE": "-1", "SECONDS": "nan", "TIME": "soon", "NAME": "latin"}
+REFUSED = {"DAYS": "some", "SIZE": "-1", "SECONDS": "nan", "TIME": "soon", "NAME": "latin"}
 CHAINS = ("agent", "proxy")
 
 

@@ -1,0 +1,99 @@
+"""`conductor report`: a text for a bug report, which the user sees before it is written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from typing import Annotated, Final
+
+import typer
+
+from conductor.cli import report
+from conductor.cli.typer_options import paragraphs
+from conductor.errors import ConductorError, UsageError, visible_path
+
+HELP: Final = paragraphs(
+    "Write a report for a bug report: versions, what `conductor doctor` finds, the configuration, "
+    "installed components, the last log files and the last ring. It shows what is in it, and asks, "
+    "before it writes; it sends nothing.",
+    "Secrets are taken out, and so are your name, your home folder and what messages say.",
+)
+EPILOG: Final = "Examples:\n\n  conductor report --show\n\n  conductor report -o report.txt"
+
+_HEAD: Final = (
+    "# Report of conductor\n\n"
+    "Secrets are taken out as far as conductor recognises them, `~` is the home folder. Read this\n"
+    "before you give it away.\n"
+)
+_YES: Final = ("y", "yes")
+
+
+def report_(
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The file to write, which must be new. Default: conductor-report-DATE.txt here.",
+        ),
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print all of it first.")] = False,
+    with_content: Annotated[
+        bool, typer.Option("--with-content", help="Leave in what the messages of the ring say.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Writes a report."""
+    from conductor.cli.report_parts import parts
+
+    path = output or time.strftime("conductor-report-%Y%m%d-%H%M%S.txt")
+    found = parts(with_content=with_content)
+    texts = [_HEAD, *(f"\n## {part.title}\n\n{part.text}\n" for part in found)]
+    whole = "".join(texts)
+    if show:
+        report.say(*whole.splitlines())
+    report.say("The report holds:")
+    for part in found:
+        lines = part.text.count("\n") + 1
+        report.say(f"  {part.title}: {lines} line{'' if lines == 1 else 's'}")
+    if not yes:
+        if not (os.isatty(0) and os.isatty(2)):
+            if show:
+                return 0
+            raise UsageError(
+                "nothing is written without your yes, and nobody can be asked",
+                "`--show` prints the report; `--yes` writes it",
+            )
+        report.ask(f"write it to {visible_path(path)}? [y/N] ")
+        if sys.stdin.readline().strip().lower() not in _YES:
+            report.say("nothing was written")
+            return 1
+    _write(path, whole.encode("utf-8", "backslashreplace"))
+    report.say(f"written to {visible_path(os.path.abspath(path))}, {len(whole):,} characters")
+    report.say("Nothing was sent: read it, then attach it to your bug report.")
+    return 0
+
+
+def _write(path: str, content: bytes) -> None:
+    """Writes a new file that only the user may read, or none. Raises `ConductorError`."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with open(fd, "wb") as file:
+                file.write(content)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            raise
+    except FileExistsError:
+        text = f"`{visible_path(path)}` is there already"
+        raise UsageError(text, "name another file with --output") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ConductorError(
+            f"the report cannot be written to `{visible_path(path)}`: {why}",
+            "name another file with --output",
+        ) from None
