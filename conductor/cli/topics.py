@@ -261,7 +261,7 @@ def _filters() -> Page:
         ),
         paragraphs(
             "Examples:",
-            "  conductor trace show today.jsons '~component redact & ~changed'",
+            "  conductor trace show today.jsons '~from redact & ~changed'",
             "  conductor trace stats today.jsons '~method session/* & !(~from agent | ~slow 2s)'",
         ),
     )

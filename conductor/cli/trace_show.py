@@ -50,7 +50,7 @@ EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor exec --trace today.jsons datetime redact demo -p hi",
     "  conductor trace show today.jsons",
-    '  conductor trace show today.jsons "~component redact & ~changed"',
+    '  conductor trace show today.jsons "~from redact & ~changed"',
 )
 
 File = Annotated[
@@ -163,13 +163,16 @@ class _Printer:
     def _title(self) -> Iterator[Line]:
         turn = self._turn
         left = f"Turn {turn.number}" if turn.number else "Outside of turns"
-        if turn.session and self._names_session:
-            left += f"  session {one_line(turn.session, 24)}"
+        session = one_line(turn.session, 24) if self._names_session else ""
         facts = [] if not turn.number else [self._total(), *_cost(turn)]
         right = ", ".join(fact for fact in facts if fact)
+        if session and len(left) + len(session) + len(right) + 12 <= self._width:
+            left += f"  session {session}"
+        elif session:
+            left += f"  {session}"
         room = max(self._width - len(left) - len(right), 2)
         style = WRONG if turn.failed else HEAD
-        yield style, f"{left}{' ' * room}{right}"
+        yield style, self._fit(f"{left}{' ' * room}{right}".rstrip())
         if turn.prompt:
             yield PLAIN, self._fit(f"  “{one_line(turn.prompt, 400)}”", "”")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Annotated, Final
 
 import msgspec
@@ -58,7 +59,7 @@ def stats(
     if json_:
         report.say_json(found)
         return 0
-    report.say_styled(*_table(found))
+    report.say_styled(*_table(found, shutil.get_terminal_size((80, 24)).columns))
     return 0
 
 
@@ -117,19 +118,36 @@ def _percentile(times: list[float], percent: int) -> float:
     return times[-(-len(times) * percent // 100) - 1] if times else 0.0
 
 
-def _table(found: list[Stat]) -> list[Line]:
-    names = min(max((len(s.component) for s in found), default=9), 20)
-    methods = min(max((len(s.method) for s in found), default=6), 30)
-    head = f"{'component':<{names}}  {'method':<{methods}} {'count':>7} {'p50':>9} {'p95':>9} "
-    lines: list[Line] = [(HEAD, f"{head}{'p99':>9} {'longest':>9} {'changed':>7}")]
+_COLUMNS: Final = ("messages", "p50", "p95", "p99", "longest", "changed")
+_COLUMN: Final = 9
+
+
+def _table(found: list[Stat], width: int) -> list[Line]:
+    """A narrow terminal has fewer columns, and shorter methods."""
+    names = min(max((len(one_line(s.component)) for s in found), default=9), 20)
+    methods = min(max((len(one_line(s.method)) for s in found), default=6), 30)
+    columns = list(_COLUMNS)
+    for column in ("longest", "changed"):
+        if names + 2 + methods + _COLUMN * len(columns) > width:
+            columns.remove(column)
+    methods = max(min(methods, width - names - 2 - _COLUMN * len(columns)), 10)
+    head = "".join(f"{column:>{_COLUMN}}" for column in columns)
+    lines: list[Line] = [(HEAD, f"{'component':<{names}}  {'method':<{methods}}{head}")]
     before = ""
     for stat in found:
         name = one_line(stat.component, names) if stat.component != before else ""
         before = stat.component
-        times = (stat.p50, stat.p95, stat.p99, stat.longest)
-        shown = " ".join(f"{duration(ms) if stat.longest else '-':>9}" for ms in times)
+        cells = "".join(f"{_cell(stat, column):>{_COLUMN}}" for column in columns)
         what = f"{name:<{names}}  {one_line(stat.method, methods):<{methods}}"
-        lines.append((PLAIN, f"{what} {stat.messages:>7} {shown} {stat.changed or '':>7}".rstrip()))
+        lines.append((PLAIN, f"{what}{cells}".rstrip()))
     if not found:
         lines.append((DIM, "no event is of that kind"))
     return lines
+
+
+def _cell(stat: Stat, column: str) -> str:
+    if column == "messages":
+        return f"{stat.messages:,}"
+    if column == "changed":
+        return f"{stat.changed:,}" if stat.changed else ""
+    return duration(getattr(stat, column)) if stat.longest else "-"

@@ -72,13 +72,15 @@ def added_tokens(made: tuple[Edit, ...]) -> int:
 def _counted(edit: Edit) -> str:
     what = edit.what
     if what == "text":
-        return "word" if edit.op is not Op.REMOVED or " " not in edit.before.strip() else "passage"
+        return "passage" if " " in f"{edit.before.strip()}{edit.after.strip()}" else "word"
     return what.rpartition(" ")[2] if what.endswith(" block") else what
 
 
 def _whole(before: bytes, after: bytes) -> Edit:
     old, new = before.decode(errors="replace"), after.decode(errors="replace")
-    return _between(old, new, "the whole", "")
+    edit = _between(old, new, "message", "")
+    edit.op = Op.CHANGED
+    return edit
 
 
 def _edit(operation: diff.Operation) -> list[Edit]:
@@ -106,7 +108,7 @@ def _edit(operation: diff.Operation) -> list[Edit]:
 def _what(path: diff.Path, value: Any) -> str:
     """What is at a place, in words."""
     if not path:
-        return "the whole"
+        return "message"
     last = path[-1]
     if isinstance(last, int) and len(path) > 1:
         kind = _LISTS.get(str(path[-2]))

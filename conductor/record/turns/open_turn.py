@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -54,13 +55,15 @@ class Time:
 class OpenShare:
     """A component's share of a turn, as it grows."""
 
-    __slots__ = ("changed", "got_text", "messages", "prompts", "says", "sent_text", "time",
+    __slots__ = ("changed", "cut", "got_text", "messages", "prompts", "says", "sent_text", "time",
                  "tokens", "verdicts")  # fmt: skip
 
     def __init__(self) -> None:
         self.time = Time()
         self.got_text = self.sent_text = 0
         """Checksums of the words of the agent that it got and passed on: it may cut them anew."""
+        self.cut = array("i")
+        """Events with such words that are not those of one event that it got."""
         self.messages = self.changed = self.tokens = self.verdicts = 0
         self.says = ""
         """What it did to the prompt, in words."""

@@ -384,6 +384,8 @@ class Reader:
         self._change_of[number] = _PLACES[change]
         share = turn.share(line.source)
         share.messages += 1
+        if is_chunk and change is not Change.SAME and turn.ms is None:
+            share.cut.append(number)
         share.changed += change in COUNTED and not is_chunk
         if got is None:
             return
@@ -553,6 +555,11 @@ class Reader:
     def _end(self, line: Line, turn: OpenTurn, stop: str) -> None:
         if turn.number and turn.ms is None:
             turn.end(line.ts, stop)
+            for share in turn.shares.values():
+                if share.got_text == share.sent_text:  # it has only cut the words anew
+                    for number in share.cut:
+                        self._change_of[number] = _PLACES[Change.SAME]
+                share.cut = array("i")
         if self._running.get(turn.session) is turn:
             del self._running[turn.session]
 
