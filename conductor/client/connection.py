@@ -186,7 +186,12 @@ class Connection:
 
     def _send(self, **members: object) -> None:
         assert self._channel is not None
-        self._channel.send(_encode({"jsonrpc": "2.0", **members}))
+        message = {"jsonrpc": "2.0", **members}
+        try:
+            line = _encode(message)
+        except UnicodeEncodeError:  # a lone surrogate: some agents send them, also in ids
+            line = json.dumps(message).encode()
+        self._channel.send(line)
 
     # -- messages from the chain ----------------------------------------------------------------
 

@@ -70,10 +70,13 @@ def ended(page: Page) -> None:
 
 
 def picture(page: Page, name: str, folder: Path | None) -> None:
-    """Takes a picture in both colours, for people to look at."""
-    for colours in ("light", "dark") if folder is not None else ():
-        page.emulate_media(color_scheme=colours)
-        page.screenshot(path=f"{folder}/chat-{name}-{colours}.png")
+    """Takes pictures in both colours and two widths, for people to look at."""
+    for width in (800, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        for colours in ("light", "dark") if folder is not None else ():
+            page.emulate_media(color_scheme=colours)
+            page.screenshot(path=f"{folder}/chat-{name}-{colours}-{width}.png")
     page.emulate_media(color_scheme="light")
 
 
@@ -123,6 +126,7 @@ def test_a_question_is_answered_by_a_key_and_only_where_it_stands(
     expect(ask).to_be_focused()
     expect(ask.locator("h2")).to_contain_text("Edit a.py")
     expect(ask.locator(".line.added")).to_have_text("+ a = 2\n")
+    expect(page.locator(".question")).to_contain_text("asks: Edit a.py")
     expect(page.locator("#working")).to_have_text("The agent waits for your answer.")
     picture(page, "question", pictures)
     assert findings(page) == []

@@ -234,10 +234,11 @@ class _Items:
     def _question(self, number: int, line: Line) -> None:
         params = _object(line.params)
         call = params.get("toolCall")
-        title = _words(call.get("title")) if isinstance(call, dict) else ""
-        title = (
-            title or _words(params.get("title")) or _words(params.get("message")) or "permission"
-        )
+        call = call if isinstance(call, dict) else {}
+        known = self._tools.get(_words(call.get("toolCallId")))
+        titles = (call.get("title"), params.get("title"), params.get("message"))
+        title = next(filter(None, map(_words, titles)), known.text if known else "")
+        title = title or "permission"
         item = self._add(number, line, "question", text=title, blocks=_list(params.get("options")))
         item.component = self._maker(number, line)
         self._asked[number] = item
