@@ -13,6 +13,9 @@
                    inspect_lock, which find it out
     consent        what components ask for: agreed to, asked on the terminal, or reported
     trust_         what the user trusts
+    data           what is kept on this machine, by the kinds of data_kinds
+    report_        a text for a bug report, of report_parts
+    json_log       what standard error gets with `--log-format json`
     report         prints errors, log lines and results for people
 
 Each other module is the command of its name. Standard error gets errors as `error: …`, a blank

@@ -19,7 +19,7 @@ DAY: Final = 24 * 3600.0
 _BUSY: Final = 5.0
 """Seconds to wait for a conductor that is writing."""
 _TABLE: Final = """
-create table spaces (
+create table if not exists spaces (
   space text primary key, component text not null, project text not null, used real not null
 ) without rowid
 """
@@ -70,6 +70,7 @@ def mark(db: sqlite3.Connection, space: str) -> None:
 
 def name(db: sqlite3.Connection, space: str, component: str, project: str) -> None:
     """Records whose space it is, and that it is in use. Raises `sqlite3.Error`."""
+    db.execute(_TABLE)  # where it could not be made before: somebody else was writing for long
     row = (space, component, project, time.time())
     db.execute("insert or replace into spaces values (?, ?, ?, ?)", row)
 
