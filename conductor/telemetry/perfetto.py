@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.record.turns.reader import AGENT, CLIENT, CONDUCTOR
+from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR
 from conductor.telemetry.span import Place, Span, What
 from conductor.telemetry.spans import PASSED, TOOLS, TURNS
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from conductor.record.turns.reader import Reader, read_line
+from conductor.record.turns.line import read_line
+from conductor.record.turns.reader import Reader
 from conductor.telemetry.span import Attributes, Ids, Span
 from conductor.telemetry.spans import Translator
 from conductor.version import version

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.record.turns.reader import (
+from conductor.record.turns.line import (
     AGENT,
     CLIENT,
     CONDUCTOR,
