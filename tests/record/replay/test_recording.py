@@ -11,7 +11,7 @@ from conductor.errors import UsageError
 from conductor.record.replay.recording import Line, content_of, load
 from conductor.record.trace.records import header
 
-HEAD: Final = header("redacted", ["a", "b", "agent"])
+HEAD: Final = header("redacted", ["a", "b", "agent"], 0.0)
 OTHER: Final = b'{"type":"request","from":"client","to":"a"}\n'
 
 
@@ -74,7 +74,7 @@ RECORD: Final = b'{"component":"a","run":1,"ts":0.1}'
         ([OTHER], "is no trace"),
         ([records(RECORD)], "by another version"),
         ([HEAD.replace(b'"format":1', b'"format":99')], "by another version"),
-        ([header("none", ["a"]), records(RECORD)], "was written without content"),
+        ([header("none", ["a"], 0.0), records(RECORD)], "was written without content"),
     ],
 )
 def test_what_cannot_be_replayed(tmp_path: Path, lines: list[bytes], says: str) -> None:
