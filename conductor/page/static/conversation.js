@@ -150,6 +150,6 @@ export function turn(summary, detail) {
   drawn(0);
   const isSaid = items.some((held) => held.kind === "error");
   if (summary.failed && !isSaid) made.append(el("div.act.refused", {}, el("b", {}, "ended: "), shown(summary.stop ?? "")));
-  else if (summary.stop && !["end_turn", "ended"].includes(summary.stop)) made.append(el("p.note", {}, `ended: ${shown(summary.stop)}`));
+  else if (!summary.failed && summary.stop && !["end_turn", "ended"].includes(summary.stop)) made.append(el("p.note", {}, `ended: ${shown(summary.stop)}`));
   return [made];
 }
