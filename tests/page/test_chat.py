@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conductor.spec.paths import components_folder
 from tests.harness.process.command import conductor
 from tests.page.talking import DEMO, FANCY, Talking, idle
 from tests.places import DEADLINE
@@ -219,3 +221,17 @@ def test_files_of_the_folder_are_lent_on_demand_only(tmp_path: Path) -> None:
         assert answers[0] == "milk"
         assert "lacks the capability" in answers[1]
     assert (tmp_path / "note.txt").read_text() == "milk"
+
+
+def test_what_conductor_itself_asks_waits_as_any_question(tmp_path: Path) -> None:
+    shutil.copytree(components_folder() / "datetime", tmp_path / "date")
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    with Talking(f"{tmp_path / 'date'}", "demo", env=state) as talking:
+        session = talking.until(idle)["sessions"][0]["id"]
+        talking.say(session, "hi")
+        asked = talking.until(question)["questions"][0]
+        assert "date" in asked["call"]["title"]
+        allows = [option["kind"].startswith("allow") for option in asked["options"]]
+        talking.do("answer", question=asked["number"], option=allows.index(True))
+        talking.until(idle)
+        assert "<current-date" in talking.ask("/api/turns?after=1")[1][-1]["answer"]
