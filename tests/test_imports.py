@@ -87,9 +87,9 @@ RULES: Final = (
     Rule(
         "conductor.client",
         (
-            *("conductor.client", "conductor.record", "conductor.run", "conductor.spec"),
-            *("conductor.mcp", "conductor.services", "conductor.transports", "conductor.core"),
-            *("conductor.errors", "conductor.version"),
+            *("conductor.client", "conductor.telemetry", "conductor.record", "conductor.run"),
+            *("conductor.spec", "conductor.mcp", "conductor.services", "conductor.transports"),
+            *("conductor.core", "conductor.errors", "conductor.version"),
         ),
         ("msgspec",),
     ),

@@ -57,6 +57,13 @@ def days(text: str) -> int:
     return int(text)
 
 
+def port(text: str) -> int:
+    """A port of TCP. Raises `ValueError`."""
+    if not text.isascii() or not text.isdigit() or int(text[:6]) > 65535:
+        raise ValueError("a port is a number from 0 to 65535")
+    return int(text)
+
+
 def moment(text: str) -> str:
     """A point in time in ISO 8601, unchanged. Raises `ValueError`."""
     import datetime  # only --clock needs it
@@ -414,10 +421,30 @@ TABLE: Final = (
     Option(
         "--metrics",
         FILE,
-        "Keep the numbers that proxies count in this file, in the text format of Prometheus. The "
-        "conductor replaces the file at most once a second.",
+        "Keep the numbers of the chain in this file, and those that proxies count, in the text "
+        "format of Prometheus. The conductor replaces the file at most once a second.",
         panel=_OUTPUT,
         typed=_ONE_WRITER,
+        page="See [telemetry.md](telemetry.md#numbers).",
+        rare=True,
+    ),
+    Option(
+        "--prometheus",
+        Kind("PORT", port),
+        "Let a Prometheus on this machine read the numbers of the chain at this port; 0 takes any "
+        "that is free.",
+        panel=_OUTPUT,
+        typed=_ONE_WRITER,
+        page="See [telemetry.md](telemetry.md#numbers).",
+        rare=True,
+    ),
+    Option(
+        "--otlp",
+        Kind("URL|env|none", str),
+        "Send spans and numbers of the chain to this collector of OpenTelemetry, such as "
+        "http://127.0.0.1:4318; `env` takes it from the variables `OTEL_…`.",
+        panel=_OUTPUT,
+        page="Needs the extra `otel`. Words of people and agents stay out unless you ask for them. See [telemetry.md](telemetry.md).",
         rare=True,
     ),
     Option(

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from conductor.run.runtime import Runtime
     from conductor.spec.consent.agreements import Agreements
     from conductor.spec.model import Spec
+    from conductor.telemetry.live import Telemetry
     from conductor.transports.base import Transport
 
 _FIRST_REQUEST: Final = 2.0
@@ -124,6 +125,7 @@ class Started:
         names = ", ".join(f"`{spec.name}`" for spec in specs)
         self.log.note(f"`conductor {parsed.command}` starts as process {os.getpid()}: {names}")
         adopt_orphans()  # before there are any: a program may send itself to the back at once
+        self._telemetry = _telemetry(parsed, specs, self.log)
         self._opened = wanted.opened(
             specs,
             parsed.options,
@@ -131,6 +133,7 @@ class Started:
             mode=parsed.mode,
             on_stderr=self._heard,
             watching=watching,
+            sinks=[self._telemetry] if self._telemetry is not None else [],
         )
         self.launcher = self._opened.launcher
         self.guardian = self.launcher.guardian
@@ -164,6 +167,8 @@ class Started:
             log_file=self.log.path,
             **others,
         )
+        if self._telemetry is not None:
+            self._telemetry.attach(self._runtime)
         return self._runtime
 
     def _messages(self) -> Tracing | None:
@@ -320,6 +325,16 @@ class Started:
         with `--watch`."""
         # A project's file counts again once the user trusts its new content.
         return (*self._files, paths.trust()) if self._files else ()
+
+
+def _telemetry(parsed: Parsed, specs: Sequence[Spec], log: ChainLog) -> Telemetry | None:
+    """The telemetry that is wanted. Raises `UsageError`."""
+    options = parsed.options
+    if not options.measures:
+        return None
+    from conductor.telemetry import live
+
+    return live.wanted(options, specs, log.say)
 
 
 def _files(parsed: Parsed) -> Sequence[str]:

@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 from conductor.client.connection import ChainEnded, Connection, Handler
 from conductor.client.setup import Setup, chain_options, folder
@@ -31,6 +31,9 @@ from conductor.spec import limits, managed
 from conductor.spec.catalog import resolve_all
 from conductor.spec.model import Spec
 from conductor.transports.memory import Channel, MemoryTransport
+
+if TYPE_CHECKING:
+    from conductor.telemetry.live import Telemetry
 
 _MESSAGE: Final = "agent_message_chunk"
 
@@ -148,14 +151,29 @@ class Session:
         self._chain._connection.refuse_in_reader()
 
 
+def _telemetry(options: Options, specs: list[Spec], setup: Setup) -> Telemetry | None:
+    """The telemetry that is wanted. Raises `UsageError`."""
+    if not options.measures:
+        return None
+    from conductor.telemetry import live
+
+    return live.wanted(options, specs, setup.log)
+
+
 class Chain(Session):
     """A running chain, and its first session. `conductor.open` makes it."""
 
     def __init__(self, specs: list[Spec], options: Options, setup: Setup) -> None:
         super().__init__(self, "", setup.cwd)
         self._lines = LogLines(limits.log_lines(specs), setup.log)
+        telemetry = _telemetry(options, specs, setup)
         opened = wanted.opened(
-            specs, options, setup.log, mode="agent", on_stderr=_stderr(self._lines)
+            specs,
+            options,
+            setup.log,
+            mode="agent",
+            on_stderr=_stderr(self._lines),
+            sinks=[telemetry] if telemetry is not None else [],
         )
         self._guardian = opened.launcher.guardian
         self._setup = setup
@@ -170,6 +188,8 @@ class Chain(Session):
             tracer=opened.tracer,
             auditor=opened.auditor,
         )
+        if telemetry is not None:
+            telemetry.attach(self._runtime)
         self._connection.agent = self._runtime.agent_command
         self._sessions: dict[str, Session] = {}
         self._connected = asyncio.Event()

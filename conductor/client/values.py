@@ -116,3 +116,5 @@ class ChainOptions(TypedDict, total=False):
     lock_file: str | None
     values: str | None
     metrics: str | None
+    prometheus: int | None
+    otlp: str | None

@@ -24,7 +24,9 @@ def applied(managed: Managed, options: Options) -> Options:
         raise managed.refusal(f"an audit in `{given}`", "audit", hint=hint)
     if options.trace is not None and not rules.trace:
         raise managed.refusal("a trace", "trace", hint="leave out --trace")
-    records = options.trace or (given if managed.audit is None else None)
+    if options.sends and not rules.trace:
+        raise managed.refusal("spans for a collector", "trace", hint="leave out --otlp")
+    records = options.trace or options.sends or (given if managed.audit is None else None)
     content = options.trace_content
     if records and CONTENTS.index(content) > CONTENTS.index(rules.content):
         hint = f"use --trace-content {rules.content}"

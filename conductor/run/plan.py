@@ -97,12 +97,28 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """File for the numbers that proxies count, for a collector to read; None: none."""
     relays: bool = False
     """Hosts of guests perform no service, and relay every call: a replay answers it."""
+    """File for the numbers of the chain and those that proxies count; None: none."""
+    prometheus: int | None = None
+    """Port at which Prometheus reads the same numbers, on this machine alone; None: none."""
+    otlp: str | None = None
+    """The collector that gets spans and numbers: its address, or `env`: as the variables OTEL_…
+    say; None or `none`: none."""
     log_file: str | None = None
     """The log file; `none`: none; None: a new one in the user's folder of logs."""
     log_format: str = "text"
     """How standard error gets the log: `text` for people, or `json`."""
     lock_file: str | None = None
     """The lock file, if it is not `LOCK_FILE`; with it `locked` need not be set."""
+
+    @property
+    def sends(self) -> bool:
+        """Whether spans and numbers go to a collector."""
+        return self.otlp not in (None, "none")
+
+    @property
+    def measures(self) -> bool:
+        """Whether there are numbers or spans of the chain (`conductor.telemetry`)."""
+        return self.sends or self.metrics is not None or self.prometheus is not None
 
     @property
     def lock(self) -> str | None:

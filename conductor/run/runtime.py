@@ -373,6 +373,15 @@ class Runtime:
 
         return list(health.listed(self.router, self.planned, self._events, self.connections.held))
 
+    def happened(self) -> Mapping[tuple[str, str], int]:
+        """What has happened to components so far, by event and name."""
+        return self._events
+
+    def measuring(self, text: Callable[[], str]) -> Callable[[], None]:
+        """Has the file of `--metrics` hold `text` too; returns what is called when that has
+        changed."""
+        return self._services.measuring(text)
+
     def stop(self) -> None:
         """Ends the chain, for a signal: it waits for nothing but the components' grace."""
         self._teardown.stop()

@@ -170,6 +170,16 @@ class ServiceRequests:
                     self._executor.forget(guest)
             self._executor.forget(name)
 
+    def measuring(self, text: Callable[[], str]) -> Callable[[], None]:
+        """Has the file of numbers hold `text` too; returns what is called when that has changed."""
+
+        def changed() -> None:
+            metrics = self._open().metrics
+            metrics.more = text
+            metrics.changed()
+
+        return changed
+
     async def close(self) -> None:
         """Ends what is in flight."""
         if self._executor is not None:

@@ -68,7 +68,7 @@ class ServiceExecutor:
         self._log = log
         self._timers = Timers(lambda name, params: tell(name, "timer/fired", params), held)
         self._store = store
-        self._metrics = metrics
+        self.metrics = metrics
         self.functions: dict[str, Function] = {
             "metric": metrics.add,
             "timer/start": self._timers.start,
@@ -120,7 +120,7 @@ class ServiceExecutor:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._metrics.close()
+        self.metrics.close()
         self._store.close()
 
     @staticmethod

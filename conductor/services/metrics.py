@@ -54,6 +54,8 @@ class Metrics:
         """
         self._path = path
         self._log = log
+        self.more: Callable[[], str] = str
+        """What stands in the file before what components count."""
         self._writing: asyncio.TimerHandle | None = None
         self._values: dict[str, dict[Series, float]] = {}
         """By component and series: a name with a set of labels."""
@@ -80,6 +82,10 @@ class Metrics:
         before = values.get(series, 0.0) if metric.kind == "counter" else 0.0
         values[series] = before + metric.value
         self._kinds[component, name] = kind
+        self.changed()
+
+    def changed(self) -> None:
+        """There are new numbers: the file is written soon."""
         if self._path is not None and self._writing is None:
             self._writing = asyncio.get_running_loop().call_later(_INTERVAL, self._write)
 
@@ -119,7 +125,7 @@ class Metrics:
         beside = f"{self._path}.{os.getpid()}.new"
         try:
             with open(beside, "w", encoding="utf-8", errors="replace") as file:
-                file.write(hidden(self.text()))
+                file.write(hidden(self.more() + self.text()))
             os.replace(beside, self._path)
         except OSError as error:
             text = f"metrics are not written to {self._path}: {error.strerror}"

@@ -7,22 +7,30 @@ the variables OTEL_… say. Spans keep their own ids.
 from __future__ import annotations
 
 import logging
+import os
+import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from opentelemetry import context as contexts
-from opentelemetry import trace
+from opentelemetry import metrics, trace
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 
 from conductor.errors import ConductorError, one_line
 from conductor.telemetry import collector
+from conductor.telemetry.book import Read
+from conductor.telemetry.measures import OUTBOX, RESTARTS, Labels, Number
 from conductor.telemetry.otlp_json import SCOPE, nanos, whole
 from conductor.telemetry.span import Attributes, Context, Kind, Span, What
 from conductor.version import version
@@ -33,6 +41,11 @@ _KINDS: Final = {
     Kind.CLIENT: SpanKind.CLIENT,
 }
 _BATCH: Final = 512
+_HINT: Final = "is it running, and does it speak OTLP over HTTP?"
+_PATIENCE: Final = 2.0
+"""Seconds that the end of a chain waits for a collector."""
+Log = Callable[[str, str, str], None]
+"""Writes a line: level, component name, text."""
 _MOST_TRACES: Final = 1_000
 
 
@@ -158,10 +171,7 @@ def send(spans: Iterable[Span], url: str, began: float) -> int:
         if batch and exporter.export(batch) is not SpanExportResult.SUCCESS:
             why = reasons[-1] if reasons else "it gave no reason"
             where = collector.shown(url)
-            raise ConductorError(
-                f"{where} has not taken the spans: {why}",
-                "is it running, and does it speak OTLP over HTTP?",
-            )
+            raise ConductorError(f"{where} has not taken the spans: {why}", _HINT)
         return len(batch)
 
     try:
@@ -172,3 +182,113 @@ def send(spans: Iterable[Span], url: str, began: float) -> int:
         return count + flush()
     finally:
         exporter.shutdown()  # type: ignore[no-untyped-call]
+
+
+# -- a chain that runs -----------------------------------------------------------------------------
+
+
+class Meters:
+    """A `conductor.telemetry.measures.Keeper`: instruments of the SDK."""
+
+    def __init__(self, meter: metrics.Meter, read: Read) -> None:
+        self._meter = meter
+        self._counters: dict[str, metrics.Counter] = {}
+        self._histograms: dict[str, metrics.Histogram] = {}
+        self._read = read
+        meter.create_observable_gauge(OUTBOX.name, [self._gauges], OUTBOX.unit, OUTBOX.what)
+        meter.create_observable_counter(
+            RESTARTS.name, [self._restarts], RESTARTS.unit, RESTARTS.what
+        )
+
+    def _gauges(self, options: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
+        return self._observed(OUTBOX)
+
+    def _restarts(self, options: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
+        return self._observed(RESTARTS)
+
+    def _observed(self, wanted: Number) -> Iterator[metrics.Observation]:
+        for number, labels, value in self._read():
+            if number is wanted:
+                yield metrics.Observation(value, _named(labels))
+
+    def add(self, number: Number, labels: Labels, amount: float) -> None:
+        """A counter grows."""
+        counter = self._counters.get(number.name)
+        if counter is None:
+            counter = self._meter.create_counter(number.name, number.unit, number.what)
+            self._counters[number.name] = counter
+        counter.add(amount, _named(labels))
+
+    def record(self, number: Number, labels: Labels, value: float) -> None:
+        """One more value of a histogram."""
+        histogram = self._histograms.get(number.name)
+        if histogram is None:
+            histogram = self._histograms[number.name] = self._meter.create_histogram(
+                number.name,
+                number.unit,
+                number.what,
+                explicit_bucket_boundaries_advisory=number.buckets,
+            )
+        histogram.record(value, _named(labels))
+
+
+def _named(labels: Labels) -> Labels:
+    return {name: value for name, value in labels.items() if value}
+
+
+class Sending:
+    """What goes from a running chain to a collector: spans and numbers.
+
+    `none` in OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER leaves one of them out.
+    """
+
+    def __init__(self, url: str, began: float, log: Log, read: Read) -> None:
+        """
+        Args:
+            url: The collector.
+            began: When the trace began, in seconds of Unix time.
+            log: Writes a line: level, component name, text; called on the event loop's thread and,
+                once, on another.
+            read: Has the numbers that are read when they are sent.
+        """
+        self._url = url
+        self._log = log
+        self._warned = False
+        Reasons(self._failed)
+        self._last: list[Callable[[], object]] = []
+        """What ends the sending."""
+        self.spans: Spans | None = None
+        self.meters: Meters | None = None
+        if os.environ.get("OTEL_TRACES_EXPORTER") != "none":
+            spans = OTLPSpanExporter(endpoint=collector.endpoint(url, collector.TRACES))
+            batches = BatchSpanProcessor(spans)
+            self.spans = Spans(batches, began)
+            self._last.append(batches.shutdown)
+        if os.environ.get("OTEL_METRICS_EXPORTER") != "none":
+            numbers = OTLPMetricExporter(endpoint=collector.endpoint(url, collector.METRICS))
+            provider = MeterProvider(
+                [PeriodicExportingMetricReader(numbers)],
+                resource=resource(),
+                shutdown_on_exit=False,
+            )
+            self.meters = Meters(provider.get_meter(SCOPE, version()), read)
+            self._last.append(provider.shutdown)
+
+    def _failed(self, why: str) -> None:
+        """Warns once; called on the threads of the SDK."""
+        if self._warned:
+            return
+        self._warned = True
+        where = collector.shown(self._url)
+        text = f"{where} does not take what is sent to it, the chain goes on without: {why}"
+        hint = "OTEL_METRICS_EXPORTER=none sends spans alone" if "metrics" in why else _HINT
+        self._log("warning", "conductor", f"{text}\nhint: {hint}")
+
+    def close(self) -> None:
+        """Sends what is left, for two seconds at most: the rest is lost."""
+        until = time.monotonic() + _PATIENCE
+        last = [threading.Thread(target=work, daemon=True) for work in self._last]
+        for thread in last:
+            thread.start()
+        for thread in last:
+            thread.join(max(until - time.monotonic(), 0.0))

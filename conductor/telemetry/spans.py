@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -48,7 +48,6 @@ _MOST_TOOLS: Final = 1_000
 _MOST_MOMENTS: Final = 100
 _CANCELLED: Final = -32800
 _QUESTION: Final = "session/request_permission"
-_ENDS: Final = {"Client": CLIENT, "Agent": AGENT}
 _DONE: Final = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -162,14 +161,13 @@ class Translator:
 
     def take(self, text: bytes) -> list[Span]:
         """The spans that a line finishes; those within others come first."""
+        return self.read(line_of(text))
+
+    def read(self, line: Line | None) -> list[Span]:
+        """The same for a line that was read; None: it says nothing here."""
         self._number += 1
-        if text.startswith(b'{"type":"_conductor","records"'):
+        if line is None:
             return []
-        line = read_line(text)
-        if line is None or not isinstance(line.ts, float):
-            return []
-        line.source = _ENDS.get(line.source, line.source)
-        line.target = _ENDS.get(line.target, line.target)
         if line.type == "_conductor":
             self._about(line)
         elif line.type in ("request", "notification", "response"):
@@ -648,11 +646,15 @@ class Translator:
         if len(self._seen) > _MOST_SEEN:
             self._seen.popitem(last=False)
 
-    # -- now -----------------------------------------------------------------------------------
 
-    def contexts(self) -> Iterator[Context]:
-        """The contexts of the turns that are open."""
-        return (turn.span.context for turn in self._turns.values())
+def line_of(text: bytes) -> Line | None:
+    """A line of a trace; None if it is no event, and nothing about the chain."""
+    if text.startswith(b'{"type":"_conductor","records"'):
+        return None
+    line = read_line(text)
+    if line is None or not isinstance(line.ts, float):
+        return None
+    return line
 
 
 def _kind(line: Line) -> Kind:

@@ -166,3 +166,18 @@ print("conductor.client" in sys.modules)
 
 def test_importing_the_library_loads_nothing_until_it_is_used() -> None:
     assert run(IMPORTED) == ["True"]
+
+
+QUIET: Final = """
+import sys
+from conductor.cli import configured, fast, run
+import conductor.client.chain, conductor.run.runtime, conductor.transports.stdio
+parsed = fast.parse(["agent", "demo"])
+assert run._telemetry(parsed, [], None) is None
+names = ("conductor.telemetry", "opentelemetry")
+print(*(name for name in sys.modules if name.startswith(names)))
+"""
+
+
+def test_telemetry_that_is_not_wanted_is_not_imported() -> None:
+    assert run(QUIET) == []

@@ -1,0 +1,163 @@
+"""Telemetry of a chain that runs: takes the lines of its trace, as a file of `--trace` does.
+
+Nothing here makes the chain wait: the file is written by the event loop, as ever; Prometheus is
+answered by a thread; and what goes to a collector waits in the bounded queue of the SDK.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from conductor.core.tracing import best_effort
+from conductor.run.plan import Options
+from conductor.spec.model import Spec
+from conductor.telemetry import names
+from conductor.telemetry.book import Book
+from conductor.telemetry.measures import OUTBOX, RESTARTS, Keeper, Labels, Measures, Number
+from conductor.telemetry.span import Attributes, Ids
+from conductor.telemetry.spans import Translator, line_of
+
+if TYPE_CHECKING:
+    from conductor.run.runtime import Runtime
+    from conductor.telemetry.otel import Sending
+    from conductor.telemetry.serving import Serving
+
+Log = Callable[[str, str, str], None]
+
+
+def wanted(options: Options, specs: Iterable[Spec], log: Log) -> Telemetry:
+    """The telemetry that options ask for. Raises `UsageError`."""
+    otlp = options.otlp if options.sends else None
+    if otlp is not None:
+        from conductor.telemetry import collector
+
+        collector.require(otlp)
+    return Telemetry(options, otlp, [*specs], log)
+
+
+class Telemetry:
+    """A `conductor.record.trace.sinks.Sink`."""
+
+    def __init__(self, options: Options, otlp: str | None, specs: list[Spec], log: Log) -> None:
+        self._log = log
+        self._otlp = otlp
+        self._runtime: Runtime | None = None
+        self._changed: Callable[[], None] | None = None
+        self._sending: Sending | None = None
+        self._serving: Serving | None = None
+        self._began = time.time()
+        self._to_file = options.metrics is not None
+        self._book = Book()
+        self._book.read = self._state
+        keepers: list[Keeper] = []
+        if options.metrics is not None or options.prometheus is not None:
+            keepers.append(self._book)
+        if options.prometheus is not None:
+            self._serve(options.prometheus)
+        self._keepers = keepers
+        self._measures = Measures(*keepers)
+        self._translator: Translator | None = None
+        if otlp is not None:
+            content = names.captures(os.environ.get(names.CAPTURE))
+            facts = {spec.name: _facts(spec) for spec in specs}
+            self._translator = Translator(Ids(os.urandom(32)), content=content, facts=facts)
+        self.failed = False
+        """See `Sink`."""
+
+    def _serve(self, port: int) -> None:
+        from conductor.telemetry.serving import HOST, Serving
+
+        try:
+            self._serving = Serving(port, self._book.text)
+        except OSError as error:
+            # Another chain of the same user may have it: that is no reason not to run this one.
+            why = error.strerror or str(error)
+            hint = "another chain may have it; `--prometheus 0` takes any that is free"
+            text = f"no numbers are served at port {port}: {why}\nhint: {hint}"
+            self._log("warning", "conductor", text)
+        else:
+            where = f"http://{HOST}:{self._serving.port}/metrics"
+            self._log("warning" if port == 0 else "info", "conductor", f"numbers are at {where}")
+
+    def attach(self, runtime: Runtime) -> None:
+        """The chain that is measured."""
+        self._runtime = runtime
+        if self._to_file:
+            self._changed = runtime.measuring(self._book.text)
+
+    # -- a sink --------------------------------------------------------------------------------
+
+    def begin(self, line: bytes) -> None:
+        """See `Sink`. The components start meanwhile: now there is time to load the SDK."""
+        if self._otlp is not None:
+            from conductor.telemetry.otel import Sending
+
+            self._sending = Sending(self._otlp, self._began, self._log, self._state)
+            if self._sending.meters is not None:
+                self._measures = Measures(*self._keepers, self._sending.meters)
+        self._take(line)
+
+    def write(self, line: bytes) -> None:
+        """See `Sink`."""
+        self._take(line)
+        if self._changed is not None:
+            self._changed()
+
+    def gather(self, record: bytes) -> None:
+        """See `Sink`: records of what components got are not wanted."""
+
+    @best_effort
+    def close(self) -> None:
+        """See `Sink`. Waits for a collector two seconds at most."""
+        if self._serving is not None:
+            self._serving.close()
+        if self._sending is not None:
+            if self._translator is not None and self._sending.spans is not None:
+                for span in self._translator.finish():
+                    self._sending.spans.add(span)
+            self._sending.close()
+
+    @best_effort
+    def _take(self, text: bytes) -> None:
+        if self.failed:
+            return
+        try:
+            line = line_of(text)
+            if line is None:
+                return
+            self._measures.take(line)
+            if self._translator is None or self._sending is None or self._sending.spans is None:
+                return
+            for span in self._translator.read(line):
+                self._sending.spans.add(span)
+        except Exception as error:
+            self.failed = True
+            text_ = f"telemetry ends here, by a mistake of conductor: {error!r}"
+            self._log("error", "conductor", text_)
+
+    def _state(self) -> Iterator[tuple[Number, Labels, float]]:
+        """What the chain itself knows, now."""
+        runtime = self._runtime
+        if runtime is None:
+            return
+        planned = dict(runtime.planned)
+        guests = [guest for name, it in planned.items() for guest in it.guests or (name,)]
+        happened = dict(runtime.happened())
+        for guest in guests:
+            yield RESTARTS, {"component": guest}, float(happened.get(("restart", guest), 0))
+        for name in planned:
+            yield OUTBOX, {"component": name}, float(runtime.connections.held(name))
+
+
+def _facts(spec: Spec) -> Attributes:
+    """What is known of a component before it runs."""
+    kind = "guest" if spec.sandboxed else "program" if spec.command is not None else "python"
+    facts: Attributes = {names.KIND: kind}
+    if spec.wasm is not None and (digest := spec.pins.get(spec.wasm)):
+        facts[names.DIGEST] = digest
+    if spec.command is not None:
+        facts["network.transport"] = "pipe"
+    return facts

@@ -1,0 +1,207 @@
+"""Numbers of a chain that runs, from the events of its trace. Pure: lines go in, numbers come out.
+
+The sets of labels are bounded: components are those of the chain, methods those of the schema.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final, NamedTuple, Protocol
+
+from conductor.record.turns import edits
+from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, PROMPT, Line, Own
+from conductor.telemetry import names, payloads
+
+Labels = dict[str, str]
+
+_MOST_OPEN: Final = 10_000
+_MOST_NAMES: Final = 200
+_MOST_PROMPTS: Final = 100
+_MOST_PROMPT: Final = 256 * 1024
+"""Bytes of a prompt of which changes are counted."""
+_STOPS: Final = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
+
+
+class Number(NamedTuple):
+    """A number that is kept."""
+
+    name: str
+    unit: str
+    what: str
+    kind: str = "counter"
+    buckets: tuple[float, ...] = ()
+
+
+_MILLISECONDS: Final = (1, 2.5, 5, 10, 25, 50, 100, 250, 500)
+_SECONDS: Final = (*(ms / 1000 for ms in _MILLISECONDS), 1, 2.5, 5, 10, 30, 120, 600)
+_TOKENS: Final = tuple(float(4**power) for power in range(14))
+
+
+def _time(name: str, what: str) -> Number:
+    return Number(name, "s", what, "histogram", _SECONDS)
+
+
+HOP: Final = _time("conductor.hop.duration", "Time from a request to its answer.")
+OWN: Final = _time(
+    "conductor.own.duration",
+    "Time that a component itself had a request, without that further down the chain.",
+)
+TURN: Final = _time("conductor.turn.duration", "Time from a prompt to the end of its turn.")
+MCP_CLIENT: Final = _time("mcp.client.operation.duration", "Time of a request of MCP of the agent.")
+MCP_SERVER: Final = _time("mcp.server.operation.duration", "Time of another request of MCP.")
+MESSAGES: Final = Number("conductor.messages", "", "Messages that a component got.")
+BYTES: Final = Number("conductor.bytes", "By", "Bytes of their params, results and errors.")
+ADDED: Final = Number("conductor.tokens.added", "", "Tokens added to prompts, estimated.")
+VERDICTS: Final = Number("conductor.verdicts", "", "What conductor refused a component.")
+USAGE: Final = Number(
+    "gen_ai.client.token.usage", "", "Tokens of a turn, as the agent reports them.", "histogram",
+    _TOKENS,
+)  # fmt: skip
+RESTARTS: Final = Number("conductor.restarts", "", "How often a component was started again.")
+OUTBOX: Final = Number(
+    "conductor.outbox.bytes", "By", "Bytes that wait to be written to a component.", "gauge"
+)
+
+
+class Keeper(Protocol):
+    """Keeps numbers."""
+
+    def add(self, number: Number, labels: Labels, amount: float) -> None:
+        """A counter grows."""
+
+    def record(self, number: Number, labels: Labels, value: float) -> None:
+        """One more value of a histogram."""
+
+
+class _Open(NamedTuple):
+    method: str
+    protocol: str
+    direction: str
+    at: float
+
+
+class Measures:
+    """Takes the events of a trace in order, and has what they mean kept."""
+
+    def __init__(self, *keepers: Keeper) -> None:
+        self._keepers = keepers
+        self._places: dict[str, int] = {}
+        """The places of components in the chain."""
+        self._open: OrderedDict[bytes, _Open] = OrderedDict()
+        self._prompts: OrderedDict[int, bytes] = OrderedDict()
+        """The params of prompts, by their numbers."""
+
+    def take(self, line: Line) -> None:
+        """Takes a line."""
+        own = line.own or Own()
+        if line.type == "_conductor":
+            for name in line.components or ():
+                self._places.setdefault(name, len(self._places))
+            if line.verdict is not None:
+                self._verdict(line.verdict)
+        elif line.type == "response":
+            self._response(line, own)
+        elif line.type in ("request", "notification"):
+            self._call(line, own)
+
+    def _add(self, number: Number, amount: float, **labels: str) -> None:
+        for keeper in self._keepers:
+            keeper.add(number, labels, amount)
+
+    def _record(self, number: Number, value: float, **labels: str) -> None:
+        for keeper in self._keepers:
+            keeper.record(number, labels, value)
+
+    def _component(self, name: str) -> str:
+        if name in (CLIENT, AGENT, CONDUCTOR) or name in self._places:
+            return name
+        if len(self._places) < _MOST_NAMES:
+            self._places[name] = len(self._places)
+            return name
+        return names.OTHER
+
+    def _direction(self, source: str, target: str) -> str:
+        """`down`, towards the agent, or `up`; `aside`: between a component and conductor."""
+        if CONDUCTOR in (source, target):
+            return "aside"
+        ends = {CLIENT: -1, AGENT: 1 << 31}
+        places = [ends.get(name, self._places.get(name, 0)) for name in (source, target)]
+        return "down" if places[0] < places[1] else "up"
+
+    def _got(self, line: Line, method: str, direction: str, size: int) -> None:
+        labels = {
+            "component": self._component(line.target),
+            "method": method,
+            "direction": direction,
+        }
+        self._add(MESSAGES, 1, type=line.type, **labels)
+        self._add(BYTES, size, **labels)
+
+    def _call(self, line: Line, own: Own) -> None:
+        method = names.method(line.method, line.protocol)
+        self._component(line.source)
+        direction = self._direction(line.source, line.target)
+        self._got(line, method, direction, own.bytes)
+        if line.type != "request":
+            return
+        self._open[bytes(line.id)] = _Open(line.method, line.protocol, direction, line.ts)
+        if len(self._open) > _MOST_OPEN:
+            self._open.popitem(last=False)
+        if line.method == PROMPT:
+            self._prompt(line, own)
+
+    def _prompt(self, line: Line, own: Own) -> None:
+        before = self._prompts.pop(own.passes, None) if own.passes else None
+        if len(line.params) > _MOST_PROMPT or not own.n:
+            return
+        after = bytes(line.params)
+        self._prompts[own.n] = after
+        if len(self._prompts) > _MOST_PROMPTS:
+            self._prompts.popitem(last=False)
+        if before is not None and before != after:
+            added = edits.added_tokens(edits.edits(before, after))
+            if added > 0:
+                self._add(ADDED, added, component=self._component(line.source))
+
+    def _response(self, line: Line, own: Own) -> None:
+        asked = self._open.pop(bytes(line.id), None)
+        if asked is None:
+            return
+        method = names.method(asked.method, asked.protocol)
+        back = {"down": "up", "up": "down"}.get(asked.direction, asked.direction)
+        self._got(line, method, back, own.bytes)
+        component, failed = self._component(line.source), _error(line, own)
+        seconds = max(line.ts - asked.at, 0.0)
+        labels = {"component": component, "method": method}
+        self._record(HOP, seconds, direction=asked.direction, error=failed, **labels)
+        if own.ms_in is not None:
+            self._record(OWN, own.ms_in / 1000, **labels)
+        if asked.protocol == "mcp":
+            number = MCP_CLIENT if line.target == AGENT else MCP_SERVER
+            self._record(number, seconds, **{"mcp.method.name": method, "error.type": failed})
+        if asked.method == PROMPT and line.target == CLIENT:
+            self._turn(line, seconds)
+
+    def _turn(self, line: Line, seconds: float) -> None:
+        body = payloads.Result() if line.is_error else payloads.result(line.payload)
+        stop = body.stop if isinstance(body.stop, str) and body.stop in _STOPS else names.OTHER
+        self._record(TURN, seconds, stop="error" if line.is_error else stop)
+        if body.usage is not None:
+            counts = {"input": body.usage.inputTokens, "output": body.usage.outputTokens}
+            for kind, count in counts.items():
+                if count is not None and 0 <= count < 1 << 53:
+                    self._record(USAGE, count, **{"gen_ai.token.type": kind})
+
+    def _verdict(self, verdict: dict[str, Any]) -> None:
+        who, rule = verdict.get("component"), verdict.get("rule")
+        if isinstance(who, str) and isinstance(rule, str):
+            self._add(VERDICTS, 1, component=self._component(who), rule=rule)
+
+
+def _error(line: Line, own: Own) -> str:
+    """The code of an error; empty: it is none. Codes that no specification has are one."""
+    if not line.is_error:
+        return ""
+    code = own.code if own.code is not None else payloads.error(line.payload).code
+    reserved = code is not None and (-32900 <= code <= -32000)
+    return str(code) if reserved else names.OTHER

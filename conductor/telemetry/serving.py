@@ -1,0 +1,98 @@
+"""Serves the numbers of a chain to a Prometheus on this machine: a thread of its own, so that the
+chain never waits for who reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from conductor.errors import hidden
+
+HOST: Final = "127.0.0.1"
+_MOST_HEAD: Final = 8 * 1024
+_PATIENCE: Final = 2.0
+"""Seconds that one reader may take for its request, and for its answer."""
+_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_HOSTS: Final = frozenset({"localhost", HOST, "[::1]"})
+
+
+class Serving:
+    """Answers `GET /metrics`, one reader after the other."""
+
+    def __init__(self, port: int, text: Callable[[], str]) -> None:
+        """`port`: 0: any that is free. Raises `OSError`."""
+        self._text = text
+        self._socket = socket.create_server((HOST, port), backlog=16)
+        self.port: int = self._socket.getsockname()[1]
+        """Where it listens."""
+        threading.Thread(target=self._serve, name="metrics", daemon=True).start()
+
+    def close(self) -> None:
+        """Listens no more."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                reader, _ = self._socket.accept()
+            except OSError:
+                return
+            with reader, contextlib.suppress(OSError):
+                reader.sendall(self._answer(_head(reader)))
+
+    def _answer(self, head: bytes) -> bytes:
+        """The answer to a request by its head."""
+        lines = head.decode("latin-1").split("\r\n")
+        words = lines[0].split(" ")
+        hosts = [
+            value.strip()
+            for name, _, value in (line.partition(":") for line in lines[1:])
+            if name.lower() == "host"
+        ]
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            return _response("400 Bad Request", "this is no request of HTTP")
+        # A page of a stranger whose name leads here must not read it.
+        if len(hosts) != 1 or _bare(hosts[0]) not in _HOSTS:
+            return _response("421 Misdirected Request", f"ask for {HOST}")
+        if words[0] not in ("GET", "HEAD"):
+            return _response("405 Method Not Allowed", "only GET")
+        if words[1].partition("?")[0] not in ("/metrics", "/"):
+            return _response("404 Not Found", "the numbers are at /metrics")
+        return _response("200 OK", hidden(self._text()), body=words[0] == "GET")
+
+
+def _bare(host: str) -> str:
+    """A host without its port."""
+    name, colon, port = host.rpartition(":")
+    return name.lower() if colon and port.isdigit() else host.lower()
+
+
+def _head(reader: socket.socket) -> bytes:
+    """The head of a request. Raises `OSError` for one that does not come in time."""
+    until, held = time.monotonic() + _PATIENCE, b""
+    while b"\r\n\r\n" not in held and len(held) < _MOST_HEAD:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        reader.settimeout(left)
+        more = reader.recv(4096)
+        if not more:
+            break
+        held += more
+    reader.settimeout(_PATIENCE)
+    return held.partition(b"\r\n\r\n")[0]
+
+
+def _response(status: str, text: str, *, body: bool = True) -> bytes:
+    data = text.encode(errors="replace")
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {_TYPE}\r\nContent-Length: {len(data)}\r\n"
+        "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + (data if body else b"")
