@@ -444,7 +444,8 @@ TABLE: Final = (
         "Send spans and numbers of the chain to this collector of OpenTelemetry, such as "
         "http://127.0.0.1:4318; `env` takes it from the variables `OTEL_…`.",
         panel=_OUTPUT,
-        page="Needs the extra `otel`. Words of people and agents stay out unless you ask for them. See [telemetry.md](telemetry.md).",
+        page="Needs the extra `otel`. Words of people and agents stay out unless you ask for them. "
+        "See [telemetry.md](telemetry.md).",
         rare=True,
     ),
     Option(

@@ -94,10 +94,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     keep_values: int = 180
     """Days that values stay which their component does not use; 0: for ever."""
     metrics: str | None = None
-    """File for the numbers that proxies count, for a collector to read; None: none."""
+    """File for the numbers of the chain and those that proxies count; None: none."""
     relays: bool = False
     """Hosts of guests perform no service, and relay every call: a replay answers it."""
-    """File for the numbers of the chain and those that proxies count; None: none."""
     prometheus: int | None = None
     """Port at which Prometheus reads the same numbers, on this machine alone; None: none."""
     otlp: str | None = None

@@ -25,6 +25,7 @@ SAMPLES = {
     "DAYS": ["0", "90"],
     "SIZE": ["65536", "512k", "64M", "1GiB"],
     "SECONDS": ["0", "1.5", "3"],
+    "PORT": ["0", "9464", "65535"],
     "TIME": ["2026-03-01", "2026-03-01T12:00:00+01:00"],
     "FILE": ["/some/where", "relative"],
     "FOLDER": ["/some/where", "relative"],
@@ -32,7 +33,14 @@ SAMPLES = {
 }
 """Values by what stands for them in help."""
 
-REFUSED = {"DAYS": "some", "SIZE": "-1", "SECONDS": "nan", "TIME": "soon", "NAME": "latin"}
+REFUSED = {
+    "DAYS": "some",
+    "SIZE": "-1",
+    "SECONDS": "nan",
+    "PORT": "65536",
+    "TIME": "soon",
+    "NAME": "latin",
+}
 CHAINS = ("agent", "proxy")
 
 
