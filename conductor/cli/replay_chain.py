@@ -34,25 +34,69 @@ class Wanted(NamedTuple):
     limit: float
 
 
+class Run(NamedTuple):
+    """A replay, and how it compares with its recording."""
+
+    recording: ChainRecording
+    chosen: Chosen
+    replayed: Replayed
+    compared: list[TurnComparison]
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything is not as it was."""
+        return bool(self.replayed.ended) or not all(turn.same for turn in self.compared)
+
+    def members(self) -> dict[str, object]:
+        """All of it, for programs."""
+        return _members(*self)
+
+    def lines(self, *, show: bool) -> Iterator[Line]:
+        """The chain, notes and turns, for people; with `show` what differs in each."""
+        width = min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
+        yield HEAD, _cut(_chain(self.chosen), width)
+        for note in _notes(self.recording, self.chosen, self.replayed):
+            yield DIM, f"note: {note}"
+        for turn in self.compared:
+            if turn.turn or not turn.same:  # what belongs to no turn is told only if it differs
+                yield from _turn(turn, width, show=show)
+        if self.replayed.ended:
+            yield WRONG, f"it did not come to its end: {self.replayed.ended}"
+
+
 def run(wanted: Wanted, *, show: bool, as_json: bool) -> int:
     """Replays the chain, and reports; the exit code. Raises `ConductorError`."""
+    ran = _ran(wanted, _swapped(wanted.swapped))
+    if as_json:
+        report.say_json(ran.members())
+    else:
+        report.say_styled(*ran.lines(show=show))
+        _complain(ran, show=show)
+    return EXIT_DIFFERENT if ran.differs else 0
+
+
+def played(file: str, swapped: dict[str, str], limit: float) -> Run:
+    """Replays the chain of a trace with those of the swapped proxies that it has. Raises
+    `ConductorError`."""
+    from conductor.record.replay import chain_recording
+
+    names = chain_recording.load(file).names
+    here = {name: by for name, by in swapped.items() if name in names}
+    return _ran(Wanted(file, [], [], None, limit), here)
+
+
+def _ran(wanted: Wanted, swapped: dict[str, str]) -> Run:
     from conductor.record.replay import chain_player, chain_recording, chain_specs, comparison
     from conductor.record.turns import reader as turns
     from conductor.run.plan import Options
 
     recording = chain_recording.load(wanted.file)
-    swapped = _swapped(wanted.swapped)
     chosen = chain_specs.chosen(recording, swapped, wanted.without, configured.here())
     options = Options(trace=wanted.trace)
     log = report.logger("warning")
     replayed = chain_player.replayed(recording, chosen.specs, options, wanted.limit, log)
     then = turns.opened(wanted.file)
-    compared = comparison.compared(then, replayed.reader)
-    if as_json:
-        report.say_json(_members(recording, chosen, replayed, compared))
-    else:
-        _tell(recording, chosen, replayed, compared, show=show)
-    return EXIT_DIFFERENT if _differs(replayed, compared) else 0
+    return Run(recording, chosen, replayed, comparison.compared(then, replayed.reader))
 
 
 def _swapped(given: list[str]) -> dict[str, str]:
@@ -71,39 +115,20 @@ def _swapped(given: list[str]) -> dict[str, str]:
     return swapped
 
 
-def _differs(replayed: Replayed, compared: list[TurnComparison]) -> bool:
-    return bool(replayed.ended) or not all(turn.same for turn in compared)
-
-
 # -- for people ------------------------------------------------------------------------------------
 
 
-def _tell(
-    recording: ChainRecording,
-    chosen: Chosen,
-    replayed: Replayed,
-    compared: list[TurnComparison],
-    *,
-    show: bool,
-) -> None:
-    width = min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
-    report.say_styled((HEAD, _cut(_chain(chosen), width)))
-    for note in _notes(recording, chosen, replayed):
-        report.say_styled((DIM, f"note: {note}"))
-    for turn in compared:
-        if turn.same and not turn.turn:
-            continue  # what belongs to no turn is worth a line only if it differs
-        report.say_styled(*_turn(turn, width, show=show))
-    if not _differs(replayed, compared):
+def _complain(ran: Run, *, show: bool) -> None:
+    if not ran.differs:
         return
-    if replayed.ended:
+    if ran.replayed.ended:
         report.error(
-            f"the replay did not come to its end: {replayed.ended}",
+            f"the replay did not come to its end: {ran.replayed.ended}",
             "--trace FILE writes down what happened; --timeout allows more time",
         )
         return
-    different = sum(not turn.same for turn in compared if turn.turn)
-    count = sum(bool(turn.turn) for turn in compared)
+    different = sum(not turn.same for turn in ran.compared if turn.turn)
+    count = sum(bool(turn.turn) for turn in ran.compared)
     turns = f"{different} of {count} turn{'s' * (count != 1)}"
     where = turns if different else "what belongs to no turn"
     report.error(
@@ -199,7 +224,7 @@ def _members(
     recording: ChainRecording, chosen: Chosen, replayed: Replayed, compared: list[TurnComparison]
 ) -> dict[str, object]:
     return {
-        "same": not _differs(replayed, compared),
+        "same": not replayed.ended and all(turn.same for turn in compared),
         "components": [spec.name for spec in chosen.specs],
         "with": chosen.swapped,
         "without": chosen.without,

@@ -34,13 +34,15 @@ _AROUND: Final = 60
 
 HELP: Final = paragraphs(
     "Play the transcripts of a component against it: deliver their lines, and compare each line "
-    "that it returns.",
+    "that it returns. Also replay its scenarios: each `test-scenarios/*/trace.jsons` is the trace "
+    "of a chain, and the component in it is run as it is now.",
     "Exit code 1 when a line differs.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor test",
     "  conductor test ./my-proxy",
+    "  conductor test test-scenarios",
     "  conductor test --update transcripts/prompt.txt",
 )
 
@@ -75,7 +77,14 @@ def play(
     update: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Plays transcripts, and reports each; the exit code. Raises `ConductorError`."""
+    """Plays transcripts and scenarios, and reports each; the exit code. Raises `ConductorError`."""
+    from conductor.cli import test_scenarios
+
+    traces = [trace for path in paths for trace in test_scenarios.found(path)]
+    if traces and any(not test_scenarios.found(path) for path in paths):
+        raise UsageError("scenarios and transcripts at once", "run it once for each")
+    if traces and (len(paths) > 1 or not _has_transcripts(paths[0])):
+        return _scenarios(traces, _folder_of(traces[0]), as_json=as_json)
     folder, files, how = _transcripts(paths, component)
     loose = (match or how) == "json"
     rows = []
@@ -85,13 +94,44 @@ def play(
         if not as_json:
             _report(path, played, outcome)
     failed = sum(row["outcome"] == _FAILED for row in rows)
+    scenarios = test_scenarios.play(traces, folder, as_json=as_json) if traces else []
+    broken = sum(row["outcome"] == _FAILED for row in scenarios)
     if as_json:
-        report.say_json({"ok": not failed, "transcripts": rows})
+        more = {"scenarios": scenarios} if scenarios else {}
+        report.say_json({"ok": not failed + broken, "transcripts": rows, **more})
+    if broken:
+        _complain(broken, len(scenarios))
     if not failed:
-        return 0
+        return EXIT_DIFFERENT if broken else 0
     hint = "if the new lines are right, `conductor test --update` writes them into the transcripts"
     report.error(f"{failed} of {len(files)} transcripts differ", hint)
     return EXIT_DIFFERENT
+
+
+def _scenarios(traces: Sequence[str], component: str, *, as_json: bool) -> int:
+    """Plays scenarios alone; the exit code."""
+    from conductor.cli import test_scenarios
+
+    rows = test_scenarios.play(traces, component, as_json=as_json)
+    broken = sum(row["outcome"] == _FAILED for row in rows)
+    if as_json:
+        report.say_json({"ok": not broken, "scenarios": rows})
+    if broken:
+        _complain(broken, len(rows))
+    return EXIT_DIFFERENT if broken else 0
+
+
+def _complain(broken: int, count: int) -> None:
+    report.error(
+        f"{broken} of {count} scenarios differ{'s' * (count == 1)} from the recording",
+        "if you want the change, record the trace of the scenario anew",
+    )
+
+
+def _has_transcripts(path: str) -> bool:
+    """Whether a path is the folder of a component with transcripts."""
+    manifest = path_of(path) if os.path.isdir(path) else None
+    return manifest is not None and bool(_matching(path, load(manifest).test.transcripts))
 
 
 # -- which transcripts -----------------------------------------------------------------------------

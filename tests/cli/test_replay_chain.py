@@ -102,3 +102,21 @@ def test_a_trace_that_is_cut_is_replayed_up_to_there(trace: Path, tmp_path: Path
     ran = replay(cut)
     assert "note: the trace is cut off: it is replayed up to there\n" in ran.out
     assert ran.code == 0, ran.out + ran.err
+
+
+def test_a_trace_is_a_scenario(trace: Path, tmp_path: Path) -> None:
+    """Folders of `test-scenarios`, run by one command; a broken expectation fails."""
+    for name in ("good", "broken"):
+        (tmp_path / "test-scenarios" / name).mkdir(parents=True)
+    recorded = trace.read_bytes()
+    (tmp_path / "test-scenarios" / "good" / "trace.jsons").write_bytes(recorded)
+    assert conductor("test", str(tmp_path / "test-scenarios" / "good")).code == 0
+    broken = recorded.replace(b"[redacted: github-token] ok", b"[something else] ok")
+    (tmp_path / "test-scenarios" / "broken" / "trace.jsons").write_bytes(broken)
+    ran = conductor("test", str(tmp_path))
+    assert ran.code == 1
+    assert [line.split()[0] for line in ran.out.splitlines() if "trace.jsons" in line] == [
+        "FAILED", "passed",
+    ]  # fmt: skip
+    assert "  ~ to the agent: session/prompt differs\n" in ran.out
+    ran.assert_error(1, "1 of 2 scenarios differ")
