@@ -21,6 +21,7 @@ from conductor.core.held_prompts import HeldPrompts
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import read_message
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.roles.initialize import Initializer, successor_name
 from conductor.core.services import Services
 from conductor.core.state import Answer, Copied, Peer, unread
@@ -153,6 +154,23 @@ class Rearranging:
             for peer in self._peers.values()
             if peer.joined and peer.closure is None
         )
+
+    def pause(self, peer: Peer, *, paused: bool) -> None:
+        """See `conductor.core.router.Router.pause`."""
+        policed = peer.component.policy is not None
+        watched = self._exchange.tracing or peer.name in self._exchange.audited
+        if peer.policy_state is None or (not paused and not policed and not watched):
+            # Without a policy state nothing looks at what comes to it; with one that only watches,
+            # it may do all it might before.
+            state = PolicyState(None, peer.name) if paused else None
+            peer.policy_state = state
+            launched = self._peers.get(successor_name(peer.name))
+            if launched is not None:
+                launched.policy_state = state
+            closed = [one for one in self._peers.values() if one.closure is not None]
+            self._topology.join_all(closed)
+        if peer.policy_state is not None:
+            peer.policy_state.paused = paused
 
     # -- the step ------------------------------------------------------------------------------
 

@@ -246,6 +246,21 @@ class Router:
         is being initialized."""
         return self._rearranging.quiet()
 
+    def pause(self, name: str, *, paused: bool) -> None:
+        """Has all that is new go past a proxy, or through it again.
+
+        To be called while `quiet`: what a proxy was given before could be overtaken. The requests
+        it has, it may finish as before. It gets what is about MCP servers of its own (a trusted
+        one: of all). What one with a policy sends of its own is refused. It takes its role as ever:
+        `initialize` does not go past it.
+        """
+        self._rearranging.pause(self.peers[name], paused=paused)
+
+    def paused(self, name: str) -> bool:
+        """Whether all that is new goes past this peer."""
+        policy_state = self.peers[name].policy_state
+        return policy_state is not None and policy_state.paused
+
     def rearrange(
         self, reason: Closure, owned: Mapping[str, Collection[str]] | None = None
     ) -> Effects:

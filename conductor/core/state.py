@@ -343,6 +343,25 @@ class Lane:
                 return OWN_MCP
         return rights
 
+    def rights_while_paused(self, heading: Heading) -> int:
+        """What a paused peer holds on a message that comes in here: nothing, but for the MCP
+        servers it has. Of a trusted one nobody knows which those are, so it gets all that is about
+        MCP servers, and passes on what is others'."""
+        policy_state = self.peer.policy_state
+        assert policy_state is not None
+        if type(heading.detail) is not tuple:
+            return 0
+        own = not policy_state.enforced or policy_state.owns(heading.detail)
+        return OWN_MCP if own else 0
+
+    def muted(self, heading: Heading) -> bool:
+        """Whether a message that comes from the peer of this lane, and that it was not given, does
+        not go on: the peer is paused. What a trusted one sends may be what it was given before."""
+        policy_state = self.peer.policy_state
+        assert policy_state is not None
+        quiet = policy_state.paused and policy_state.enforced
+        return quiet and not self.rights_while_paused(heading)
+
 
 class DialectState(Enum):
     """What is known of a peer's dialect."""

@@ -13,7 +13,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
 from conductor.core.json_text import too_many_values
-from conductor.core.jsonrpc import INVALID_REQUEST, Params
+from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.policy.entries import Notification
 from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import (
@@ -182,6 +182,12 @@ class Checks:
             else {},
             names=policy_state.names_of_others,
         )
+
+
+def paused(peer: Peer, method: str) -> Malformed:
+    """The error for what a paused component sends of its own."""
+    text = f"`{method}` of its own does not go on: {peer.label} is paused"
+    return Malformed(INVALID_REQUEST, text)
 
 
 def lacks(right: int, direction: Direction, key: str) -> Violation:

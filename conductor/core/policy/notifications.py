@@ -11,7 +11,7 @@ from conductor.core.effects import Effect, Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
-from conductor.core.policy.checks import Checks, equal, lacks
+from conductor.core.policy.checks import Checks, equal, lacks, paused
 from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.entries import Held, Notification
 from conductor.core.policy.headings import Heading, Message, read_message
@@ -110,7 +110,8 @@ class PolicedNotifications:
         policy_state = peer.policy_state
         if policy_state is not None:
             heading, queue = notification.heading, lane.other.in_flight.queue
-            drops = lane.rights.get(heading.key, 0) & (CARRY | DROP) == CARRY | DROP
+            rights = 0 if policy_state.paused else lane.rights.get(heading.key, 0)
+            drops = rights & (CARRY | DROP) == CARRY | DROP
             if not drops or type(heading.detail) is tuple or len(queue) >= _MOST_QUEUED:
                 return False
             notification.source, notification.number = source.peer.name, exchange.number
@@ -191,6 +192,9 @@ class PolicedNotifications:
                     self._checks.report(lane.peer, lane.direction, key, violation, out)
                 self._copy_back(lane, copy, out)
                 return
+        if lane.muted(message.heading):
+            self._exchange.log(out, "debug", lane.peer, paused(lane.peer, message.method).text)
+            return
         unfit = self._checks.originates(
             policy_state, lane.direction, message, rights, is_request=False
         )
@@ -221,6 +225,8 @@ class PolicedNotifications:
         method, params, heading = message
         while (policy_state := lane.peer.policy_state) is not None:
             rights = lane.rights_on(heading)
+            if policy_state.paused:
+                rights = lane.rights_while_paused(heading)
             peer, onward = lane.peer, lane.other
             if method == STOP and policy_state.enforced:
                 self._turns.stopped(lane, message, rights, out)

@@ -49,6 +49,7 @@ class PolicyState:
         "name",
         "names_of_others",
         "others",
+        "paused",
         "policy",
         "prompts",
         "reported",
@@ -67,6 +68,8 @@ class PolicyState:
         """Names that its MCP servers may not have: of other components, and of bundled ones."""
         self.enforced = policy is not None
         self.policy = policy or Policy()
+        self.paused = False
+        """Whether all that is new goes past it; what it has from before it finishes."""
         self.prompts = self.policy.prompts
         self.watches_only = policy is not None and policy.watches_only
         self.servers: set[str] = set()

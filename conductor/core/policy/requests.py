@@ -11,7 +11,7 @@ from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
-from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks
+from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks, paused
 from conductor.core.policy.entries import Held, meant
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.held_requests import HeldRequests
@@ -172,6 +172,9 @@ class PolicedRequests(HeldRequests):
     ) -> None:
         """A component sends a request of its own."""
         policy_state, rights = lane.peer.policed, lane.other.rights_on(message.heading)
+        if lane.muted(message.heading):
+            self._exchange.refuse(pending, paused(lane.peer, message.method), out)
+            return
         enforced, is_prompt = policy_state.enforced, message.method == PROMPT
         violation = self._checks.originates(
             policy_state, lane.direction, message, rights, is_request=True
@@ -202,6 +205,8 @@ class PolicedRequests(HeldRequests):
         """Routes a request on from `lane` to the first component that carries it."""
         while (policy_state := lane.peer.policy_state) is not None:
             rights, onward = lane.rights_on(message.heading), lane.other
+            if policy_state.paused:
+                rights = lane.rights_while_paused(message.heading)
             upwards = onward.direction is Direction.UP
             if upwards and self._turns.refuses(lane, message.heading, pending, out):
                 return
