@@ -176,6 +176,7 @@ class _Host:
                 for spec, configuration in zip(self._specs, self.configurations, strict=True)
             ],
             reserved=tuple(sorted(belongings.reserved)),
+            paused=tuple(sorted(belongings.paused)),
             numbers=self._numbers.start + run * _NUMBERS_OF_RUN if self._numbers else 0,
             owned=belongings.by_owner() if max(starts.values()) > 1 else {},
         )

@@ -142,6 +142,8 @@ class Belongings:
         """By guest."""
         self.starts: Counter[str] = Counter()
         """How often each guest has been started."""
+        self.paused: AbstractSet[str] = frozenset()
+        """The guests that are paused."""
 
     @classmethod
     def of(cls, hosts: Iterable[Belongings | None]) -> Belongings:
@@ -151,6 +153,7 @@ class Belongings:
             if host is not None:
                 taken.own |= {guest: set(own) for guest, own in host.own.items()}
                 taken.known, taken.starts = host.known, taken.starts + host.starts
+                taken.paused |= host.paused
                 for guest, kept in host.kept.items():
                     taken.kept[guest] = KeptMembers(kept.to_json())
         return taken

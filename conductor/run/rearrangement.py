@@ -68,7 +68,8 @@ class _Joining:
 class Rearrangement:
     """Changes the components of one chain."""
 
-    def __init__(self, runtime: Runtime, launcher: Launcher) -> None:
+    def __init__(self, runtime: Runtime, launcher: Launcher | None) -> None:
+        """`launcher` is needed for other components, and not to pause one."""
         self._runtime = runtime
         self._launcher = launcher
         self._lock = asyncio.Lock()
@@ -102,6 +103,21 @@ class Rearrangement:
             finally:
                 if self._latest is mark:
                     self._over, self._urgent = mark, False
+
+    async def pause(self, name: str, *, paused: bool) -> None:
+        """See `Runtime.pause`. Gives way to other components that the chain is to have."""
+        while True:
+            async with self._lock:
+                self._refused = None
+                try:
+                    await self._until_quiet((), self._latest)
+                except _NotUsedError:
+                    continue
+                try:
+                    self._runtime.pauses.switch(name, paused=paused)
+                finally:
+                    self._runtime.release()
+                return
 
     async def done(self) -> None:
         """Waits until no attempt is left: one that gave way ends before the newer one."""
@@ -148,6 +164,7 @@ class Rearrangement:
     def _planned(self, specs: Sequence[Spec], running: Sequence[Planned]) -> list[Planned]:
         """The plan, with the agent that runs. Raises `ConductorError`."""
         specs = list(specs)
+        assert self._launcher is not None
         if self._launcher.agent_last:
             (agent,) = running[-1].specs
             if specs and specs[-1] != agent:
@@ -283,17 +300,28 @@ class Rearrangement:
         runtime = self._runtime
         while True:
             await self._until_nothing_is_open(gone, mark)
-            still = 0
-            for _ in range(_HELD):
-                seen = runtime.router.received
-                await asyncio.sleep(_LOOK)
-                if not self._is_quiet(gone):
-                    break
-                still = still + 1 if runtime.router.received == seen else 0
-                if still == _STILL:
-                    return
-            runtime.release()
+            still = False
+            try:
+                still = await self._is_still(gone)
+            finally:
+                if not still:
+                    runtime.release()
+            if still:
+                return
             await asyncio.sleep(_LOOK)
+
+    async def _is_still(self, gone: Sequence[Planned]) -> bool:
+        """Whether nothing is on its way, seen for a while."""
+        still = 0
+        for _ in range(_HELD):
+            seen = self._runtime.router.received
+            await asyncio.sleep(_LOOK)
+            if not self._is_quiet(gone):
+                return False
+            still = still + 1 if self._runtime.router.received == seen else 0
+            if still == _STILL:
+                return True
+        return False
 
     async def _until_nothing_is_open(self, gone: Sequence[Planned], mark: object) -> None:
         """Holds the client's prompts from the first moment at which nothing is open."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -66,6 +66,7 @@ from conductor.transports.buffers import Tidying
 if TYPE_CHECKING:
     from conductor.core.state import Peer
     from conductor.run.launch import Launcher
+    from conductor.run.pauses import Pauses
     from conductor.run.rearrangement import Rearrangement
     from conductor.spec.model import Spec
 
@@ -153,7 +154,8 @@ class Runtime:
         self._on_failure = on_failure
         self._preparation = preparation
         self._rearrangement: Rearrangement | None = None
-        """Made once the components are to be others."""
+        """Made once the components are to be others, or one is paused."""
+        self._pauses: Pauses | None = None
         self.after_message: Callable[[], object] | None = None
         """Called when what a peer sent has been routed and written."""
         self.after_feed: Callable[[], object] | None = None
@@ -308,12 +310,15 @@ class Runtime:
         Returns:
             Whether the chain is as `specs` say.
         """
+        return await self._rearranger().rearrange(specs, now=now, kept=kept)
+
+    def _rearranger(self) -> Rearrangement:
         if self._rearrangement is None:
             from conductor.run.rearrangement import Rearrangement
 
-            assert self._preparation is not None
-            self._rearrangement = Rearrangement(self, self._preparation.launcher)
-        return await self._rearrangement.rearrange(specs, now=now, kept=kept)
+            launcher = None if self._preparation is None else self._preparation.launcher
+            self._rearrangement = Rearrangement(self, launcher)
+        return self._rearrangement
 
     async def rearranging(self) -> None:
         """Waits until the chain has the components that it was given last."""
@@ -350,6 +355,8 @@ class Runtime:
         self._audit.begun({name: p.guests for name, p in self.planned.items() if p.guests})
         for name in joined.values():
             self._audit.joined(self.planned[name].specs)
+        if self._pauses is not None:
+            self._pauses.apply()
 
     def watched(self, planned: Planned) -> Planned:
         """A new component, as the trace sees it."""
@@ -366,6 +373,41 @@ class Runtime:
         """Ends a component for good, at once."""
         self.connections.silence(name)
         self._component_ended(name, reason, final=True)
+
+    @property
+    def pauses(self) -> Pauses:
+        """Which components are paused."""
+        if self._pauses is None:
+            from conductor.run.pauses import Pauses
+
+            self._pauses = Pauses(self)
+        return self._pauses
+
+    async def pause(self, name: str, *, paused: bool) -> None:
+        """Has every message go past a component, or through it again, once nothing is open.
+
+        Raises `ConductorError` where that cannot be: for the agent, for what the managed policy
+        requires, for a name that no component has.
+        """
+        refusal = self.pauses.refusal(name, paused=paused)
+        if refusal is not None:
+            raise refusal
+        if (name in self.pauses.names) is not paused:
+            await self._rearranger().pause(name, paused=paused)
+
+    def returned(self, name: str) -> None:
+        """A component that was started again is there."""
+        self.apply(self.router.returned(name))
+        if self._pauses is not None:
+            self._pauses.tell(name)
+
+    def tell_paused(self, host: str, guests: Collection[str]) -> None:
+        """Tells a host which of its guests are paused."""
+        self._services.pause(host, guests)
+
+    def left_out(self, name: str) -> bool:
+        """Whether a component has ended and the chain goes on without it."""
+        return self._events["bypass", name] > 0
 
     def health(self) -> list[tuple[str, str]]:
         """The name of each component, and its state in a line."""
@@ -509,6 +551,11 @@ class Runtime:
         host = planned is not None and bool(planned.guests)
         command = self.agent_command if peer.name == self._tail else ()
         return closure(peer.name, peer.label, how, host=host, command=command)
+
+    @property
+    def agent(self) -> str:
+        """The last component, where that is, or may be, the agent; empty: there is none."""
+        return "" if self.router.mode == "proxy" else self._tail
 
     @property
     def agent_command(self) -> Sequence[str]:

@@ -13,6 +13,7 @@ import os
 import select
 import sys
 import time
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -50,7 +51,7 @@ from conductor.run.report_lines import (
     report,
 )
 from conductor.run.segment_guests import SegmentGuests
-from conductor.run.segment_spec import RECONFIGURE, RESERVE, Relayed, SegmentSpec
+from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, Relayed, SegmentSpec
 from conductor.services.local import LocalServices
 from conductor.services.log_lines import LogLines
 from conductor.spec.limits import DEFAULT_LIMITS
@@ -144,6 +145,7 @@ class Segment:
             reserved=spec.reserved,
         )
         self._router = router
+        self._pause(spec.paused)
         self._outboxes = Outboxes(router, self._perform)
         limits = {
             guest.name: guest.limits.get("log_lines", DEFAULT_LIMITS["log_lines"])
@@ -259,6 +261,8 @@ class Segment:
                 self._outboxes.apply(effects)
             elif message.method == RESERVE:
                 self._router.reserve(msgspec.json.decode(message.params.params, type=list[str]))
+            elif message.method == PAUSED:
+                self._pause(msgspec.json.decode(message.params.params, type=list[str]))
             else:
                 self._guests.tell(message.params)
         elif message.id is not None:
@@ -266,6 +270,11 @@ class Segment:
             error = bytes(message.error) if message.error is not msgspec.UNSET else None
             cause = self._relayed.pop(message.id, self._outboxes.outside)
             self._outboxes.apply(self._router.served(message.id, result, error), cause)
+
+    def _pause(self, names: Collection[str]) -> None:
+        """From now on these guests are paused, and no others."""
+        for name in self._router.peers.keys() - {UPSTREAM}:
+            self._router.pause(name, paused=name in names)
 
     def _perform(self, effect: Effect) -> None:
         match effect:

@@ -28,6 +28,9 @@ RESERVE: Final = "reserve"
 RECONFIGURE: Final = "reconfigure"
 """Brings a host the changed configuration of one of its guests."""
 
+PAUSED: Final = "paused"
+"""Brings a host the names of its guests that are paused: a list."""
+
 NOT_KEPT: Final = "conductor: each run compiles its modules anew, which takes longer: "
 """How a line of the host begins that says why the cache of compiled modules is not used."""
 
@@ -95,6 +98,8 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether what the guests change is reported (see `conductor.run.report_lines`)."""
     reserved: tuple[str, ...] = ()
     """Names of MCP servers that only their owners may use (`Router`)."""
+    paused: tuple[str, ...] = ()
+    """Names of guests that are paused."""
     owned: dict[str, list[str]] = {}
     """Once it is started again: addresses of MCP by the guest that owns them; under the empty name
     those of all others in the chain."""

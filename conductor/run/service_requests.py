@@ -6,7 +6,7 @@ The executor and all it needs are loaded when a proxy first makes a call that on
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +16,7 @@ from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.service_table import CALLS, LOCAL
 from conductor.core.services import KEEP, RELAYED, too_large
 from conductor.run.plan import Options, Planned
-from conductor.run.segment_spec import RECONFIGURE, RESERVE, TELL, Relayed
+from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, TELL, Relayed
 from conductor.services.calls import Grantee
 from conductor.services.local import LocalServices
 from conductor.services.roots import Roots
@@ -161,6 +161,11 @@ class ServiceRequests:
             self._apply(self._router.reconfigure(name, params))
         else:
             self._relay(host, RECONFIGURE, Relayed(name, "configure", msgspec.Raw(params)))
+
+    def pause(self, host: str, guests: Collection[str]) -> None:
+        """Tells a host which of its guests are paused."""
+        relayed = Relayed("", PAUSED, msgspec.Raw(msgspec.json.encode(sorted(guests))))
+        self._relay(host, PAUSED, relayed)
 
     def forget(self, name: str) -> None:
         """Does nothing more for a component, or the guests of a host, that ended or starts anew."""

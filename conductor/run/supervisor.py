@@ -151,7 +151,7 @@ class Supervisor:
                 self.failed(name, Closure(error.text, error.hint, error.data), final=False)
                 return
             if await self._runtime.connect(name, transport):
-                self._runtime.apply(self._runtime.router.returned(name))
+                self._runtime.returned(name)
 
     # -- new builds ----------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class Supervisor:
                     reason = Closure(f"{label} is being replaced by a new build")
                     runtime.apply(runtime.router.leaving(name, reason))
                     await runtime.adopt(name, fresh, events)
-                    runtime.apply(runtime.router.returned(name))
+                    runtime.returned(name)
                     return True
             await asyncio.sleep(_IDLE)
         return False
