@@ -29,6 +29,7 @@ def _user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
             patch.setenv(variable, str(tmp_path_factory.mktemp("user")))
+        patch.delenv("XDG_RUNTIME_DIR", raising=False)
         yield
 
 

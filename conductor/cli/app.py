@@ -28,6 +28,8 @@ from conductor.cli import (
     options,
     pack,
     pages,
+    pause,
+    ps,
     publish,
     remove,
     replay,
@@ -90,6 +92,9 @@ _running(
     epilog=chains.CHAT_EPILOG,
     short_help="Talk to a chain in the browser",
 )(chains.chat)
+_running(name="pause", help=pause.HELP, epilog=pause.EPILOG)(pause.pause)
+_running(name="resume", help=pause.RESUME_HELP, epilog=pause.RESUME_EPILOG)(pause.resume)
+_running(name="reload", help=pause.RELOAD_HELP, epilog=pause.RELOAD_EPILOG)(pause.reload)
 _keeping: Final = partial(app.command, rich_help_panel=_SET_UP)
 _keeping(
     name="setup", help=setup.HELP, epilog=setup.EPILOG, short_help="Put a chain into an editor"
@@ -103,6 +108,10 @@ _keeping(
     short_help="Replace installed components by newer versions, where you agree",
 )(update.update)
 _keeping(name="remove", help=remove.HELP, epilog=remove.EPILOG)(remove.remove)
+
+
+_looking: Final = partial(app.command, rich_help_panel=_LOOK)
+_looking(name="ps", help=ps.HELP, epilog=ps.EPILOG)(ps.ps)
 
 
 @app.command(

@@ -493,6 +493,14 @@ TABLE: Final = (
         page="See [Log files](#log-files).",
         rare=True,
     ),
+    Option(
+        "--control",
+        choice("on", "off"),
+        "Whether `conductor ps`, `pause`, `resume` and `reload` reach this chain, by a "
+        "socket that only you can open.",
+        page="See [Running chains](#running-chains).",
+        rare=True,
+    ),
     Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT, typed=ALL),
     Option("--timeout", SECONDS, "Time limit of each check.", ("check",), default="30"),
     Option(

@@ -31,8 +31,9 @@ HEADINGS: Final = ("Run a chain", "Set up", "Look", "Trust", "Make components")
 """The headings of conductor's commands, in their order on a page."""
 RARE: Final = frozenset(
     {
-        "build", "cache", "check", "completion", "components", "data", "help", "pack", "proxy",
-        "publish", "remove", "replay", "report", "test", "trusted", "untrust",
+        "build", "cache", "check", "completion", "components", "data", "help", "pack", "pause",
+        "proxy", "ps", "publish", "reload", "remove", "replay", "report", "resume", "test",
+        "trusted", "untrust",
     }
 )  # fmt: skip
 """Commands that the first page only names: it must fit a terminal."""

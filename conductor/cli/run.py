@@ -28,11 +28,13 @@ from conductor.spec.consent import Where
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Coroutine, Sequence
     from contextlib import AbstractContextManager
 
     from conductor.cli.options import Parsed
     from conductor.cli.status import Shown, Status
+    from conductor.control.server import Server
     from conductor.record.trace.sinks import Sink
     from conductor.run.consent import Consent
     from conductor.run.report_checks import Tracing
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds that a client has to send the request which reports a failed start to it."""
+
+_CONTROL: Final = 0.3
+"""Seconds until there is a control socket: an editor waits for its first answer before."""
 
 
 def chain(parsed: Parsed) -> int:
@@ -117,6 +122,9 @@ class Started:
         self._consent: Consent | None = None
         self._runtime: Runtime | None = None
         self._status: Status | None = None
+        self._control: Server | None = None
+        self._opens: asyncio.TimerHandle | None = None
+        """Opens the control socket."""
         self._shown: Shown = "nowhere"
         self._compiles = False
         """Whether a host has announced that it compiles the Python guest."""
@@ -215,6 +223,8 @@ class Started:
         """The chain has ended; ends what is left of it."""
         if self._status is not None:
             self._status.close()
+        if self._control is not None:
+            self._control.close()
         failure = self._runtime.failure if self._runtime is not None else None
         if failure is not None:
             self.log.note(f"error: {failure.text}")
@@ -277,6 +287,7 @@ class Started:
     def connected(self) -> None:
         """See `conductor.run.runtime.Preparation`. Has questions asked while the chain runs, and
         what the user trusts looked after."""
+        self._control_comes()
         agreements, runtime = self._agreements, self._runtime
         if agreements is None or runtime is None:
             return
@@ -288,6 +299,19 @@ class Started:
             asks = self._asked is Where.EDITOR
             self._consent = Consent(agreements, runtime, asks=asks, renewed=self._renewed)
         self._consent.put()
+
+    def _control_comes(self) -> None:
+        """Has the control socket opened, once."""
+        import asyncio
+
+        if self._opens is None and self.parsed.options.control == "on" and sys.platform != "win32":
+            self._opens = asyncio.get_running_loop().call_later(_CONTROL, self._open_control)
+
+    def _open_control(self) -> None:
+        from conductor.control.server import Server
+
+        assert self._runtime is not None
+        self._control = Server.opened(self._runtime, self.parsed.command, self.log.say)
 
     def held(self, session: str | None) -> None:
         """See `conductor.run.runtime.Preparation`."""

@@ -1,1 +1,7 @@
-"""The control socket: where commands of the same user reach a running chain."""
+"""The control socket: where the commands of the same user reach a running chain.
+
+protocol  the lines, and what they mean
+places    the private folders of the sockets
+server    in the process of the chain
+client    in that of a command
+"""

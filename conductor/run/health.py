@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from conductor.core import UPSTREAM, Router
@@ -15,38 +15,49 @@ HAPPENED: Final = {
 }
 """The events that are counted for each component, and their words."""
 
+_WORDS: Final = {
+    "up": "running",
+    "starting": "being initialized",
+    "loading": "loading its modules",
+    "restarting": "being started again",
+    "ended": "ended",
+}
+"""The states of a component, and their words."""
+
 
 def listed(
     router: Router,
     planned: Mapping[str, Planned],
     happened: Mapping[tuple[str, str], int],
     held: Callable[[str], int],
+    paused: Collection[str],
 ) -> Iterator[tuple[str, str]]:
     """Each component with a line on it, in the order of the chain, and the client first.
 
     `happened` counts events by kind (`HAPPENED`, `bypass`) and component, `held` says how many
-    bytes wait to be written to a component. Guests of one child are listed each by itself.
+    bytes wait to be written to a component, `paused` names those that are paused. Guests
+    of one child are listed each by itself.
     """
     yield UPSTREAM, _busy(UPSTREAM, "", router.pending(), held)
     for name, component in planned.items():
         waiting = len(router.waiting_on(name))
         for guest in component.guests or (name,):
             left_out = happened.get(("bypass", guest), 0)
-            state = "left out of the chain" if left_out else _state(router, name)
-            yield guest, _busy(name, state + _counts(guest, happened), waiting, held)
+            words = "paused" if guest in paused else _WORDS[state(router, name)]
+            words = "left out of the chain" if left_out else words
+            yield guest, _busy(name, words + _counts(guest, happened), waiting, held)
 
 
-def _state(router: Router, name: str) -> str:
+def state(router: Router, name: str) -> str:
+    """The state of a peer: a word of `_WORDS`."""
     peer = router.peers[name]
     if peer.closure is not None:
         return "ended"
     if peer.restarting:
-        return "being started again"
+        return "restarting"
     if peer.loading:
-        return "loading its modules"
-    if peer.handshake is not None:
-        return "being initialized"
-    return "running"
+        return "loading"
+    return "up" if peer.handshake is None else "starting"
 
 
 def _counts(name: str, happened: Mapping[tuple[str, str], int]) -> str:

@@ -41,6 +41,7 @@ def applied(managed: Managed, options: Options) -> Options:
         options,
         require_sandbox=options.require_sandbox or rules.require_sandbox,
         require_hardening=options.require_hardening or rules.require_hardening,
+        control=options.control if rules.control else "off",
     )
 
 

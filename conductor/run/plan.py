@@ -102,6 +102,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     otlp: str | None = None
     """The collector that gets spans and numbers: its address, or `env`: as the variables OTEL_…
     say; None or `none`: none."""
+    control: str = "on"
+    """Whether the chain has a control socket: `on` or `off`."""
     log_file: str | None = None
     """The log file; `none`: none; None: a new one in the user's folder of logs."""
     log_format: str = "text"

@@ -407,13 +407,19 @@ class Runtime:
 
     def left_out(self, name: str) -> bool:
         """Whether a component has ended and the chain goes on without it."""
-        return self._events["bypass", name] > 0
+        return self.happened("bypass", name) > 0
+
+    def happened(self, event: str, name: str) -> int:
+        """How often an event has happened to a component: `restart`, `bypass`, `violation` …"""
+        return self._events[event, name]
 
     def health(self) -> list[tuple[str, str]]:
         """The name of each component, and its state in a line."""
         from conductor.run import health
 
-        return list(health.listed(self.router, self.planned, self._events, self.connections.held))
+        paused = self._pauses.names if self._pauses is not None else ()
+        held = self.connections.held
+        return list(health.listed(self.router, self.planned, self._events, held, paused))
 
     def happened(self) -> Mapping[tuple[str, str], int]:
         """What has happened to components so far, by event and name."""

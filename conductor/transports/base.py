@@ -144,6 +144,11 @@ class Wrapper:
         self._events = events
         await self._inner.open(self)
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the process behind it; None: there is none of its own, or not yet."""
+        return getattr(self._inner, "pid", None)
+
     def write(self, data: bytes) -> None:
         """Queues whole lines."""
         self._inner.write(data)

@@ -157,6 +157,11 @@ class ProcessTransport(Piped):
         self._exit: asyncio.Future[None] | None = None
         self._pidfd = -1
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the process; None before it is started."""
+        return None if self._process is None else self._process.pid
+
     # -- starting ----------------------------------------------------------------------------
 
     def spawn(self) -> None:

@@ -100,6 +100,8 @@ class File(_Table, frozen=True, kw_only=True):
     """How much of changed messages that file holds."""
     trace: bool = True
     """Whether traces may be written."""
+    control: bool = True
+    """Whether running chains have a control socket (`conductor ps`, `pause` …)."""
     content: Content = "all"
     """The most of each message that traces and audits of the user's own may hold."""
     require_sandbox: bool = False

@@ -1,0 +1,83 @@
+"""`conductor pause`, `resume` and `reload`: they change a chain that runs."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated, Final
+
+import typer
+
+from conductor.cli import report
+from conductor.cli.typer_options import paragraphs
+from conductor.control import client
+from conductor.errors import one_line
+
+HELP: Final = paragraphs(
+    "Pause one component of a running chain: every message goes past it until it is resumed.",
+    "It happens when nothing is open in the chain, so between two turns; meanwhile new prompts "
+    "wait. Ctrl-C gives up. MCP servers that the component offers still answer. The agent, and "
+    "what a managed policy requires, cannot be paused.",
+)
+EPILOG: Final = paragraphs(
+    "Examples:", "  conductor pause datetime", "  conductor pause datetime --pid 4711"
+)
+RESUME_HELP: Final = paragraphs(
+    "Resume a component that is paused: messages go through it again, from the next turn on."
+)
+RESUME_EPILOG: Final = paragraphs("Example:", "  conductor resume datetime")
+RELOAD_HELP: Final = paragraphs(
+    "Reload a running chain: it gets the components that the configuration names by now, and "
+    "replaces those that stay by their new builds, each between two messages. The signal SIGHUP "
+    "does the same.",
+    "The log of the chain says what came of it.",
+)
+RELOAD_EPILOG: Final = paragraphs("Example:", "  conductor reload")
+
+_Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="The component, as `conductor ps` names it.", show_default=False
+    ),
+]
+Pid = Annotated[
+    int | None,
+    typer.Option(
+        "--pid",
+        metavar="PID",
+        help="The process of the chain. Default: the only one; of several, the one that was "
+        "started in this folder.",
+        show_default=False,
+    ),
+]
+
+
+def pause(name: _Name, pid: Pid = None) -> int:
+    """Pauses a component."""
+    return _switched("pause", name, pid)
+
+
+def resume(name: _Name, pid: Pid = None) -> int:
+    """Resumes a component."""
+    return _switched("resume", name, pid)
+
+
+def _switched(do: str, name: str, pid: int | None) -> int:
+    control, state = client.chosen(pid, name)
+
+    def waits(text: str) -> None:
+        report.write(f"the chain waits {one_line(text, 200)}; Ctrl-C gives up")
+
+    with contextlib.closing(control):
+        control.ask(do, name, patient=True, waits=waits)
+    words = "is paused: every message goes past it" if do == "pause" else "takes part again"
+    report.say(f"`{one_line(name, 80)}` of process {state.pid} {words}")
+    return 0
+
+
+def reload(pid: Pid = None) -> int:
+    """Reloads a chain."""
+    control, state = client.chosen(pid)
+    with contextlib.closing(control):
+        control.ask("reload")
+    report.say(f"the chain of process {state.pid} reloads")
+    return 0

@@ -1,0 +1,223 @@
+"""A command's end of the control socket; and which chains of this user run."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from conductor.control import places, protocol
+from conductor.control.protocol import Answer, ChainState, Request
+from conductor.errors import ConductorError, UsageError, one_line
+
+_AT_ONCE: Final = 5.0
+"""Seconds a chain has to answer what it can answer at once."""
+_MOST_LINE: Final = 16 * 1024 * 1024
+"""Bytes of a line of a chain, at most."""
+
+_START: Final = (
+    "start one: `conductor agent …` in an editor; a chain with `--control off` is not found"
+)
+
+Shape = TypeVar("Shape")
+
+
+class Control:
+    """A connection to one running chain."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._read = b""
+        self._ids = itertools.count(1)
+
+    @classmethod
+    def connected(cls, path: str) -> Control:
+        """Connects. Raises `OSError`, of which `ConnectionRefusedError` says that nobody is there;
+        and `ConductorError` for what answers otherwise."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(_AT_ONCE)
+            connection.connect(path)
+            control = cls(connection)
+            connection.sendall(protocol.encode(protocol.Greeting()))
+            protocol.greeted(control._line(_AT_ONCE))
+        except BaseException:
+            connection.close()
+            raise
+        return control
+
+    def close(self) -> None:
+        """Ends the connection: what is asked for and has not happened does not happen."""
+        self._connection.close()
+
+    def ask(
+        self,
+        do: str,
+        name: str = "",
+        *,
+        patient: bool = False,
+        waits: Callable[[str], None] = lambda text: None,
+    ) -> Any:
+        """The answer to a request.
+
+        Args:
+            do: What is asked for.
+            name: The component.
+            patient: Wait as long as the chain is there.
+            waits: Is called with what the chain waits for.
+
+        Raises `ConductorError`, also where the chain has gone or does not answer.
+        """
+        id_ = next(self._ids)
+        try:
+            self._connection.sendall(protocol.encode(Request(id_, do, name)))
+            while True:
+                answer = protocol.decode(self._line(None if patient else _AT_ONCE), Answer)
+                if answer.id == id_ and answer.error:
+                    raise ConductorError(answer.error, answer.hint)
+                if answer.id == id_ and not answer.waits:
+                    return answer.result
+                waits(answer.waits)
+        except TimeoutError:
+            raise ConductorError(
+                f"the chain did not answer within {_AT_ONCE:g} s",
+                "it may be stopped (Ctrl-Z), or very busy: try again",
+            ) from None
+        except OSError:
+            raise ConductorError("the chain has ended") from None
+
+    def state(self) -> ChainState:
+        """The state of the chain. Raises `ConductorError`."""
+        return _converted(self.ask("state"), ChainState)
+
+    def _line(self, seconds: float | None) -> bytes:
+        """The next line. Raises `OSError`, `TimeoutError` among them."""
+        until = None if seconds is None else time.monotonic() + seconds
+        while (end := self._read.find(b"\n")) < 0:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError
+            self._connection.settimeout(left)
+            more = self._connection.recv(64 * 1024)
+            if not more or len(self._read) > _MOST_LINE:
+                raise ConnectionResetError
+            self._read += more
+        line, self._read = self._read[:end], self._read[end + 1 :]
+        return line
+
+
+def _converted(value: Any, shape: type[Shape]) -> Shape:
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as error:
+        raise ConductorError(f"the chain's answer is wrong: {error}") from None
+
+
+class Running(msgspec.Struct):
+    """A chain that runs, or a process that has a control socket and does not answer."""
+
+    pid: int
+    path: str
+    state: ChainState | None
+    why: str = ""
+    """Why there is no state."""
+
+
+def running() -> list[Running]:
+    """The chains of this user, the oldest first. Sockets of processes that are gone are removed."""
+    found = []
+    for pid, path in places.listed():
+        try:
+            control = Control.connected(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            if not _lives(pid):
+                places.remove(path)
+            continue
+        except (ConductorError, OSError) as error:
+            found.append(Running(pid, path, None, _why(error)))
+            continue
+        with contextlib.closing(control):
+            try:
+                found.append(Running(pid, path, control.state()))
+            except ConductorError as error:
+                found.append(Running(pid, path, None, error.text))
+    return sorted(found, key=lambda each: -each.state.uptime if each.state else 0.0)
+
+
+def chosen(
+    pid: int | None, component: str = "", folder: str | None = None
+) -> tuple[Control, ChainState]:
+    """Connects to the one chain that is meant.
+
+    Args:
+        pid: Of the chain; None: the only one there is, or the only one of `folder`.
+        component: What the command is about: only chains that have it are meant, if any has.
+        folder: A project's folder; None: the current one.
+
+    Raises `ConductorError` where none runs, or several do.
+    """
+    chains = running()
+    alive = [each for each in chains if each.state is not None]
+    meant = [each for each in alive if pid is None or each.pid == pid]
+    if not meant:
+        silent = next((each for each in chains if pid in (None, each.pid)), None)
+        if silent is not None:
+            raise ConductorError(f"the chain of process {silent.pid} does not answer: {silent.why}")
+        if pid is not None and alive:
+            raise UsageError(f"no chain of yours runs as process {pid}", _listed(alive))
+        raise ConductorError("no chain of yours runs", _START)
+    for narrower in (_having(meant, component), _below(meant, folder or os.getcwd())):
+        if len(meant) > 1 and narrower:
+            meant = narrower
+    if len(meant) > 1:
+        raise UsageError(f"{len(meant)} chains run: which one is meant?", _listed(meant))
+    try:
+        control = Control.connected(meant[0].path)
+    except OSError:
+        raise ConductorError(f"the chain of process {meant[0].pid} has ended") from None
+    assert meant[0].state is not None
+    return control, meant[0].state
+
+
+def _having(chains: Sequence[Running], component: str) -> list[Running]:
+    return [
+        each
+        for each in chains
+        if each.state is not None and component in (one.name for one in each.state.components)
+    ]
+
+
+def _below(chains: Sequence[Running], folder: str) -> list[Running]:
+    return [each for each in chains if each.state is not None and each.state.folder == folder]
+
+
+def _listed(chains: Sequence[Running]) -> str:
+    rows = []
+    for each in chains[:8]:
+        assert each.state is not None
+        names = " ".join(one.name for one in each.state.components)
+        where = one_line(each.state.folder, 60)
+        rows.append(f"--pid {each.pid} ({one_line(names, 60)}, in {where})")
+    return "choose by " + ", or ".join(rows)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "it takes no connection"
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

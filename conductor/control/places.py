@@ -1,0 +1,94 @@
+"""The folders of control sockets: only their user may enter them. A socket has the id of its
+process as its name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+_OWN: Final = 0o700
+_LONGEST_PATH: Final = 100
+"""Bytes of a Unix socket's path that every system takes."""
+_END: Final = ".sock"
+
+
+def folders() -> list[str]:
+    """Where sockets may be, the best first: an editor and a terminal need not have the same
+    variables."""
+    found = []
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime):
+        found.append(os.path.join(runtime, "conductor"))
+    on_mac = sys.platform == "darwin"
+    state = "" if on_mac else os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = "~/Library/Application Support" if on_mac else "~/.local/state"
+    found.append(os.path.join(os.path.expanduser(state), "conductor", "run"))
+    found.append(f"/tmp/conductor-{os.geteuid()}")  # noqa: S108 - it is refused unless it is private
+    return [one for one in dict.fromkeys(found) if os.path.isabs(one)]
+
+
+def why_not(folder: str) -> str:
+    """Why a folder is not used: others could put sockets into it; empty: it is private. Raises
+    `OSError`."""
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode):
+        return "is no folder"
+    if status.st_uid != os.geteuid():
+        return "belongs to another user"
+    if stat.S_IMODE(status.st_mode) & ~_OWN:
+        return f"can be entered by others (mode {stat.S_IMODE(status.st_mode):o})"
+    return ""
+
+
+def made(folder: str) -> str:
+    """Makes a folder if there is none; why it is not used, or empty."""
+    try:
+        os.makedirs(os.path.dirname(folder), mode=_OWN, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, _OWN)
+        why = why_not(folder)
+        if not why and len(os.fsencode(_socket(folder, 2**31))) > _LONGEST_PATH:
+            why = "has a path that is too long for a socket"
+    except OSError as error:
+        return f"cannot be used: {error.strerror}"
+    return why
+
+
+def chosen() -> tuple[str, list[str]]:
+    """The path of the socket of this process, empty if no folder can be used; and why others are
+    not used."""
+    whys: list[str] = []
+    for folder in folders():
+        why = made(folder)
+        if not why:
+            return _socket(folder, os.getpid()), whys
+        whys.append(f"`{folder}` {why}")
+    return "", whys
+
+
+def listed() -> Iterator[tuple[int, str]]:
+    """The sockets there are: process and path. Folders that are not private are passed over."""
+    for folder in folders():
+        with contextlib.suppress(OSError):
+            if why_not(folder):
+                continue
+            for name in sorted(os.listdir(folder)):
+                number = name.removesuffix(_END)
+                if name.endswith(_END) and number.isascii() and number.isdigit():
+                    yield int(number), os.path.join(folder, name)
+
+
+def remove(path: str) -> None:
+    """Removes a socket, and nothing else."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.unlink(path)
+
+
+def _socket(folder: str, pid: int) -> str:
+    return os.path.join(folder, f"{pid}{_END}")

@@ -1,0 +1,113 @@
+"""The lines of the control socket: JSON objects, one a line, of a bounded size.
+
+Both sides begin with a greeting that names the version. Then each request has an id, which its
+answer has too. Before the answer there may be lines that say what the chain waits for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from conductor.errors import ConductorError
+
+VERSION: Final = 1
+GREETING: Final = "conductor control"
+
+MOST_LINE: Final = 64 * 1024
+"""Bytes of a request; the lines of a chain are its own, and may be longer."""
+
+Shape = TypeVar("Shape")
+
+
+class Greeting(msgspec.Struct):
+    """The first line of each side."""
+
+    greeting: str = GREETING
+    version: int = VERSION
+
+
+class Request(msgspec.Struct, omit_defaults=True):
+    """What a command asks for: `state`, `pause`, `resume`, `reload` or `figures`."""
+
+    id: int
+    do: str
+    name: str = ""
+    """The component."""
+
+
+class Answer(msgspec.Struct, omit_defaults=True):
+    """A line for a request; with `waits` the answer is still to come."""
+
+    id: int
+    result: Any = None
+    error: str = ""
+    hint: str = ""
+    waits: str = ""
+
+
+class ComponentState(msgspec.Struct, kw_only=True):
+    """A component of a running chain."""
+
+    name: str
+    state: str
+    """`up`, `loading`, `starting`, `restarting`, `paused`, `left out` or `ended`."""
+    paused: bool
+    process: int | None
+    """The id of its process; None: it has none of its own."""
+    memory: int | None
+    """Bytes of memory that the process has; guests that share one have one number."""
+    open: int
+    """Requests that it has not answered; of the process, where guests share one."""
+    waiting: int
+    """Bytes that wait to be written to it."""
+    restarts: int
+    verdicts: int
+    """How often it broke a rule of its policy."""
+
+
+class ChainState(msgspec.Struct, kw_only=True):
+    """A running chain."""
+
+    pid: int
+    version: str
+    command: str
+    """`agent`, `proxy`, `exec` …"""
+    folder: str
+    """Where it was started."""
+    parent: str
+    """The program that started it; empty: not known."""
+    uptime: float
+    """Seconds."""
+    turn: bool
+    """Whether the client waits for an answer."""
+    memory: int | None
+    """Bytes of memory that the conductor's own process has."""
+    components: list[ComponentState]
+
+
+def encode(line: msgspec.Struct) -> bytes:
+    """A line, with its end."""
+    return msgspec.json.encode(line) + b"\n"
+
+
+def decode(line: bytes, shape: type[Shape]) -> Shape:
+    """A line as it should be. Raises `ConductorError`."""
+    try:
+        return msgspec.json.decode(line, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConductorError(f"a line of the control socket is wrong: {error}") from None
+
+
+def greeted(line: bytes) -> None:
+    """Checks the first line of the other side. Raises `ConductorError`."""
+    greeting = decode(line, Greeting)
+    if greeting.greeting != GREETING:
+        raise ConductorError("what answers at the control socket is no conductor")
+    if greeting.version != VERSION:
+        raise ConductorError(
+            f"the chain speaks version {greeting.version} of the control socket, and this "
+            f"conductor version {VERSION}",
+            "use the conductor that runs the chain",
+        )

@@ -1,0 +1,178 @@
+"""The control socket of the chain in this process.
+
+Whoever connects is the user, who may end the chain as well; still nothing that comes here holds up
+a message: a connection has small buffers, and is closed when it does not read, floods or says
+nonsense.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from conductor.control import places, protocol
+from conductor.control.protocol import Answer, Request
+from conductor.control.state import chain_state
+from conductor.errors import ConductorError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from conductor.run.runtime import Runtime
+
+_MOST: Final = 8
+"""Connections at a time."""
+_GREETED: Final = 5.0
+"""Seconds until a connection has greeted."""
+_APART: Final = 0.02
+"""Seconds between two requests of one connection, at least: the chain has the rest."""
+_MOST_UNREAD: Final = 1024 * 1024
+"""Bytes that a connection may leave unread."""
+_BACKLOG: Final = 16
+
+_DONE: Final = "done"
+
+
+class Server:
+    """Takes the requests of commands.
+
+    Attributes:
+        path: of the socket.
+    """
+
+    def __init__(self, runtime: Runtime, command: str, path: str, listening: socket.socket) -> None:
+        self._runtime = runtime
+        self._command = command
+        self._began = time.monotonic()
+        self.path = path
+        self._listening = listening
+        self._connections: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(listening.fileno(), self._accept)
+        self._does: dict[str, Callable[[Request], object]] = {
+            "state": lambda request: chain_state(runtime, command, self._began),
+            "reload": self._reload,
+        }
+
+    @classmethod
+    def opened(
+        cls, runtime: Runtime, command: str, log: Callable[[str, str, str], None]
+    ) -> Server | None:
+        """Listens; None where no folder can be used, which is logged."""
+        path, whys = places.chosen()
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            if not path:
+                raise OSError(0, "; ".join(whys))
+            places.remove(path)  # of a process that had our id, and has ended
+            listening.bind(path)
+            os.chmod(path, 0o600)
+            listening.listen(_BACKLOG)
+            listening.setblocking(False)
+        except OSError as error:
+            listening.close()
+            why = error.strerror or str(error)
+            log("info", "conductor", f"the chain has no control socket: {why}")
+            return None
+        return cls(runtime, command, path, listening)
+
+    def close(self) -> None:
+        """Closes all connections, and removes the socket."""
+        self._loop.remove_reader(self._listening.fileno())
+        self._listening.close()
+        places.remove(self.path)
+        for task in self._connections:
+            task.cancel()
+
+    # -- connections -----------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listening.accept()
+        except OSError:
+            return  # it has gone again, or there are no descriptors left
+        if len(self._connections) >= _MOST or not _is_ours(connection):
+            connection.close()
+            return
+        connection.setblocking(False)
+        task = self._loop.create_task(self._serve(connection))
+        self._connections.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._connections.discard(task)
+        if not task.cancelled():
+            task.exception()  # a defect here is no defect of the chain
+
+    async def _serve(self, connection: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection, limit=protocol.MOST_LINE)
+        running: asyncio.Task[None] | None = None
+        try:
+            async with asyncio.timeout(_GREETED):
+                protocol.greeted(await reader.readuntil(b"\n"))
+            writer.write(protocol.encode(protocol.Greeting()))
+            while True:
+                line = await reader.readuntil(b"\n")
+                request = protocol.decode(line, Request)
+                if running is not None and not running.done():
+                    raise ConductorError("one request at a time")
+                running = self._loop.create_task(self._answer(request, writer))
+                await asyncio.wait((running,), timeout=_APART)
+                await asyncio.sleep(_APART)
+        except (ConductorError, OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
+            pass  # who says nonsense, or nothing, is not listened to
+        finally:
+            if running is not None:
+                running.cancel()  # nobody waits any more
+                await asyncio.gather(running, return_exceptions=True)
+            writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+
+    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        def send(answer: Answer) -> None:
+            if writer.transport.get_write_buffer_size() > _MOST_UNREAD:
+                writer.transport.abort()
+            else:
+                writer.write(protocol.encode(answer))
+
+        try:
+            if request.do in ("pause", "resume"):
+                if not self._runtime.router.quiet():
+                    send(Answer(request.id, waits=waits_for(self._runtime)))
+                await self._runtime.pause(request.name, paused=request.do == "pause")
+                result: object = _DONE
+            elif (does := self._does.get(request.do)) is not None:
+                result = does(request)
+            else:
+                hint = did_you_mean(request.do, [*self._does, "pause", "resume"])
+                raise UsageError(f"the chain knows no request `{request.do[:40]}`", hint)
+        except ConductorError as error:
+            send(Answer(request.id, error=error.text, hint=error.hint))
+        else:
+            send(Answer(request.id, result=result))
+
+    def _reload(self, request: Request) -> object:
+        self._runtime.reload()
+        return _DONE
+
+
+def waits_for(runtime: Runtime) -> str:
+    """What is open in a chain, in words."""
+    count = runtime.router.pending()
+    if count:
+        return f"for the end of what the client waits for ({count} open)"
+    return "until nothing is open in the chain"
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    """Whether a process of the same user has connected, as far as the system says."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return True  # the folder is private
+    with contextlib.suppress(OSError):
+        raw = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
+        return bool(struct.unpack("3i", raw)[1] == os.geteuid())
+    return False
