@@ -43,8 +43,8 @@ def _components(runtime: Runtime) -> Iterator[ComponentState]:
                 memory=None if process is None else memory(process),
                 open=len(runtime.router.waiting_on(name)),
                 waiting=runtime.connections.held(name),
-                restarts=runtime.happened("restart", component),
-                verdicts=runtime.happened("violation", component),
+                restarts=runtime.count("restart", component),
+                verdicts=runtime.count("violation", component),
             )
 
 

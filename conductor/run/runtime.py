@@ -407,9 +407,9 @@ class Runtime:
 
     def left_out(self, name: str) -> bool:
         """Whether a component has ended and the chain goes on without it."""
-        return self.happened("bypass", name) > 0
+        return self.count("bypass", name) > 0
 
-    def happened(self, event: str, name: str) -> int:
+    def count(self, event: str, name: str) -> int:
         """How often an event has happened to a component: `restart`, `bypass`, `violation` …"""
         return self._events[event, name]
 
