@@ -92,9 +92,11 @@ class UnknownWordError(ValueError):
         self.hint = did_you_mean(str(word), known)
 
 
-def with_log(hint: str, path: str) -> str:
-    """A hint that also names the log file."""
-    return f"{hint}; log: {path}" if hint else f"log: {path}"
+def with_log(hint: str, path: str, messages: str = "") -> str:
+    """A hint that also names the log file, and that of the last messages, if there is one."""
+    files = (("log", path), ("messages", messages))
+    named = [f"{word}: {file}" for word, file in files if file]
+    return "; ".join([hint, *named] if hint else named)
 
 
 def hint_of(error: Exception) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.cli import configured, pages
-from conductor.cli.options import SECONDS, SIZE, Option
+from conductor.cli.options import OPTIONAL_SIZE, SECONDS, SIZE, Option
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.core.restart_state import CHOICES
@@ -105,7 +105,7 @@ def _kind(row: Option) -> dict[str, Any]:
     """What an option takes."""
     if row.kind.read is None:
         return {"type": "boolean"}
-    if row.kind is SIZE:
+    if row.kind in (SIZE, OPTIONAL_SIZE):
         return {"type": ["integer", "string"], "minimum": 1}
     if row.kind is SECONDS:
         return {"type": ["number", "string"], "minimum": 0}

@@ -39,6 +39,14 @@ def size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def size_or_none(text: str) -> int:
+    """Bytes as `size` reads them; 0 for `none`. Raises `ValueError`."""
+    try:
+        return 0 if text.lower() == "none" else size(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; or none") from None
+
+
 def seconds(text: str) -> float:
     """A time in seconds, not negative. Raises `ValueError`."""
     try:
@@ -112,6 +120,7 @@ def choice(*values: str) -> Kind:
 
 SWITCH: Final = Kind()
 SIZE: Final = Kind("SIZE", size)
+OPTIONAL_SIZE: Final = Kind("SIZE|none", size_or_none)
 SECONDS: Final = Kind("SECONDS", seconds)
 DAYS: Final = Kind("DAYS", days)
 TIME: Final = Kind("TIME", moment)
@@ -183,7 +192,7 @@ class Option(msgspec.Struct, frozen=True):
         value = getattr(Options(), self.name, None)
         if value is None or isinstance(value, bool):
             return ""
-        if self.kind is SIZE:
+        if self.kind in (SIZE, OPTIONAL_SIZE):
             return f"{value // 1024**2}M"
         return f"{value:g}" if self.kind is SECONDS else str(value)
 
@@ -404,9 +413,19 @@ TABLE: Final = (
     Option(
         "--trace-content",
         choice(*TRACE_CONTENTS),
-        "How much of each message traces and audits hold: `redacted`, all but what looks like a "
-        "secret; `all`; or `none`, only sender, receiver, method and size.",
+        "How much of each message traces, rings and audits hold: `redacted`, all but what looks "
+        "like a secret; `all`; or `none`, only sender, receiver, method and size.",
         panel=_OUTPUT,
+        rare=True,
+    ),
+    Option(
+        "--ring",
+        OPTIONAL_SIZE,
+        "How much of the last five minutes of messages the conductor keeps in memory. It writes "
+        "them to a file when a component or the chain fails, and at the signal SIGUSR2. `none` "
+        "keeps nothing.",
+        panel=_OUTPUT,
+        page="See [Rings](#rings).",
         rare=True,
     ),
     Option(

@@ -29,7 +29,7 @@ from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from contextlib import AbstractContextManager
 
     from conductor.cli.options import Parsed
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from conductor.record.trace.sinks import Sink
     from conductor.run.consent import Consent
     from conductor.run.report_checks import Tracing
+    from conductor.run.ring import Ring, Saved
     from conductor.run.runtime import Runtime
     from conductor.spec.consent.agreements import Agreements
     from conductor.spec.model import Spec
@@ -96,7 +97,8 @@ def _early() -> list[int]:
     seen: list[int] = []
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, lambda number, frame: seen.append(number))
-        signal.signal(signal.SIGUSR1, lambda number, frame: None)
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, lambda number, frame: None)
     return seen
 
 
@@ -173,11 +175,26 @@ class Started:
             auditor=self._opened.auditor,
             preparation=self,
             log_file=self.log.path,
+            ring=self._ring(),
             **others,
         )
         if self._telemetry is not None:
             self._telemetry.attach(self._runtime)
         return self._runtime
+
+    def _ring(self) -> Ring | None:
+        """Keeps the last messages in memory; None: nothing does."""
+        options = self.parsed.options
+        if not options.ring:
+            return None
+        from conductor.run.ring import Ring
+
+        def save(ring: Ring, why: str, mode: Callable[[], str]) -> Saved:
+            from conductor.record.ring.file import saved  # only once there is something to write
+
+            return saved(ring, why, mode, options.trace_content, self.log.say)
+
+        return Ring(options.ring, save)
 
     def _messages(self) -> Tracing | None:
         """What sees every message: the trace, and with `--log debug` the log."""
@@ -429,19 +446,31 @@ async def _until_done(runtime: Runtime, stopped: list[int], early: list[int]) ->
             loop.add_signal_handler(number, stop, number)
         loop.add_signal_handler(signal.SIGHUP, runtime.reload)
         loop.add_signal_handler(signal.SIGUSR1, _tell_health, runtime)
+        loop.add_signal_handler(signal.SIGUSR2, write_ring, runtime)
         if early:
             runtime.reload()
     try:
         return await runtime.run()
     finally:
         if sys.platform != "win32":  # the loop drops its handlers, and either would end us
-            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP, signal.SIGUSR1))
+            signals = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+            signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
 
 def _tell_health(runtime: Runtime) -> None:
     """Writes the state of each component to standard error."""
     for name, text in runtime.health():
         report.write(f"health: {name}: {text}")
+
+
+def write_ring(runtime: Runtime) -> None:
+    """Writes the last messages to a file, and its path to standard error."""
+
+    async def write() -> None:
+        path = await runtime.save_ring("SIGUSR2")
+        report.write(f"ring: the last messages are in {path}" if path else "ring: there is none")
+
+    runtime.start(write())
 
 
 def run_loop(work: Coroutine[Any, Any, int]) -> int:

@@ -115,7 +115,7 @@ EXIT_CODES: Final = (
         "130",
         (
             "interrupted; 128 + number for other signals (SIGHUP: see `--watch`; SIGUSR1: "
-            "[health](#health))"
+            "[health](#health); SIGUSR2: [rings](#rings))"
         ),
     ),
 )

@@ -31,6 +31,11 @@ def applied(managed: Managed, options: Options) -> Options:
     if records and CONTENTS.index(content) > CONTENTS.index(rules.content):
         hint = f"use --trace-content {rules.content}"
         raise managed.refusal(f"a record with `{content}` of each message", "content", hint=hint)
+    if not rules.trace:
+        options = msgspec.structs.replace(options, ring=0)
+    elif not records and CONTENTS.index(content) > CONTENTS.index(rules.content):
+        # Nobody has asked for the ring, so it is no reason to refuse the chain.
+        options = msgspec.structs.replace(options, trace_content=rules.content)
     if managed.audit is not None:
         where = f"`audit` of the managed policy ({managed.line('audit')})"
         rule = f"{where} requires it; ask {rules.contact}"

@@ -81,6 +81,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The part of each message that is written: `all`, `redacted` (no secrets), or `none`."""
     recording: bool = False
     """Have hosts report what passes between their guests; a trace implies it."""
+    ring: int = 16 * 1024 * 1024
+    """Bytes of the last messages that are kept in memory (`conductor.run.ring`); 0: none."""
     reserved: tuple[str, ...] = msgspec.field(default_factory=_bundled)
     """Names that only an MCP server of their owner may have; default: the bundled components."""
     mcp_bridge: str = "auto"

@@ -10,6 +10,7 @@ their order without locks, and each destination is written once a chunk.
 from __future__ import annotations
 
 import asyncio
+import collections
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from conductor.run.launch import Launcher
     from conductor.run.pauses import Pauses
     from conductor.run.rearrangement import Rearrangement
+    from conductor.run.ring import Ring, Saved
     from conductor.spec.model import Spec
 
 _SETTLE: Final = 0.3
@@ -84,6 +86,9 @@ _OBSERVED: Final = 2.0
 
 _NEWCOMER: Final = newcomer("")
 """How the name of a component ends that is to join the chain."""
+
+_FAILURES: Final = frozenset({"restart", "bypass"})
+"""Events after which the chain goes on, and the ring is written: a component failed."""
 
 Log = Callable[[str, str, str], None]
 Taker = Callable[[bytes, bytes], None]
@@ -128,6 +133,7 @@ class Runtime:
             new builds and changed settings are used.
         log_file: The path of the log file, which failures name; empty: there is none.
         stand: Stands in for the performers of services (`ServiceRequests`); None: nobody does.
+        ring: Keeps what passes, for a file once something fails; None: nothing is kept.
     """
 
     def __init__(
@@ -145,9 +151,13 @@ class Runtime:
         preparation: Preparation | None = None,
         log_file: str = "",
         stand: Stand | None = None,
+        ring: Ring | None = None,
     ) -> None:
         self._options = options
         self._log_file = log_file
+        self._ring = ring
+        self._saved: Saved | None = None
+        """The file of the ring that is written when the chain has failed."""
         self._log = log
         self._tracer = tracer
         self._audit = auditor or Auditing()
@@ -168,6 +178,8 @@ class Runtime:
         self.planned = {p.component.name: p for p in planned}
         """What runs, by name, in order."""
         self._audit.begun({name: p.guests for name, p in self.planned.items() if p.guests})
+        if ring is not None:
+            ring.chain(planned)
         self._audits = auditor is not None
         self.router = self._new_router(mode, outer_dialect)
         transports = {UPSTREAM: upstream, **{n: p.transport for n, p in self.planned.items()}}
@@ -347,6 +359,8 @@ class Runtime:
             self.connections.rename(key, name)
         if self._tracer is not None:
             self._tracer.rearranged(named(planned))
+        if self._ring is not None:
+            self._ring.chain(planned)
         self.planned.clear()
         self.planned.update({p.component.name: p for p in planned})
         self.connections.reorder([*self.planned])
@@ -462,7 +476,10 @@ class Runtime:
         peer = self.planned.get(name)
         hosts = peer is not None and peer.component.hosts
         self._teardown.passed(name, frames, host=hosts)
-        self._tidying.passed(sum(map(len, frames)))
+        size = sum(map(len, frames))
+        self._tidying.passed(size)
+        if self._ring is not None:
+            self._ring.sent(name, frames, size)
         if name == UPSTREAM:
             self._services.look(frames)
         self._outboxes.feed(name, frames)
@@ -482,6 +499,8 @@ class Runtime:
                     self.before_answer(data)
             transport = self._transports.get(name)
             if transport is not None:
+                if self._ring is not None:
+                    self._ring.given(name, data)
                 transport.write(data)
                 if transport.buffered:
                     self.flow.wrote(name, source)
@@ -626,6 +645,8 @@ class Runtime:
         """Counts an event of a component, and puts it on record."""
         self._events[event, name] += 1
         self._audit.component_event(event, name, text)
+        if self._ring is not None and event in _FAILURES and self._ring.may_save():
+            self._tasks.start(self._save_ring(text))
 
     # -- effects -------------------------------------------------------------------------------
 
@@ -700,6 +721,8 @@ class Runtime:
         self._audit.violated(violation)
         if self._tracer is not None:
             self._tracer.violated(violation)
+        if self._ring is not None:
+            self._ring.violated(violation)
         if not violation.again:
             self._log("warning", violation.peer, ViolationText.of(violation))
         if violation.fatal and violation.peer in self.planned:
@@ -745,11 +768,42 @@ class Runtime:
             self.apply(self.router.not_launching(peer.name))
 
     def logged(self, reason: Closure) -> Closure:
-        """Why something failed, with the log file that says more."""
-        path = self._log_file
-        if not path or "log" in reason.data:
+        """Why the chain fails, with the files that say more."""
+        if "log" in reason.data or "messages" in reason.data:
             return reason
-        return Closure(reason.text, with_log(reason.hint, path), {**reason.data, "log": path})
+        if self._ring is not None and self._ring.begun and self._saved is None:
+            self._saved = self._ring.save(reason.text, self._mode)
+        log, messages = self._log_file, self._saved.path if self._saved is not None else ""
+        files = {word: path for word, path in (("log", log), ("messages", messages)) if path}
+        hint = with_log(reason.hint, log, messages)
+        return Closure(reason.text, hint, {**reason.data, **files})
+
+    async def _save_ring(self, why: str) -> None:
+        path = await self.save_ring(why)
+        if path:
+            self._log("warning", "conductor", f"the last messages are in `{path}`")
+
+    async def save_ring(self, why: str) -> str:
+        """Writes the ring to a file, a little at a time, so that the chain goes on meanwhile.
+
+        Args:
+            why: The reason, for the file's readers.
+
+        Returns:
+            The path; empty: there is no ring, or no file can be made.
+        """
+        if self._ring is None:
+            return ""
+        saved = self._ring.save(why, self._mode)
+        try:
+            for _ in saved.work:
+                await asyncio.sleep(0)
+        finally:
+            collections.deque(saved.work, maxlen=0)  # the chain ends meanwhile
+        return saved.path
+
+    def _mode(self) -> str:
+        return self.router.mode
 
     def fail(self, reason: Closure) -> None:
         """Ends the chain, since it may not go on."""
@@ -782,6 +836,8 @@ class Runtime:
         if self._bridged is not None:
             await self._bridged.shut_down()  # it tells components, which are still connected
         self.apply(self.router.abandon(self.failure or Closure("the conductor was stopped")))
+        if self._saved is not None:  # before anything takes long: an editor may end us
+            collections.deque(self._saved.work, maxlen=0)
         await self._tasks.cancel()
         for name in self.planned:
             self._report_lost(name)

@@ -24,6 +24,7 @@ COMMANDS: Any = typer.main.get_command(app.app).commands  # type: ignore[attr-de
 SAMPLES = {
     "DAYS": ["0", "90"],
     "SIZE": ["65536", "512k", "64M", "1GiB"],
+    "SIZE|none": ["none", "64M"],
     "SECONDS": ["0", "1.5", "3"],
     "PORT": ["0", "9464", "65535"],
     "TIME": ["2026-03-01", "2026-03-01T12:00:00+01:00"],
@@ -36,6 +37,7 @@ SAMPLES = {
 REFUSED = {
     "DAYS": "some",
     "SIZE": "-1",
+    "SIZE|none": "-1",
     "SECONDS": "nan",
     "PORT": "65536",
     "TIME": "soon",

@@ -1,0 +1,142 @@
+"""The file of a ring: a trace of what it holds, in the user's folder of rings."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from conductor.errors import hidden_json_line
+from conductor.record.redaction import clean_text
+from conductor.record.ring.joined import Joiner, Verdict
+from conductor.record.trace.events import EventWriter
+from conductor.record.trace.hops import Crossings, shown_name
+from conductor.record.trace.records import FORMAT
+from conductor.run.ring import Ring, Saved
+from conductor.spec import paths, private_files, retention
+
+_STEP: Final = 0.003
+"""Seconds that one step takes, about: the chain waits for it."""
+_FLUSH: Final = 256 * 1024
+
+Log = Callable[[str, str, str], None]
+"""Writes a line: level, component, text."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def saved(ring: Ring, why: str, mode: Callable[[], str], content: str, log: Log) -> Saved:
+    """Begins the file of a ring: see `conductor.run.ring.Save`.
+
+    `content` is `redacted`, `all` or `none` (sizes only), as for a trace.
+    """
+    try:
+        file = _RingFile()
+    except (OSError, ValueError) as error:
+        log("warning", "conductor", f"the ring is not written: {private_files.reason(error)}")
+        return Saved("", iter(()))
+    return Saved(file.path, _written(file, ring, why, mode, content, log))
+
+
+def _written(
+    file: _RingFile, ring: Ring, why: str, mode: Callable[[], str], content: str, log: Log
+) -> Iterator[None]:
+    """Writes the file, step by step. One that fails ends it: that costs nobody but its reader."""
+    try:
+        for _ in _paced(_lines(file, ring, why, mode(), content)):
+            yield
+    except Exception as error:  # whatever a peer has sent: the chain goes on
+        reason = private_files.reason(error) or repr(error)
+        log("warning", "conductor", f"the ring in `{file.path}` is incomplete: {reason}")
+    finally:
+        file.close()
+    with contextlib.suppress(OSError):
+        retention.prune(os.path.dirname(file.path), retention.RINGS)
+
+
+def _paced(steps: Iterator[None]) -> Iterator[None]:
+    """Groups steps, so that a group takes a few milliseconds."""
+    until = time.monotonic() + _STEP
+    for _ in steps:
+        if time.monotonic() >= until:
+            yield
+            until = time.monotonic() + _STEP
+
+
+def _lines(file: _RingFile, ring: Ring, why: str, mode: str, content: str) -> Iterator[None]:
+    kept = ring.kept()
+    joiner = Joiner(kept, mode, content)
+    for chunk in kept.chunks:
+        yield from joiner.take(chunk)
+    joiner.end()
+    ago = time.monotonic() - joiner.start
+    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago))
+    about = {"why": clean_text(why), "began": began, "forgotten": kept.forgotten}
+    header = {
+        "type": "_conductor",
+        "format": FORMAT,
+        "content": content,
+        "components": joiner.components,
+    }
+    file.begin(_encode({**header, "ring": about}) + b"\n")
+    events = EventWriter(file, content, Crossings())
+    for hop in joiner.hops:
+        if isinstance(hop, Verdict):
+            events.verdict(hop.violation, shown_name(hop.violation.peer), hop.at)
+        else:
+            events.write(hop.trace, hop.departure, hop.target, hop.at, hop.size)
+        yield
+    file.flush()
+
+
+class _RingFile:
+    """A new private file in the folder of rings; a `conductor.record.trace.sinks.Sink`."""
+
+    failed = False
+
+    def __init__(self) -> None:
+        """Raises `OSError`, or `ValueError` for a path that can be none."""
+        folder = paths.rings()
+        retention.prepare(folder)
+        now = time.time()
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
+        micro = int(now * 1_000_000) % 1_000_000
+        name = f"{stamp}.{micro:06d}-{os.getpid()}{retention.RINGS.suffix}"
+        self.path = os.path.join(folder, name)
+        self._fd = private_files.open_private(self.path, os.O_WRONLY | os.O_EXCL)
+        with contextlib.suppress(OSError):
+            private_files.hold(self._fd, alone=True)
+        self._lines: list[bytes] = []
+        self._size = 0
+
+    def begin(self, line: bytes) -> None:
+        """See `Sink`."""
+        self.write(line)
+
+    def write(self, line: bytes) -> None:
+        """See `Sink`, but raises `OSError`."""
+        line = hidden_json_line(line)
+        self._lines.append(line)
+        self._size += len(line)
+        if self._size >= _FLUSH:
+            self.flush()
+
+    def gather(self, record: bytes) -> None:
+        """See `Sink`: a ring has no records."""
+
+    def flush(self) -> None:
+        """Writes what is held. Raises `OSError`."""
+        left = memoryview(b"".join(self._lines))
+        self._lines, self._size = [], 0
+        while left:
+            left = left[os.write(self._fd, left) :]
+
+    def close(self) -> None:
+        """See `Sink`."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)

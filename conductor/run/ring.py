@@ -1,0 +1,203 @@
+"""The ring: what the peers of a router sent and got in the last minutes, in memory.
+
+It keeps the chunks as they pass, one entry for each call that reads or writes, and looks into none
+of them: so it costs a chain next to nothing. `conductor.record.ring` makes a trace of it once
+somebody wants to read it. The start path loads this module.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+
+from conductor.core import UPSTREAM, Violated
+from conductor.core.policy.rules import Policy
+from conductor.run.plan import Planned
+from conductor.run.report_checks import named
+
+AGE: Final = 300.0
+"""Seconds after which a chunk is forgotten."""
+
+_LARGEST: Final = 16
+"""A line that takes more than one part in so many of the ring is kept cut …"""
+_HEAD: Final = 4096
+"""… to so many bytes: its method, id and, mostly, its session stand there …"""
+_TAIL: Final = 128
+"""… and so many at its end, where some put the id."""
+_CHUNK: Final = 200
+"""Bytes that a chunk takes beside its lines …"""
+_LINE: Final = 56
+"""… and that each line takes beside its text."""
+_PAUSE: Final = 60.0
+"""Seconds between two files that are written because a component failed."""
+
+_OWN: Final = b"c"
+"""How lines of guests and their hosts for the conductor itself begin (`channel/1`)."""
+
+
+class Chain(NamedTuple):
+    """The peers of the router, beside upstream."""
+
+    peers: Sequence[tuple[str, Sequence[str], range | None]] = ()
+    """In order, as a trace names them (`conductor.run.report_checks.Tracing.begin`)."""
+    policies: Mapping[str, Policy] = MappingProxyType({})
+    """By peer; one without a policy is trusted."""
+    uninitialized: frozenset[str] = frozenset()
+    """Those that `initialize` goes past, although they have no policy here."""
+
+
+class Chunk(NamedTuple):
+    """What a peer sent or got at once, or what happened to the chain."""
+
+    at: float
+    """By the machine's monotonic clock, in seconds."""
+    peer: str
+    sent: bool
+    """Whether the peer sent it, or got it."""
+    data: Sequence[bytes] | bytes
+    """Lines without their ends, or several whole lines."""
+    cut: int = 0
+    """Bytes of its one line, of which `data` has the beginning and the end; 0: it is whole."""
+    event: Chain | Violated | None = None
+    """In place of lines: the chain has these peers from now on, or a rule was broken."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory, about."""
+        if self.event is not None:
+            return _CHUNK * (1 if isinstance(self.event, Violated) else len(self.event.peers) + 1)
+        if isinstance(self.data, bytes):
+            return len(self.data) + _LINE + _CHUNK
+        return sum(map(len, self.data)) + len(self.data) * _LINE + _CHUNK
+
+
+class Kept(NamedTuple):
+    """What a ring holds at one moment."""
+
+    chunks: Sequence[Chunk]
+    chain: Chain
+    """The peers before the first of them."""
+    forgotten: bool
+    """Whether there was more, before the first chunk."""
+
+
+class Saved(NamedTuple):
+    """A file that a ring is being written to."""
+
+    path: str
+    """Empty: it could not be made."""
+    work: Iterator[None]
+    """Each step writes a part of it, of what the ring holds at the first step. None of them takes
+    long, or raises."""
+
+
+class Save(Protocol):
+    """Begins a file."""
+
+    def __call__(self, ring: Ring, why: str, mode: Callable[[], str]) -> Saved:
+        """`why` it is written; `mode` is that of the router, once messages have passed."""
+
+
+class Ring:
+    """The ring of one chain, of at most `most` bytes.
+
+    `save` begins files.
+    """
+
+    def __init__(
+        self, most: int, save: Save, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most = most
+        self._largest = most // _LARGEST
+        self._save = save
+        self._clock = clock
+        self._chunks: deque[Chunk] = deque()
+        self._chain = Chain()
+        self._is_cut = False
+        self._saved: float | None = None
+        self.size = 0
+        """Bytes in memory, about."""
+        self.begun = False
+        """Whether a component has sent anything; before that there is nothing to see."""
+
+    # -- what passes ---------------------------------------------------------------------------
+
+    def sent(self, peer: str, lines: list[bytes], size: int) -> None:
+        """A peer sent lines of `size` bytes altogether."""
+        if not self.begun:
+            self.begun = peer != UPSTREAM and not lines[0].startswith(_OWN)
+        if size > self._largest:
+            for line in lines:
+                self._one(peer, True, line)
+            return
+        size += len(lines) * _LINE + _CHUNK
+        self._add(Chunk(self._clock(), peer, True, lines), size)
+
+    def given(self, peer: str, data: bytes) -> None:
+        """Whole lines were written to a peer."""
+        size = len(data)
+        if size > self._largest:
+            for line in data.split(b"\n"):
+                if line:
+                    self._one(peer, False, line)
+            return
+        self._add(Chunk(self._clock(), peer, False, data), size + _LINE + _CHUNK)
+
+    def chain(self, planned: Sequence[Planned]) -> None:
+        """The chain has these components from now on."""
+        components = [p.component for p in planned]
+        policies = {c.name: c.policy for c in components if c.policy is not None}
+        past = frozenset(c.name for c in components if c.initialize_passes)
+        self._event(Chain(named(planned), policies, past))
+
+    def violated(self, violation: Violated) -> None:
+        """A component broke a rule of its policy."""
+        self._event(violation)
+
+    def _event(self, event: Chain | Violated) -> None:
+        chunk = Chunk(self._clock(), "", False, b"", event=event)
+        self._add(chunk, chunk.size)
+
+    def _one(self, peer: str, sent: bool, line: bytes) -> None:
+        """Keeps one line of a large chunk."""
+        whole = len(line)
+        cut = whole if whole > self._largest else 0
+        lines = [line[: min(_HEAD, self._largest)], line[-_TAIL:]] if cut else [line]
+        chunk = Chunk(self._clock(), peer, sent, lines, cut)
+        self._add(chunk, chunk.size)
+
+    def _add(self, chunk: Chunk, size: int) -> None:
+        self._chunks.append(chunk)
+        self.size += size
+        self._forget(chunk.at - AGE)
+
+    def _forget(self, oldest: float) -> None:
+        """Forgets what is older, and what there is no room for."""
+        chunks = self._chunks
+        while chunks and (self.size > self._most or chunks[0].at < oldest):
+            gone = chunks.popleft()
+            self.size -= gone.size
+            if gone.event is None:
+                self._is_cut = True
+            elif not isinstance(gone.event, Violated):
+                self._chain = gone.event
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def may_save(self) -> bool:
+        """Whether the failure of a component is a reason to write a file, where the chain goes on:
+        there was none for a while."""
+        return self._saved is None or self._clock() - self._saved >= _PAUSE
+
+    def save(self, why: str, mode: Callable[[], str]) -> Saved:
+        """Begins a file: see `Save`."""
+        self._saved = self._clock()
+        return self._save(self, why, mode)
+
+    def kept(self) -> Kept:
+        """What it holds now."""
+        self._forget(self._clock() - AGE)
+        return Kept([*self._chunks], self._chain, self._is_cut)
