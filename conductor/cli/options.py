@@ -47,6 +47,13 @@ def size_or_none(text: str) -> int:
         raise ValueError(f"{error}; or none") from None
 
 
+def collector(text: str) -> str:
+    """Where telemetry goes: an address, `env` or `none`. Raises `ValueError`."""
+    if text not in ("env", "none") and not re.match(r"https?://[^/]", text):
+        raise ValueError("a collector is an address such as http://127.0.0.1:4318, or env, or none")
+    return text
+
+
 def seconds(text: str) -> float:
     """A time in seconds, not negative. Raises `ValueError`."""
     try:
@@ -459,7 +466,7 @@ TABLE: Final = (
     ),
     Option(
         "--otlp",
-        Kind("URL|env|none", str),
+        Kind("URL|env|none", collector),
         "Send spans and numbers of the chain to this collector of OpenTelemetry, such as "
         "http://127.0.0.1:4318; `env` takes it from the variables `OTEL_…`.",
         panel=_OUTPUT,

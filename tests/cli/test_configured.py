@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conductor.cli import configured, fast, options
+from conductor.cli import configured, fast, options, report
 from conductor.cli.options import Option, Parsed
 from conductor.errors import UsageError
 from tests.cli.configurations import Place, place
@@ -17,6 +17,8 @@ from tests.cli.test_parsers import refused, samples
 
 @pytest.fixture(name="here")
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    # It changes standard error for the rest of a process, which all tests here share.
+    monkeypatch.setattr(report, "log_as_json", lambda: None)
     return place(tmp_path, monkeypatch)
 
 
@@ -150,7 +152,7 @@ def test_a_path_is_a_path(value: str, here: Place) -> None:
     [
         ("lgo", "there is no option `lgo`", "did you mean `log`?"),
         ("line_limit", "there is no option `line_limit`", "did you mean `line-limit`?"),
-        ("prompt", "`prompt` is for the command line only", "options are: "),
+        ("cwd", "`cwd` is for the command line only", "options are: "),
         ("isolated", "`isolated` is for the command line only", ""),
     ],
 )

@@ -31,6 +31,7 @@ SAMPLES = {
     "FILE": ["/some/where", "relative"],
     "FOLDER": ["/some/where", "relative"],
     "NAME": ["acp", "channel"],
+    "URL|env|none": ["env", "none", "http://127.0.0.1:4318"],
 }
 """Values by what stands for them in help."""
 
@@ -42,6 +43,7 @@ REFUSED = {
     "PORT": "65536",
     "TIME": "soon",
     "NAME": "latin",
+    "URL|env|none": "collector",
 }
 CHAINS = ("agent", "proxy")
 
