@@ -236,6 +236,7 @@ _WRITERS: Final = {
     "replay.py": "protocol, when it plays the agent",
     "audit_show.py": "the lines of an audit, unchanged",
     "join.py": "protocol",
+    "json_log.py": "makes what code of this process prints entries of the log",
 }
 
 

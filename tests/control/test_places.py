@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from conductor.control import places
 
 
 @pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder that is the best; the second is in the folder `state`."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return tmp_path / "runtime" / "conductor"
+    # pytest's own folders may be too long for the address of a socket.
+    with tempfile.TemporaryDirectory(dir="/tmp") as base:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", f"{base}/runtime")
+        monkeypatch.setenv("XDG_STATE_HOME", f"{base}/state")
+        yield Path(base) / "runtime" / "conductor"
 
 
 def test_the_folder_is_made_private(runtime: Path) -> None:
