@@ -135,7 +135,7 @@ def test_a_port_that_is_taken_is_no_reason_not_to_run() -> None:
 
 def test_an_address_that_is_none_is_refused() -> None:
     done = conductor("exec", "--otlp", "collector:4318", *CHAIN)
-    done.assert_error(2, "`collector:4318` is no address of a collector")
+    done.assert_error(2, "invalid value `collector:4318` for `--otlp`")
 
 
 def test_methods_of_strangers_are_one() -> None:
