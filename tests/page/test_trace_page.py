@@ -60,7 +60,7 @@ def test_a_turn_answers_the_questions_of_a_person(viewed: Viewed, page: Page) ->
     expect(words.locator("ins").last).to_contain_text("github-token")
     # Who changed it?
     expect(page.locator(".card[data-component=datetime] .says")).to_contain_text("added 1 block")
-    expect(page.locator(".card[data-component=redact] .says")).to_contain_text("1 word")
+    expect(page.locator(".card[data-component=redact] .says")).to_contain_text("1 passage")
     expect(page.locator(".turn .mark").first).to_contain_text("datetime added 1 block")
     # Where did the time go?
     rows = page.locator(".time-row .name")
