@@ -47,7 +47,6 @@ class Own(msgspec.Struct, gc=False):
     by: str = ""
     code: int | None = None
     sha256: str = ""
-    through: list[str] = []
 
 
 class Line(msgspec.Struct, gc=False):
