@@ -14,6 +14,8 @@ _OWN: Final = 0o700
 _LONGEST_PATH: Final = 100
 """Bytes of a Unix socket's path that every system takes."""
 _END: Final = ".sock"
+UNHEARD: Final = ".new"
+"""What the name of a socket ends in until its process listens."""
 
 
 def folders() -> list[str]:
@@ -52,7 +54,7 @@ def made(folder: str) -> str:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, _OWN)
         why = why_not(folder)
-        if not why and len(os.fsencode(_socket(folder, 2**31))) > _LONGEST_PATH:
+        if not why and len(os.fsencode(_socket(folder, 2**31) + UNHEARD)) > _LONGEST_PATH:
             why = "has a path that is too long for a socket"
     except OSError as error:
         return f"cannot be used: {error.strerror}"

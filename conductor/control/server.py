@@ -68,11 +68,13 @@ class Server:
         try:
             if not path:
                 raise OSError(0, "; ".join(whys))
-            places.remove(path)  # of a process that had our id, and has ended
-            listening.bind(path)
-            os.chmod(path, 0o600)
+            unheard = f"{path}{places.UNHEARD}"
+            places.remove(unheard)  # of a process that had our id, and has ended
+            listening.bind(unheard)
+            os.chmod(unheard, 0o600)
             listening.listen(_BACKLOG)
             listening.setblocking(False)
+            os.rename(unheard, path)  # a command that finds it is heard
         except OSError as error:
             listening.close()
             why = error.strerror or str(error)

@@ -101,7 +101,7 @@ def examples() -> Iterator[Attack]:
         ("inspect", "--all", "passthrough"),
         r"\becho\b",
     ),
-    "option of `agent`, `proxy` and `exec`": Recipe(
+    "option of `agent`, `proxy`, `exec` and `chat`": Recipe(
         (
             Edit(
                 "conductor/run/plan.py",

@@ -67,9 +67,8 @@ class Agreements:
         return [spec for spec in specs if spec not in gone], less or bool(gone)
 
     def changed(self) -> bool:
-        """Whether the store has changed since the components were last settled."""
-        before, self._stamp = self._stamp, trust.stamp()
-        return before != self._stamp
+        """Whether the store has changed since `renewed`, which alone ends a change."""
+        return self._stamp != trust.stamp()
 
     def agree(self, question: Question, *, lasting: bool) -> str:
         """The user has agreed; why that cannot be kept, if it cannot. Then it holds until this
