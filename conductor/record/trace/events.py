@@ -9,7 +9,9 @@ in its file, since the viewer pairs by receiver and id; the sender's own id is
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 from typing import Final
 
 import msgspec
@@ -68,6 +70,8 @@ class _Error(msgspec.Struct):
 _error = msgspec.json.Decoder(_Error)
 _text = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
+_any = msgspec.json.Decoder().decode
+_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class EventWriter:
@@ -77,6 +81,8 @@ class EventWriter:
         self._file = file
         self._content = content
         self._crossings = crossings
+        self._key = os.urandom(16)
+        """Of digests of what is left out: without it nobody can try which secret has a digest."""
         self._number = 0
         self._pending: dict[_Key, _PendingRequest] = {}
 
@@ -172,7 +178,7 @@ class EventWriter:
         parts.append(b'"method":%b,' % _encode(method))
         if session is not None:
             parts.append(b'"session":%b,' % session)
-        return [*parts, b'"params":', self._shown(params, method), b",", own]
+        return [*parts, b'"params":', *self._shown(params, method, own)]
 
     def _answered(self, trace: Trace, host: str | None) -> _PendingRequest | None:
         """Removes the pending request that a response answers. Raises `ValueError`; see `write`."""
@@ -220,7 +226,7 @@ class EventWriter:
             parts.append(b'"is_error":false,')
         else:
             parts.append(b'"is_error":true,"error_domain":%b,' % _encode(domain))
-        return [*parts, b'"payload":', self._shown(payload, None), b",", own]
+        return [*parts, b'"payload":', *self._shown(payload, None, own)]
 
     def _seconds_inside(self, request: _PendingRequest, left: float, at: float) -> float:
         """Seconds that the component itself had a request whose answer leaves it at `left`, without
@@ -233,13 +239,18 @@ class EventWriter:
             left = min(left, request.since)
         return max(left - request.at - request.outside, 0.0)
 
-    def _shown(self, payload: bytes, method: str | None) -> bytes:
+    def _shown(self, payload: bytes, method: str | None, own: bytes) -> tuple[bytes, ...]:
+        """What is written of a payload, and our own members behind it."""
         if self._content == "none":
-            return b"null"
+            return b"null", b",", own
+        hidden = b""
         if self._content == "redacted":
-            payload = redacted(payload, method)
+            clean = redacted(payload, method)
+            if clean != payload and clean != payload.strip():
+                hidden = b',"hidden":"%b"' % _value_digest(payload, self._key)
+            payload = clean
         # Outside of strings a newline is only space, and inside of them there is none.
-        return payload.replace(b"\n", b" ") if b"\n" in payload else payload
+        return payload.replace(b"\n", b" ") if b"\n" in payload else payload, b",", own, hidden
 
 
 def _light(departure: Departure) -> Departure:
@@ -268,6 +279,13 @@ def _numbers(**numbers: int) -> bytes:
 def _digest(payload: bytes) -> bytes:
     """The member `sha256`, in place of a payload."""
     return b',"sha256":"%b"' % hashlib.sha256(payload).hexdigest().encode()
+
+
+def _value_digest(payload: bytes, key: bytes) -> bytes:
+    """A digest of the value of a payload: spelling and order of members do not count."""
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        payload = _sorted(_any(payload))
+    return hashlib.blake2b(payload, digest_size=8, key=key).hexdigest().encode()
 
 
 def _session_of(payload: bytes | None) -> bytes | None:

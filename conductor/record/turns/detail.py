@@ -439,7 +439,7 @@ class _Visits:
         if change is Change.CHANGED and visit.got is not None:
             got = read_line(self._reader.line(visit.got))
             if got is not None:
-                visit.edits = edits.edits(bytes(got.body), bytes(line.body))
+                visit.edits = edits.of_changed(bytes(got.body), bytes(line.body))
                 if line.method == PROMPT:
                     visit.tokens = edits.added_tokens(visit.edits)
 

@@ -23,7 +23,10 @@ first and its last difference is one edit."""
 _LARGEST: Final = 1024 * 1024
 """Bytes of a message that are compared member by member."""
 
-_WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
+_MARK: Final = r"\[redacted(?:: [\w-]+)?\]"
+"""What stands in place of a secret: the trace's mark, or that of `redact` with the kind."""
+_SECRET: Final = re.compile(_MARK).match
+_WORDS: Final = re.compile(rf"{_MARK}|\s+|\w+|[^\w\s]")
 _OPS: Final = {"add": Op.ADDED, "remove": Op.REMOVED, "replace": Op.CHANGED}
 _LISTS: Final = {
     "prompt": "block", "content": "block", "mcpServers": "MCP server", "entries": "plan entry",
@@ -31,6 +34,9 @@ _LISTS: Final = {
     "locations": "location",
 }  # fmt: skip
 """What an entry of a list is, by the list's name."""
+
+_HIDDEN: Final = Edit(op=Op.CHANGED, what="part that the trace hides", pointer="")
+"""Instead of a secret, or of all content, a trace has a mark."""
 
 
 def edits(before: bytes, after: bytes) -> tuple[Edit, ...]:
@@ -55,6 +61,11 @@ def edits(before: bytes, after: bytes) -> tuple[Edit, ...]:
     return tuple(made[:_MOST])
 
 
+def of_changed(before: bytes, after: bytes) -> tuple[Edit, ...]:
+    """The differences of two messages that differ for sure, as far as the trace shows them."""
+    return edits(before, after) or (_HIDDEN,)
+
+
 def in_words(made: tuple[Edit, ...]) -> str:
     """A short sentence about edits: `added 1 block, changed 2 words`."""
     counted = Counter((edit.op.value, _counted(edit)) for edit in made)
@@ -71,6 +82,8 @@ def added_tokens(made: tuple[Edit, ...]) -> int:
 
 def _counted(edit: Edit) -> str:
     what = edit.what
+    if _SECRET(edit.before) or _SECRET(edit.after):
+        return "secret"
     if what == "text":
         return "passage" if " " in f"{edit.before.strip()}{edit.after.strip()}" else "word"
     return what.rpartition(" ")[2] if what.endswith(" block") else what

@@ -47,6 +47,7 @@ class Own(msgspec.Struct, gc=False):
     by: str = ""
     code: int | None = None
     sha256: str = ""
+    hidden: str = ""
 
 
 class Line(msgspec.Struct, gc=False):
@@ -94,8 +95,13 @@ class Line(msgspec.Struct, gc=False):
         """A hash of its body; of one that is not in the trace of its size and its digest."""
         own = self.own
         if own is None or self.body != b"null":
-            return hash(bytes(self.body))
+            return hash((bytes(self.body), self.hidden))
         return hash((own.bytes, own.sha256))
+
+    @property
+    def hidden(self) -> str:
+        """A digest of the whole message, if secrets were taken out of it for the trace."""
+        return self.own.hidden if self.own is not None else ""
 
     @property
     def key(self) -> bytes:

@@ -78,8 +78,8 @@ class OpenShare:
             self.prompts = None
             self.says = "changed"
             if got is not None and sent is not None:
-                made = edits.edits(bytes(got.params), bytes(sent.params))
-                self.says = edits.in_words(made) or self.says
+                made = edits.of_changed(bytes(got.params), bytes(sent.params))
+                self.says = edits.in_words(made)
                 self.tokens += edits.added_tokens(made)
         return self.says
 

@@ -403,7 +403,9 @@ class Reader:
         if got.fingerprint == line.fingerprint:
             return Change.SAME
         before = read_line(self._lines.line(got.event)) if line.body != b"null" else None
-        if before is None or len(before.body) + len(line.body) > _LARGEST:
+        if before is None or before.hidden != line.hidden:
+            return Change.CHANGED
+        if len(before.body) + len(line.body) > _LARGEST:
             return Change.CHANGED
         return Change.SAME if same_value(before.body, line.body) else Change.CHANGED
 

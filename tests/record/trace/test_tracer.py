@@ -14,6 +14,8 @@ from conductor.core import CHANNEL, UPSTREAM, Component, LogLine, Router, Serve,
 from conductor.core.services import TRACED
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.tracer import Tracer
+from conductor.record.turns import edits, reader
+from conductor.record.turns.model import Change
 from conductor.run.report_lines import hop_line
 from tests.record.trace.files import unscheduled
 
@@ -69,6 +71,25 @@ def hop(**changes: object) -> bytes:
         "method": "_n", "payload": {}, "number": 1000,
     }  # fmt: skip
     return msgspec.json.encode(fields | changes)
+
+
+def test_who_changed_a_secret_shows_though_the_trace_hides_it(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "t", "redacted")
+    secret = f"ghp_{'1a' * 18}"
+    passed_on = (f'{{"b":"{secret}","a":1}}', f'{{ "a":1, "b":"{secret}" }}',
+                 '{"a":1,"b":"[redacted]"}', '{"a":1,"b":"[redacted: github-token]"}')  # fmt: skip
+    recording.crossed("request", UPSTREAM, "x", method="_m", id="0", payload=passed_on[0].encode())
+    for n, params in enumerate(passed_on, 2):
+        payload = params.encode()
+        recording.crossed("request", "x", "last", method="_m", id=f"{n}", payload=payload, passes=1)
+    recording.tracer.close()
+    made = reader.opened(str(tmp_path / "t"))
+    assert secret.encode() not in (tmp_path / "t").read_bytes()
+    changes = [made.change(row.n) for row in made.rows()]
+    assert changes == [None, Change.SAME, Change.SAME, Change.CHANGED, Change.CHANGED]
+    shown = [bytes(line.params) for _, line in made.of_turn(made.turns[0]) if line.is_event]
+    seen = [edits.in_words(edits.of_changed(shown[0], shown[n])) for n in (3, 4)]
+    assert seen == ["changed 1 part that the trace hides", "changed 1 secret"]
 
 
 def test_what_crosses_a_border_is_one_hop(recording: Recording) -> None:
