@@ -16,7 +16,7 @@ Imports nothing heavy: the start path of `conductor agent` loads this module.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 CONTINUED: Final = "  | "
@@ -39,6 +39,14 @@ SHORTEST_SECRET: Final = 4
 """Characters: a shorter text stands in too many others to be taken out of them."""
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 """A string in a JSON text, or the name of a member."""
+
+MARK: Final = "[redacted]"
+"""What stands in place of a secret that nobody has named, but that looks like one."""
+_KEY: Final = "PRIVATE KEY-----"
+_KEY_BEGINS: Final = "-----BEGIN "
+_KEY_ENDS: Final = "-----END "
+_KEY_LINES: Final = 200
+"""Lines that a private key has, at most: one without an end must not hide all that follows."""
 
 _SPACES: Final = "Zs"
 _SYMBOLS: Final = ("So", "Sm")
@@ -180,6 +188,40 @@ def _without_secrets(string: re.Match[str]) -> str:
     text = json.loads(string[0], strict=False)
     clean = hidden(text)
     return string[0] if clean == text else json.dumps(clean)
+
+
+class PrivateKeys:
+    """Takes private keys out of the lines of one writer. It needs all lines, in order: the lines
+    of a key look like nothing without those around them."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        """Lines that the key may still have which is being written."""
+
+    def without(self, line: str) -> str | None:
+        """A line as it may be shown; None: it is part of a key, whose first line shows a mark."""
+        if self._left:
+            ended = _KEY in line and _KEY_ENDS in line
+            self._left = 0 if ended else self._left - 1
+            return None
+        if _KEY not in line or _KEY_BEGINS not in line:
+            return line
+        before, _, behind = line.partition(_KEY_BEGINS)
+        if _KEY_ENDS in behind:  # a key on one line
+            return before + MARK + behind.partition(_KEY_ENDS)[2].partition(_KEY)[2]
+        self._left = _KEY_LINES
+        return before + MARK
+
+
+def without_keys(lines: Sequence[str]) -> list[str]:
+    """The last lines of a text without private keys, also one whose first lines are missing."""
+    keys = PrivateKeys()
+    for at, line in enumerate(lines):
+        if _KEY in line and (_KEY_BEGINS in line or _KEY_ENDS in line):
+            if _KEY_BEGINS not in line:
+                return [MARK, *without_keys(lines[at + 1 :])]
+            break
+    return [shown for line in lines if (shown := keys.without(line)) is not None]
 
 
 def visible(text: str) -> str:

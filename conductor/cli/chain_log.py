@@ -6,17 +6,13 @@ which it gets with `--log debug`. In each, a component keeps within its limit.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from typing import Final
 
 from conductor.cli import report
 from conductor.cli.log_file import LogFile
-from conductor.errors import ConductorError, UsageError, with_log
+from conductor.errors import ConductorError, PrivateKeys, UsageError, with_log
 from conductor.services.log_lines import LogLines
-
-_KEY: Final = "PRIVATE KEY-----"
-_KEY_LINES: Final = 200
-"""Lines that a private key has, at most: one without an end must not hide all that follows."""
 
 
 class ChainLog:
@@ -24,8 +20,8 @@ class ChainLog:
 
     def __init__(self, level: str, file: LogFile | None) -> None:
         self._file = file
-        self._keys: dict[str, int] = {}
-        """Lines that the private key may still have which a component is writing."""
+        self._keys: defaultdict[str, PrivateKeys] = defaultdict(PrivateKeys)
+        """By component."""
         self._places = [_Place(level, LogLines({}, report.logger(level), level))]
         if file is not None:
             level = "debug" if level == "debug" else "info"
@@ -52,10 +48,11 @@ class ChainLog:
 
         `shown`: standard error gets it too.
         """
-        hidden = self._in_key(name, line)
+        filed = self._keys[name].without(line)  # the file keeps no secret
         for place in self._places:
-            if (shown and place.file is None) or (place.file is not None and not hidden):
-                place.relay(name, line)
+            text = filed if place.file is not None else line if shown else None
+            if text is not None:
+                place.relay(name, text)
 
     def note(self, text: str) -> None:
         """Puts a line into the log file alone."""
@@ -78,17 +75,6 @@ class ChainLog:
             place.lines.close()
         if self._file is not None:
             self._file.close()
-
-    def _in_key(self, name: str, line: str) -> bool:
-        """Whether a line goes on with a private key: a file that keeps no secret skips it. The line
-        that begins one is cleaned as any other."""
-        left = self._keys.pop(name, 0)
-        ended = left == 1 or ("-----END " in line and _KEY in line)
-        if left and not ended:
-            self._keys[name] = left - 1
-        elif not left and not ended and "-----BEGIN " in line and _KEY in line:
-            self._keys[name] = _KEY_LINES
-        return left > 0
 
     def _filed(self, level: str, name: str, text: str) -> None:
         self.note(f"{level}: {name}: {text}")

@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core.json_text import hide_surrogates, show_surrogates
-from conductor.record.shaped import MARK, hinted, may_hold, without_shapes
+from conductor.errors import MARK
+from conductor.record.shaped import hinted, may_hold, without_shapes
 
 REDACTED: Final = f'"{MARK}"'.encode()
 """What stands in place of a secret."""

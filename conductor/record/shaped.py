@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from conductor.errors import MARK
 from conductor.spec.secret_shapes import HINTS, SHAPES, WORDS
-
-MARK: Final = "[redacted]"
-"""What stands in place of a secret."""
 
 _RARE: Final = "_-:/KSIYJHAPkjxzbg"
 """Letters and signs that are rare in messages, the rarest first."""

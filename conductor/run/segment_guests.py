@@ -16,6 +16,7 @@ from conductor.core import Closure
 from conductor.core.accounts import Account, Cause
 from conductor.core.restart_state import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.core.services import RECOVERED
+from conductor.errors import without_keys
 from conductor.run.outboxes import Outboxes
 from conductor.run.report_lines import DeliveryReporter, failed_line, report
 from conductor.run.rounds import Round, Rounds
@@ -292,7 +293,7 @@ def _flooded(name: str, waiting: int) -> wasm_host.GuestError:
 
 def _last_words(stderr: str) -> str:
     """A failed guest's standard error; if long, only both ends: there runtimes name the cause."""
-    lines = stderr.strip().splitlines()
+    lines = without_keys(stderr.strip().splitlines())
     if len(lines) > 2 * _LAST_WORDS:
         lines[_LAST_WORDS:-_LAST_WORDS] = ["…"]
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import wasm_host
+from conductor.errors import without_keys
 from conductor.transports.base import Ended, Events
 
 Delivered = Callable[[bytes, bytes, str], None]
@@ -163,6 +164,6 @@ class GuestTransport:
             self._ended = True
             data: dict[str, object] = {"phase": error.phase, "limit": error.limit}
             if stderr := self._guest.stderr.strip():
-                data["stderr"] = stderr.splitlines()
+                data["stderr"] = without_keys(stderr.splitlines())
             text, hint = explain(self._guest.name, error)
             self._events.ended(Ended(text, hint=hint, data=data))

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from conductor.errors import ComponentError, hidden
+from conductor.errors import ComponentError, PrivateKeys, hidden
 from conductor.transports.base import LINGER, Ended, Events, Piped
 from conductor.transports.buffers import enlarge_pipe
 from conductor.transports.framing import LINE_LIMIT
@@ -56,13 +56,16 @@ class Stderr:
     def __init__(self, show: Callable[[str], None] | None) -> None:
         self._show = show
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._keys = PrivateKeys()
+        self._torn = False
+        """Whether lines of the private key were left out that is being written."""
         self._allowance = float(_LINES * _BURST)
         """How many lines may be shown, as of `_counted`."""
         self._counted = 0.0
         self._left_out = 0
 
     def tail(self) -> list[str]:
-        """The last lines, at most 4 KiB of them."""
+        """The last lines without private keys, at most 4 KiB of them."""
         lines = list(self._tail)
         while lines and sum(map(len, lines)) > _TAIL_BYTES:
             lines.pop(0)
@@ -74,17 +77,21 @@ class Stderr:
         saved = self._allowance + (now - self._counted) * _LINES
         self._allowance, self._counted = min(saved, _LINES * _BURST), now
         may = int(self._allowance)
-        shown, kept = lines[:may], lines[max(may, len(lines) - _TAIL_LINES) :]
-        if shown and self._left_out:
+        if may and lines and self._left_out:
             self._write(f"({self._left_out} lines were left out: more than {_LINES} a second)")
             self._left_out = 0
-        for line in shown:
+        for at, line in enumerate(lines):
             text = _text(line)
-            self._tail.append(text)
-            self._write(text)
-        self._tail.extend(map(_text, kept))
-        self._allowance -= len(shown)
-        self._left_out += len(lines) - len(shown)
+            quoted = self._keys.without(text)
+            if quoted is not None:
+                self._tail.append(quoted)
+            # Without its first line nobody would know the rest of a private key for what it is.
+            self._torn = quoted != text and (self._torn or at >= may)
+            if at < may and not self._torn:
+                self._write(text)
+            else:
+                self._left_out += 1
+        self._allowance -= min(may, len(lines))
 
     def _write(self, text: str) -> None:
         if self._show is not None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from conductor.errors import UsageError
+from conductor.errors import MARK, UsageError, without_keys
 from conductor.packages.pack import pack
-from conductor.record.shaped import MARK, may_hold, without_shapes
+from conductor.record.shaped import may_hold, without_shapes
 from conductor.spec import secret_shapes
 from conductor.spec.secret_shapes import NAMED, SHAPES
+from conductor.transports.process import _LINES, Stderr
 from tests.harness.process.command import conductor
 from tests.places import COMPONENTS
 
@@ -88,6 +89,27 @@ def test_a_log_file_takes_them_out_of_what_components_write(tmp_path: Path) -> N
     check(log.read_text())
     assert "behind the key" in log.read_text()
     assert KEY in ran.err, "standard error is the user's own"
+
+
+def test_last_words_have_no_line_of_a_key_wherever_their_writer_ends() -> None:
+    key = [f"{n:02}{KEY}" for n in range(30)]
+    begin, end = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
+    lines = ["before", f"key: {begin}", *key, end, f"{begin} {key[0]} {end} behind", "at last"]
+    shown = ["before", f"key: {MARK}", f"{MARK} behind", "at last"]
+    said: list[str] = []
+    flooded: list[str] = []
+    calm, floods = Stderr(said.append), Stderr(flooded.append)
+    floods.take([*[b"line"] * (10 * _LINES), begin.encode()])  # more than is shown
+    floods._allowance = 100.0
+    for at, line in enumerate(lines):
+        calm.take([line.encode()])
+        floods.take([line.encode()])
+        assert calm.tail() == shown[: min(at + 1, 2) + max(0, at - 32)]
+        assert [one for one in floods.tail() if KEY in one] == []
+        assert [one for one in without_keys(lines[at:]) if KEY in one] == []
+    assert said == lines, "standard error is the user's own"
+    assert [line for line in flooded if line in key] == []
+    assert flooded[-1] == lines[-1]
 
 
 @pytest.mark.parametrize("kind", sorted({*SHAPES} - {*NAMED}))
