@@ -475,6 +475,15 @@ TABLE: Final = (
         rare=True,
     ),
     Option(
+        "--propagate",
+        SWITCH,
+        "Write the W3C trace context into what the agent gets, as `traceparent` in the `_meta` of "
+        "requests, and as the variable TRACEPARENT of programs. Needs `--otlp`.",
+        panel=_OUTPUT,
+        page="See [telemetry.md](telemetry.md#trace-context).",
+        rare=True,
+    ),
+    Option(
         "--keep-values",
         DAYS,
         "How long values that a component keeps (`kv`) stay when it does not use them; 0: for "

@@ -136,9 +136,12 @@ class Started:
         self.log.note(f"`conductor {parsed.command}` starts as process {os.getpid()}: {names}")
         adopt_orphans()  # before there are any: a program may send itself to the back at once
         self._telemetry = _telemetry(parsed, specs, self.log)
+        options = parsed.options
+        if self._telemetry is not None:
+            options = msgspec.structs.replace(options, traceparent=self._telemetry.traceparent)
         self._opened = wanted.opened(
             specs,
-            parsed.options,
+            options,
             self.log.say,
             mode=parsed.mode,
             on_stderr=self._heard,

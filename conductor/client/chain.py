@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
+import msgspec
+
 from conductor.client.connection import ChainEnded, Connection, Handler
 from conductor.client.setup import Setup, chain_options, folder
 from conductor.client.values import (
@@ -167,6 +169,8 @@ class Chain(Session):
         super().__init__(self, "", setup.cwd)
         self._lines = LogLines(limits.log_lines(specs), setup.log)
         telemetry = _telemetry(options, specs, setup)
+        if telemetry is not None:
+            options = msgspec.structs.replace(options, traceparent=telemetry.traceparent)
         opened = wanted.opened(
             specs,
             options,

@@ -118,3 +118,4 @@ class ChainOptions(TypedDict, total=False):
     metrics: str | None
     prometheus: int | None
     otlp: str | None
+    propagate: bool

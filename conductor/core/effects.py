@@ -16,6 +16,17 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     """A copy for an observer, which may be dropped if the observer is slow."""
 
 
+class Propagate(msgspec.Struct, frozen=True, gc=False):
+    """Write a request to the agent `peer`, with the trace context of the message in its params."""
+
+    peer: str
+    id: bytes
+    method: str
+    params: bytes
+    number: int
+    """The number of the message."""
+
+
 class Serve(msgspec.Struct, frozen=True):
     """Perform a granted service of the conductor for `peer`."""
 
@@ -191,6 +202,7 @@ class Closure(msgspec.Struct, frozen=True):
 
 Effect = (
     Send
+    | Propagate
     | Serve
     | Reopen
     | Listen

@@ -16,7 +16,7 @@ from msgspec import Raw, UnsetType
 from conductor.core import jsonrpc
 from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, Dialect
-from conductor.core.effects import Closure, Effects, Fail, LogLine, Send
+from conductor.core.effects import Closure, Effects, Fail, LogLine, Propagate, Send
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message, Params
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import PROMPT
@@ -42,10 +42,12 @@ class Exchange:
         audited: Collection[str],
         reserved: Collection[str],
         first_number: int,
+        propagating: bool,
     ) -> None:
         """See `conductor.core.router.Router` for the arguments."""
         self.tracing = tracing
         """Whether `Trace` effects are made."""
+        self._propagating = propagating
         self.audited = frozenset(audited)
         """The components of which `Changed` effects are made."""
         self.version: int | None = None
@@ -157,7 +159,11 @@ class Exchange:
             pending.session = session_of(params)
         if pending.traced is not None:
             self.tracer.sent(pending, lane, method, params, out)
-        self.write(lane.peer, lane.writer.request(id_, method, params), pending.number, out)
+        peer, number = lane.peer, pending.number
+        if self._propagating and peer.role is Role.AGENT and not isinstance(params, UnsetType):
+            out.append(Propagate(peer.name, id_, method, bytes(params), number))
+        else:
+            self.write(peer, lane.writer.request(id_, method, params), number, out)
         # The asker cancelled it while it waited for its peer. It goes out all the same, then its
         # cancellation: a cancelled request needs an answer too, and the peer knows which.
         if pending.cancelled:

@@ -49,6 +49,7 @@ class Router:
             use.
         first_number: where the numbers of messages begin in a host of guests that reports what
             passes between them (`conductor.core.tracing`).
+        propagating: requests to the agent are `Propagate` effects.
         max_depth: how deep a frame may nest, at most `jsonrpc.MAX_DEPTH`.
 
     Raises:
@@ -66,12 +67,13 @@ class Router:
         owned: Mapping[str, Collection[str]] | None = None,
         reserved: Collection[str] = (),
         first_number: int = 0,
+        propagating: bool = False,
         max_depth: int = jsonrpc.MAX_DEPTH,
     ) -> None:
         if mode != "proxy" and not components:
             raise ValueError("agent mode needs an agent")
         self._exchange = exchange = Exchange(
-            list(components), upstream, tracing, audited, reserved, first_number
+            list(components), upstream, tracing, audited, reserved, first_number, propagating
         )
         # Lower parts first: each knows only those above it here.
         self._enforcer = enforcer = Enforcer(exchange)

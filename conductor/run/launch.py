@@ -224,7 +224,7 @@ def _program(
     def process() -> ProcessTransport:
         return ProcessTransport(
             command,
-            env=environment(spec),
+            env=environment(spec, options.traceparent),
             guardian=guardian,
             on_stderr=lambda line: on_stderr(spec.name, line),
             line_limit=options.line_limit,

@@ -104,6 +104,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     otlp: str | None = None
     """The collector that gets spans and numbers: its address, or `env`: as the variables OTEL_…
     say; None or `none`: none."""
+    propagate: bool = False
+    """The agent gets the trace context of each request, and programs that of the run; needs `otlp`.
+    """
+    traceparent: str = ""
+    """The variable TRACEPARENT of programs; empty: as in conductor's own environment."""
     control: str = "on"
     """Whether the chain has a control socket: `on` or `off`."""
     log_file: str | None = None
@@ -121,7 +126,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def measures(self) -> bool:
         """Whether there are numbers or spans of the chain (`conductor.telemetry`)."""
-        return self.sends or self.metrics is not None or self.prometheus is not None
+        numbers = self.metrics is not None or self.prometheus is not None
+        return self.sends or numbers or self.propagate
 
     @property
     def lock(self) -> str | None:

@@ -30,6 +30,7 @@ from conductor.core import (
     Listen,
     LogLine,
     OwnedAddresses,
+    Propagate,
     Reopen,
     Router,
     Serve,
@@ -40,6 +41,7 @@ from conductor.core import (
 )
 from conductor.core.policy import checks
 from conductor.core.rearranging import newcomer
+from conductor.core.writer import Writer
 from conductor.errors import ComponentError, ConductorError, with_log
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
@@ -86,6 +88,9 @@ _OBSERVED: Final = 2.0
 
 _NEWCOMER: Final = newcomer("")
 """How the name of a component ends that is to join the chain."""
+
+_PLAIN: Final = Writer()
+"""Writes messages as agents read them."""
 
 _FAILURES: Final = frozenset({"restart", "bypass"})
 """Events after which the chain goes on, and the ring is written: a component failed."""
@@ -172,6 +177,9 @@ class Runtime:
         """The same, for who follows the stages of the chain (`conductor.run.stages`)."""
         self.before_answer: Callable[[bytes], object] | None = None
         """Called with the lines that are about to be written to the client."""
+        self.in_context: Callable[[int, bytes], bytes] = lambda number, params: params
+        """Called for a request to the agent, with the number of the message and its params; returns
+        those with the trace context in them."""
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
         planned = traced(planned, tracer)
@@ -218,6 +226,7 @@ class Runtime:
             tracing=self._tracer is not None,
             reserved=self._options.reserved,
             audited=self.audited_among(self.planned.values()),
+            propagating=self._options.propagate and self._options.sends,
         )
 
     @property
@@ -657,6 +666,9 @@ class Runtime:
                     self.serve(effect)
             case LogLine(level, peer, text):
                 self._log(level, peer.removesuffix(_NEWCOMER), text)
+            case Propagate(peer, id_, method, params, number):
+                line = _PLAIN.request(id_, method, self.in_context(number, params))
+                self._outboxes.post(peer, line, self._outboxes.cause)
             case Trace():
                 if self._tracer is not None:
                     self._tracer.crossed(effect, self.router.mode)

@@ -69,13 +69,20 @@ def idle(spec: Spec) -> str | None:
     return f"it does nothing without the setting {names}: `,config.{needed[0]}=…`"
 
 
-def environment(spec: Spec) -> dict[str, str] | None:
+def environment(spec: Spec, traceparent: str = "") -> dict[str, str] | None:
     """The environment of a program that starts now, with its secrets; None: this process's.
 
-    Raises `UsageError` for a secret that is not there.
+    Args:
+        spec: The program.
+        traceparent: Its variable TRACEPARENT, unless the user wrote one; empty: as in ours.
+
+    Raises:
+        UsageError: A secret is not there.
     """
     # The folder of an installed program is compared with its receipt: Python must not write there.
     own = {"PYTHONDONTWRITEBYTECODE": "1"} if spec.receipt is not None else {}
+    if traceparent and "TRACEPARENT" not in spec.variables:
+        own["TRACEPARENT"] = traceparent
     if spec.secrets:
         from conductor.spec import secrets
 

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from conductor.core.tracing import best_effort
+from conductor.errors import UsageError
 from conductor.run.plan import Options
 from conductor.spec.model import Spec
 from conductor.telemetry import names
 from conductor.telemetry.book import Book
+from conductor.telemetry.context import with_context
 from conductor.telemetry.measures import OUTBOX, RESTARTS, Keeper, Labels, Measures, Number
-from conductor.telemetry.span import Attributes, Ids
+from conductor.telemetry.span import Attributes, Ids, Place, Span, What, read_traceparent
 from conductor.telemetry.spans import Translator, line_of
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ Log = Callable[[str, str, str], None]
 def wanted(options: Options, specs: Iterable[Spec], log: Log) -> Telemetry:
     """The telemetry that options ask for. Raises `UsageError`."""
     otlp = options.otlp if options.sends else None
+    if options.propagate and options.otlp is None:
+        raise UsageError(
+            "`--propagate` names spans that nobody gets", "add `--otlp URL`, or leave it out"
+        )
     if otlp is not None:
         from conductor.telemetry import collector
 
@@ -57,13 +63,20 @@ class Telemetry:
             keepers.append(self._book)
         if options.prometheus is not None:
             self._serve(options.prometheus)
+        self.traceparent = ""
+        """The context of the run, for programs; empty: they get none."""
         self._keepers = keepers
         self._measures = Measures(*keepers)
         self._translator: Translator | None = None
         if otlp is not None:
             content = names.captures(os.environ.get(names.CAPTURE))
             facts = {spec.name: _facts(spec) for spec in specs}
-            self._translator = Translator(Ids(os.urandom(32)), content=content, facts=facts)
+            ids = Ids(os.urandom(32))
+            run = _run(ids) if options.propagate else None
+            if run is not None:
+                sampled = run.context.sampled is not False
+                self.traceparent = run.context.traceparent(sampled=sampled)
+            self._translator = Translator(ids, content=content, facts=facts, run=run)
         self.failed = False
         """See `Sink`."""
 
@@ -85,6 +98,7 @@ class Telemetry:
     def attach(self, runtime: Runtime) -> None:
         """The chain that is measured."""
         self._runtime = runtime
+        runtime.in_context = self._in_context
         if self._to_file:
             self._changed = runtime.measuring(self._book.text)
 
@@ -134,9 +148,26 @@ class Telemetry:
             for span in self._translator.read(line):
                 self._sending.spans.add(span)
         except Exception as error:
-            self.failed = True
-            text_ = f"telemetry ends here, by a mistake of conductor: {error!r}"
-            self._log("error", "conductor", text_)
+            self._end(error)
+
+    def _end(self, error: Exception) -> None:
+        self.failed = True
+        text = f"telemetry ends here, by a mistake of conductor: {error!r}"
+        self._log("error", "conductor", text)
+
+    def _in_context(self, number: int, params: bytes) -> bytes:
+        """The params of a request to the agent, with the context of its span in them."""
+        translator, sending = self._translator, self._sending
+        if self.failed or translator is None or sending is None or sending.spans is None:
+            return params
+        found = translator.context(number)
+        if found is None:
+            return params
+        try:
+            return with_context(params, found, sampled=sending.spans.is_sampled(found))
+        except Exception as error:  # a sampler may be anybody's
+            self._end(error)
+            return params
 
     def _state(self) -> Iterator[tuple[Number, Labels, float]]:
         """What the chain itself knows, now."""
@@ -150,6 +181,15 @@ class Telemetry:
             yield RESTARTS, {"component": guest}, float(happened.get(("restart", guest), 0))
         for name in planned:
             yield OUTBOX, {"component": name}, float(runtime.connections.held(name))
+
+
+def _run(ids: Ids) -> Span:
+    """The span of the whole run, below what our own variable TRACEPARENT names."""
+    parent = read_traceparent(os.environ.get("TRACEPARENT", ""))
+    return Span(
+        what=What.RUN, name=names.RUN, context=ids.below(parent), parent=parent,
+        is_remote=parent is not None, start=0.0, end=0.0, attributes={}, place=Place(names.RUN, 0),
+    )  # fmt: skip
 
 
 def _facts(spec: Spec) -> Attributes:

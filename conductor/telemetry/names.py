@@ -73,6 +73,7 @@ MCP_METHOD: Final = "mcp.method.name"
 MCP_VERSION: Final = "mcp.protocol.version"
 MCP_RESOURCE: Final = "mcp.resource.uri"
 
+RUN: Final = "conductor.run"
 INVOKE: Final = "invoke_agent"
 EXECUTE: Final = "execute_tool"
 

@@ -77,7 +77,7 @@ class Spans:
         """`began`: when the trace began, in seconds of Unix time."""
         self._given = _Given()
         self._began = began
-        self._sampled: OrderedDict[int, bool] = OrderedDict()
+        self._sampled: OrderedDict[tuple[int, bool | None], bool] = OrderedDict()
         self._provider = TracerProvider(
             resource=resource(), shutdown_on_exit=False, id_generator=self._given
         )
@@ -98,7 +98,7 @@ class Spans:
             context=around,
             kind=_KINDS[span.kind],
             attributes=_attributes(span.attributes),
-            links=[trace.Link(self._named(link, remote=False)) for link in span.links],
+            links=[trace.Link(self._named(link)) for link in span.links],
             start_time=nanos(span.start, self._began),
         )
         for moment in span.moments:
@@ -108,21 +108,28 @@ class Spans:
             made.set_status(trace.StatusCode.ERROR, span.error)
         made.end(nanos(span.end, self._began))
 
-    def _named(self, context: Context, *, remote: bool) -> SpanContext:
-        sampled = context.sampled if remote else self._is_sampled(context.trace)
-        flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
-        return SpanContext(context.trace, context.span, remote, flags)
+    def _named(self, context: Context, *, remote: bool = False) -> SpanContext:
+        sampled = bool(context.sampled) if remote else self.is_sampled(context)
+        return SpanContext(context.trace, context.span, remote, _flags(sampled))
 
-    def _is_sampled(self, number: int) -> bool:
-        """Whether a trace is sampled: its root ends last, and all its spans must agree."""
-        known = self._sampled.get(number)
+    def is_sampled(self, context: Context) -> bool:
+        """Whether the trace of a span is sent: its root ends last, and all its spans must agree."""
+        key = (context.trace, context.sampled)
+        known = self._sampled.get(key)
         if known is None:
-            result = self._provider.sampler.should_sample(contexts.Context(), number, "")
-            decision = result.decision
-            known = self._sampled[number] = decision is Decision.RECORD_AND_SAMPLE
+            around = contexts.Context()
+            if context.sampled is not None:
+                began = SpanContext(context.trace, context.span, True, _flags(context.sampled))
+                around = trace.set_span_in_context(trace.NonRecordingSpan(began), around)
+            result = self._provider.sampler.should_sample(around, context.trace, "")
+            known = self._sampled[key] = result.decision is Decision.RECORD_AND_SAMPLE
             if len(self._sampled) > _MOST_TRACES:
                 self._sampled.popitem(last=False)
         return known
+
+
+def _flags(sampled: bool) -> TraceFlags:
+    return TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
 
 
 def _attributes(attributes: Attributes) -> Attributes:

@@ -23,6 +23,8 @@ class What(StrEnum):
     TOOL = "tool"
     PASSED = "passed"
     """A component had a notification; for pictures alone."""
+    RUN = "run"
+    """The chain, from its start to its end."""
     VERDICT = "verdict"
     """Conductor refused something, at a moment to which no other span belongs."""
 
@@ -56,12 +58,12 @@ class Context(NamedTuple):
 
     trace: int
     span: int
-    sampled: bool = True
+    sampled: bool | None = None
+    """Whether the program that began the trace sends it to a collector; None: we began it."""
 
-    @property
-    def traceparent(self) -> str:
+    def traceparent(self, *, sampled: bool) -> str:
         """As it is written in a message."""
-        return f"00-{self.trace:032x}-{self.span:016x}-{self.sampled:02x}"
+        return f"00-{self.trace:032x}-{self.span:016x}-{sampled:02x}"
 
 
 class Span(msgspec.Struct, kw_only=True):
@@ -101,13 +103,11 @@ class Ids:
         digest = blake2b(self._count.to_bytes(8), digest_size=size, key=self._seed[:64])
         return int.from_bytes(digest.digest()) or 1
 
-    def trace(self) -> int:
-        """The id of a new trace."""
-        return self._next(16)
-
-    def span(self) -> int:
-        """The id of a new span."""
-        return self._next(8)
+    def below(self, parent: Context | None) -> Context:
+        """A new span below another one, or of a new trace."""
+        if parent is None:
+            return Context(self._next(16), self._next(8))
+        return Context(parent.trace, self._next(8), parent.sampled)
 
 
 def read_traceparent(text: str) -> Context | None:

@@ -125,7 +125,7 @@ class Translator:
         content: bool = False,
         pictures: bool = False,
         facts: Mapping[str, Attributes] | None = None,
-        chain: Context | None = None,
+        run: Span | None = None,
     ) -> None:
         """
         Args:
@@ -133,13 +133,14 @@ class Translator:
             content: Whether words of people and agents are exported.
             pictures: Whether there are spans of notifications too.
             facts: What is known of components, by name.
-            chain: The span of the whole run, which each turn links to.
+            run: The span of the whole run, which each trace links to.
         """
         self._ids = ids
         self._content = content
         self._pictures = pictures
         self._facts = dict(facts or {})
-        self._links = (chain,) if chain is not None else ()
+        self._run = run
+        self._links = (run.context,) if run is not None else ()
         self.components: list[str] = []
         """The names in the order of the chain, without its ends."""
         self._open: OrderedDict[Any, _Open] = OrderedDict()
@@ -191,8 +192,20 @@ class Translator:
         for turn in [*self._turns.values()]:
             turn.span.attributes[names.UNFINISHED] = True
             self._end_turn(turn, self._at)
+        if self._run is not None:
+            self._run.attributes[names.CHAIN] = self._chain
+            self._finished(self._run, self._at)
         done, self._done = self._done, []
         return done
+
+    def context(self, number: int) -> Context | None:
+        """What the span of an open request is known by; None: no such request is open."""
+        waiting = self._open.get(number)
+        return waiting.span.context if waiting is not None else None
+
+    @property
+    def _chain(self) -> str:
+        return " ".join(self.components)[: payloads.MOST_TEXT]
 
     def _known(self, name: str) -> None:
         if name and name not in (CLIENT, AGENT, CONDUCTOR) and name not in self.components:
@@ -226,7 +239,7 @@ class Translator:
             what=What.MCP if line.protocol == "mcp" else What.HOP,
             name=self._hop_name(line, body),
             kind=_kind(line),
-            context=Context(context.trace if context else self._ids.trace(), self._ids.span()),
+            context=self._ids.below(context),
             parent=context,
             is_remote=remote is not None,
             links=self._links if context is None else (),
@@ -436,7 +449,7 @@ class Translator:
         span = Span(
             what=What.TURN,
             name=f"{names.INVOKE} {agent}",
-            context=Context(remote.trace if remote else self._ids.trace(), self._ids.span()),
+            context=self._ids.below(remote),
             parent=remote,
             is_remote=remote is not None,
             links=self._links,
@@ -448,7 +461,7 @@ class Translator:
                 **self._agent,
                 names.CONVERSATION: session[: payloads.MOST_NAME],
                 names.SESSION: session[: payloads.MOST_NAME],
-                names.CHAIN: " ".join(self.components)[: payloads.MOST_TEXT],
+                names.CHAIN: self._chain,
             },
             moments=[],
             place=Place(TURNS, self._lanes[TURNS].take()),
@@ -571,7 +584,7 @@ class Translator:
             span = turn.tools[id_] = Span(
                 what=What.TOOL,
                 name=f"{names.EXECUTE} {name}".rstrip(),
-                context=Context(parent.context.trace, self._ids.span()),
+                context=self._ids.below(parent.context),
                 parent=parent.context,
                 start=line.ts,
                 end=line.ts,
@@ -625,7 +638,7 @@ class Translator:
         lane = self._lanes[who]
         place = Place(who, lane.take())
         lane.give(place.row)
-        context = Context(self._ids.trace(), self._ids.span())
+        context = self._ids.below(None)
         made = Span(
             what=What.VERDICT, name=names.POLICY, context=context, start=at, end=at,
             links=self._links, attributes=found, moments=[moment], place=place, event=self._number,

@@ -9,7 +9,17 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import CHANNEL, Closure, Component, Effect, LogLine, Router, Send, Trace
+from conductor.core import (
+    CHANNEL,
+    Closure,
+    Component,
+    Effect,
+    LogLine,
+    Propagate,
+    Router,
+    Send,
+    Trace,
+)
 from conductor.core.policy.rule_syntax import PolicyWords
 from tests.harness.router.actors import FORMS, chain, conversation
 
@@ -46,6 +56,24 @@ def test_a_notification_that_passes_a_guest_by_is_reported_from_who_sent_it() ->
     router.receive("p", b'p{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
     effects = router.receive("agent", b'{"jsonrpc":"2.0","method":"session/update","params":{}}')
     assert traced(effects) == [("notification", "agent", "client", "session/update")]
+
+
+def test_the_agent_alone_gets_a_context_and_only_in_the_params_of_requests() -> None:
+    router = Router([Component("p"), Component("agent")], tracing=True, propagating=True)
+    assert not any(isinstance(one, Propagate) for one in router.receive("client", INITIALIZE))
+    envelope = (
+        b'{"jsonrpc":"2.0","id":%d,"method":"_proxy/successor",'
+        b'"params":{"method":"%b","params":{"n":1}}}'
+    )
+    effects = router.receive("p", envelope % (7, b"initialize"))
+    number = next(one.number for one in effects if isinstance(one, Trace))
+    given = [one for one in effects if isinstance(one, Propagate | Send)]
+    assert given == [Propagate("agent", b"1", "initialize", b'{"n":1}', number)]
+    router = Router([Component("agent")], tracing=True, propagating=True)
+    router.receive("client", INITIALIZE)
+    router.receive("agent", ANSWER)
+    for plain in (b'{"jsonrpc":"2.0","id":2,"method":"x"}', b'{"jsonrpc":"2.0","method":"x"}'):
+        assert {type(one) for one in router.receive("client", plain)} == {Trace, Send}
 
 
 def test_nobody_is_told_another_byte_because_of_a_trace() -> None:
