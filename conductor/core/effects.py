@@ -94,6 +94,8 @@ class Violated(msgspec.Struct, frozen=True):
     """Its policy says that it is to be ended for this."""
     again: bool = False
     """A violation of the same rule, direction and key was reported before."""
+    session: str | None = None
+    """The session that the message names."""
 
 
 class Wake(msgspec.Struct, frozen=True):

@@ -629,7 +629,7 @@ class Translator:
             names.RPC_METHOD: names.method(method),
         }
         moment = Moment(at, names.POLICY, found)
-        span = self._concerned(who, method)
+        span = self._concerned(who, method, verdict.get("session", ""))
         if span is not None:
             if len(span.moments) < _MOST_MOMENTS:
                 span.moments.append(moment)
@@ -645,11 +645,17 @@ class Translator:
         )  # fmt: skip
         self._finished(made, at)
 
-    def _concerned(self, who: str, method: str) -> Span | None:
-        """The span of what a component has of this method, else of the one turn that runs."""
-        held = [one for one in self._held[who].values() if one.line.method == method]
+    def _concerned(self, who: str, method: str, session: str) -> Span | None:
+        """The span of what a component has of this method, else of the turn."""
+        held = [
+            one
+            for one in self._held[who].values()
+            if one.line.method == method and session in ("", one.line.names_session)
+        ]
         if held:
             return held[-1].span
+        if session in self._turns:
+            return self._turns[session].span
         if len(self._turns) == 1:
             return next(iter(self._turns.values())).span
         return None

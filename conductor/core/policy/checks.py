@@ -15,7 +15,7 @@ from conductor.core.guards.check import MOST_JUDGED
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.policy.entries import Notification
-from conductor.core.policy.headings import Message
+from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
@@ -134,21 +134,25 @@ class Checks:
         self,
         peer: Peer,
         direction: Direction,
-        key: str,
+        heading: Heading,
         violation: Violation,
         pending: PendingRequest,
         out: list[Effect],
     ) -> None:
         """Reports a violation, and answers the request that broke a rule with it."""
-        self.report(peer, direction, key, violation, out)
+        self.report(peer, direction, heading, violation, out)
         self._exchange.reply(pending, b"error", error(peer, violation), out)
 
     @staticmethod
     def report(
-        peer: Peer, direction: Direction, key: str, violation: Violation, out: list[Effect]
+        peer: Peer,
+        direction: Direction,
+        heading: Heading,
+        violation: Violation,
+        out: list[Effect],
     ) -> None:
-        """Reports a violation."""
-        owner, policy_state = peer.launched_by or peer, peer.policed
+        """Reports a violation; `heading` is of the message."""
+        owner, policy_state, key = peer.launched_by or peer, peer.policed, heading.key
         kind = (violation.guard, direction.value, key)
         again = kind in policy_state.reported
         if not again and len(policy_state.reported) < 1024:
@@ -157,7 +161,15 @@ class Checks:
         text = sentence(owner, violation)
         out.append(
             Violated(
-                owner.name, violation.guard, kind[1], key, violation.pointer, text, fatal, again
+                owner.name,
+                violation.guard,
+                kind[1],
+                key,
+                violation.pointer,
+                text,
+                fatal,
+                again,
+                heading.session,
             )
         )
 

@@ -53,7 +53,7 @@ class PolicedHandshake:
 
     def held(self, peer: Peer, text: str, out: list[Effect]) -> None:
         """Reports that a peer held `initialize`, or its answer, for too long."""
-        self._checks.report(peer, _DOWN, INITIALIZE, Violation(HOLD, text), out)
+        self._checks.report(peer, _DOWN, _HEADING, Violation(HOLD, text), out)
 
     def forwarded(
         self, lane: Lane, params: Params, pending: PendingRequest, out: list[Effect]
@@ -67,7 +67,7 @@ class PolicedHandshake:
                 changes.originated(self._exchange, lane, message, out, pending)
                 return params
             text = f"sent an `{INITIALIZE}` that it was not given"
-            self._checks.refuse(peer, _DOWN, INITIALIZE, Violation(IDENTITY, text), pending, out)
+            self._checks.refuse(peer, _DOWN, _HEADING, Violation(IDENTITY, text), pending, out)
             return None
         handshake.onward = pending
         if pending.traced is not None:
@@ -78,7 +78,7 @@ class PolicedHandshake:
         if violation is None:
             changes.request(self._exchange, carried, params, pending, out)
             return params
-        self._checks.report(peer, _DOWN, INITIALIZE, violation, out)
+        self._checks.report(peer, _DOWN, _HEADING, violation, out)
         return handshake.params
 
     @staticmethod
@@ -94,7 +94,7 @@ class PolicedHandshake:
         upstream, carried = handshake.upstream, self._carried(peer, handshake)
         violation = self._checks.answers(carried, _DOWN, *answer)
         if violation is not None:
-            self._checks.report(peer, _DOWN, INITIALIZE, violation, out)
+            self._checks.report(peer, _DOWN, _HEADING, violation, out)
         elif upstream is None or carried.rights & AMEND:
             if handshake.pending.traced is not None and handshake.onward is not None:
                 handshake.pending.traced.answers = handshake.onward.answer_number

@@ -213,8 +213,7 @@ class HeldRequests(ABC):
 
     def _report(self, carried: Carried, violation: Violation, out: list[Effect]) -> None:
         lane = carried.lane
-        direction, key = lane.other.direction, carried.heading.key
-        self._checks.report(lane.peer, direction, key, violation, out)
+        self._checks.report(lane.peer, lane.other.direction, carried.heading, violation, out)
 
     def _give_up(self, carried: Carried, violation: Violation, out: list[Effect]) -> None:
         """A component loses a request by a violation.

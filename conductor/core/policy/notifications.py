@@ -163,8 +163,7 @@ class PolicedNotifications:
         )
         if violation is None:
             return params
-        key = notification.heading.key
-        self._checks.report(lane.peer, lane.direction, key, violation, out)
+        self._checks.report(lane.peer, lane.direction, notification.heading, violation, out)
         return notification.params if notification in lane.in_flight.queue else None
 
     def _copy_back(self, lane: Lane, copy: Notification, out: list[Effect]) -> None:
@@ -189,7 +188,7 @@ class PolicedNotifications:
             if in_round or not (may_be_own and copy.stale):
                 if not equal(copy.params, message.params):
                     violation = lacks(CARRY, lane.direction, key)
-                    self._checks.report(lane.peer, lane.direction, key, violation, out)
+                    self._checks.report(lane.peer, lane.direction, message.heading, violation, out)
                 self._copy_back(lane, copy, out)
                 return
         if lane.muted(message.heading):
@@ -199,7 +198,7 @@ class PolicedNotifications:
             policy_state, lane.direction, message, rights, is_request=False
         )
         if unfit is not None:
-            self._checks.report(lane.peer, lane.direction, key, unfit, out)
+            self._checks.report(lane.peer, lane.direction, message.heading, unfit, out)
             return
         self._learn(policy_state, message.heading, message.params)
         assert lane.across is not None

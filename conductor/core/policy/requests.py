@@ -53,7 +53,7 @@ class PolicedRequests(HeldRequests):
             return
         if not equal(copy.params, params):
             violation = lacks(CARRY, lane.direction, copy.heading.key)
-            self._checks.report(lane.peer, lane.direction, copy.heading.key, violation, out)
+            self._checks.report(lane.peer, lane.direction, copy.heading, violation, out)
         pending.traced = None  # what goes on is the original
         self._observers.passed_on(copy, pending, out)
         if copy.held is not None:
@@ -97,8 +97,7 @@ class PolicedRequests(HeldRequests):
         after = to(carried.state, Event.PASSED_ON)
         if after is None or (retries and not self._may_retry(carried, policy_state)):
             violation = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
-            key = carried.heading.key
-            self._checks.refuse(lane.peer, lane.direction, key, violation, pending, out)
+            self._checks.refuse(lane.peer, lane.direction, carried.heading, violation, pending, out)
             return
         allowed = self._allowed(carried, params, pending, out)
         if allowed is None:
@@ -159,12 +158,11 @@ class PolicedRequests(HeldRequests):
         )
         if violation is None:
             return params
-        key = carried.heading.key
         if policy_state.policy.fails == "closed":
-            self._checks.refuse(lane.peer, lane.direction, key, violation, pending, out)
+            self._checks.refuse(lane.peer, lane.direction, carried.heading, violation, pending, out)
             self._fail(carried, error(lane.peer, violation), out)
             return None
-        self._checks.report(lane.peer, lane.direction, key, violation, out)
+        self._checks.report(lane.peer, lane.direction, carried.heading, violation, out)
         return carried.params
 
     def _originate(
@@ -183,7 +181,7 @@ class PolicedRequests(HeldRequests):
             violation = self._turns.violation(policy_state, lane, message.session, pending)
         if violation is not None:
             violation = _with_rule(lane, message.heading, violation)
-            self._checks.refuse(lane.peer, lane.direction, message.key, violation, pending, out)
+            self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending, out)
             return
         pending.originated = enforced
         if enforced and message.method in ENTERING:
@@ -304,7 +302,8 @@ class PolicedRequests(HeldRequests):
             return False
         lane = carried.lane.other
         violation = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
-        self._checks.report(lane.peer, lane.direction, CANCEL, violation, out)
+        heading = Heading(CANCEL, carried.heading.session)
+        self._checks.report(lane.peer, lane.direction, heading, violation, out)
         return False
 
 

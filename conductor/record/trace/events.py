@@ -27,6 +27,8 @@ _MCP_CARRIERS: Final = frozenset(
 )
 """Methods that carry a message of MCP; the trace shows that in their place."""
 
+_LONGEST: Final = 200
+"""Characters of a session in a verdict."""
 _KEPT: Final = 64 * 1024
 """Bytes of a payload that are kept until its request is answered, at most."""
 
@@ -137,6 +139,8 @@ class EventWriter:
             "pointer": clean_text(violation.pointer),
             "text": clean_text(violation.text),
         }
+        if violation.session is not None:
+            verdict["session"] = violation.session[:_LONGEST]
         if self._content == "none":
             del verdict["pointer"], verdict["text"]
         head = b'{"type":"_conductor","ts":%.6f,"verdict":' % at

@@ -204,8 +204,9 @@ class Reader:
             verdict = {k: v for k, v in line.verdict.items() if isinstance(v, str)}
             return Row(
                 n=number, at=line.ts, kind="verdict", source=verdict.get("component", ""),
-                target=CONDUCTOR, method=verdict.get("method", ""), session="", bytes=0, ms=0.0,
-                ms_in=0.0, change="", protocol="acp", error=verdict.get("rule", ""), pair=-1,
+                target=CONDUCTOR, method=verdict.get("method", ""),
+                session=verdict.get("session", "")[:LONGEST], bytes=0, ms=0.0, ms_in=0.0,
+                change="", protocol="acp", error=verdict.get("rule", ""), pair=-1,
                 turn=turn,
             )  # fmt: skip
         if not line.is_event:

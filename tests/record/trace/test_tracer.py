@@ -10,13 +10,16 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from conductor.core import CHANNEL, UPSTREAM, Component, LogLine, Router, Serve, Trace
+from conductor.core import CHANNEL, UPSTREAM, Component, LogLine, Router, Serve, Trace, Violated
+from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.services import TRACED
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import edits, reader
 from conductor.record.turns.model import Change
 from conductor.run.report_lines import hop_line
+from conductor.telemetry.span import Ids
+from conductor.telemetry.spans import Translator
 from tests.record.trace.files import unscheduled
 
 Json = dict[str, Any]
@@ -505,3 +508,45 @@ def test_what_crosses_the_border_of_one_host_is_not_forgotten_for_another() -> N
     assert [crossings.take("c", number, inward=True) is not None for number in range(5)] == [
         False, False, False, True, True,
     ]  # fmt: skip
+
+
+def test_a_verdict_belongs_to_the_turn_of_its_session(tmp_path: Path) -> None:
+    """Also while another one runs."""
+    policed = Component("p", "", CHANNEL, policy=PolicyWords("context").policy())
+    router = Router([policed, Component("agent")], tracing=True)
+    path = tmp_path / "trace.jsons"
+    tracer = Tracer(unscheduled(path), "none")
+    tracer.begin([("p", (), None), ("agent", (), None)])
+    asked = b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":{"sessionId":"%b"}}'
+    own = b'p{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"a","update":{}}}'
+    for peer, line in (
+        (
+            "client",
+            b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}',
+        ),
+        ("p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'),
+        ("agent", b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'),
+        ("p", b'p{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'),
+        ("client", asked % (1, b"session/prompt", b"a")),
+        ("client", asked % (2, b"session/prompt", b"b")),
+        ("p", own),
+    ):
+        for effect in router.receive(peer, line):
+            if isinstance(effect, Trace):
+                tracer.crossed(effect, "agent")
+            elif isinstance(effect, Violated):
+                tracer.violated(effect)
+    tracer.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    made, held = reader.held()
+    for line in lines:
+        held.append(line)
+        made.take(line)
+    assert [(turn.session, turn.verdicts) for turn in made.turns if turn.session] == [
+        ("a", 1), ("b", 0),
+    ]  # fmt: skip
+    assert [row.session for row in made.rows(0, len(lines)) if row.kind == "verdict"] == ["a"]
+    translator = Translator(Ids(b"seed"))
+    found = [span for line in lines for span in translator.take(line)] + translator.finish()
+    refused = [span.attributes["acp.session.id"] for span in found if span.moments]
+    assert refused == ["a"]
