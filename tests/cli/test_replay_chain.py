@@ -10,9 +10,25 @@ from typing import Any, Final
 import pytest
 
 from tests.harness.process.command import Ran, conductor
+from tests.places import ROOT
 from tests.record.trace.test_trace import PROXY
 
 PROMPT: Final = "my token is ghp_abcdefghijklmnopqrstuvwxyz0123456789 ok"
+
+
+REAL: Final = ROOT / "tests" / "record" / "replay" / "real_agent.jsons"
+"""A session of a real agent; `tests/e2e/peers/record.py` records it anew."""
+OTHER_REDACT: Final = """
+from guest_sdk.python import Proxy
+proxy = Proxy("redact", profile="context")
+
+@proxy.request("session/prompt")
+async def asked(request, following):
+    for block in request.params["prompt"]:
+        block["text"] = block["text"].replace("Bluebird", "Robin")
+    return await following(request)
+"""
+"""A version of `redact` that looks at prompts only, and has another word for what it takes out."""
 
 
 def replay(file: Path, *arguments: str) -> Ran:
@@ -59,6 +75,33 @@ def test_a_swapped_proxy_shows_what_it_changes(trace: Path) -> None:
         "session/prompt", "removed", "text block",
     )  # fmt: skip
     assert "client" not in told["turns"][1]
+
+
+def test_a_session_of_a_real_agent_differs_by_the_swapped_proxy_alone(tmp_path: Path) -> None:
+    """Five turns: a file is read, and changed after a question, a command runs, one is cancelled.
+
+    What went past a proxy arrived before older messages that the proxy had.
+    """
+    same: dict[str, Any] = json.loads(replay(REAL, "--json").out)
+    assert (same["same"], same["ended"], len(same["turns"])) == (True, "", 6)
+    (tmp_path / "redact.py").write_text(OTHER_REDACT)
+    ran = replay(REAL, "--with", f"redact={tmp_path / 'redact.py'}", "--json")
+    assert ran.code == 1
+    turns = json.loads(ran.out)["turns"]
+    shown = {
+        (turn["turn"], end, each["what"], edit.get("before"), edit.get("after"))
+        for turn in turns
+        for end in ("agent", "client")
+        for each in turn.get(end, ())
+        for edit in each["edits"]
+    }
+    hidden = "[redacted: secret]"
+    assert shown == {
+        (1, "agent", "session/prompt", hidden, "Robin"),
+        (1, "client", "tool_call_update", hidden, "Bluebird"),
+        (1, "client", "the answer", hidden, "Bluebird"),
+        (5, "client", "the answer", hidden, "Bluebird"),
+    }
 
 
 def test_no_program_runs_that_a_trace_names(tmp_path: Path) -> None:

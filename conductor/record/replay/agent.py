@@ -88,8 +88,11 @@ class Agent:
         return sum(each.came for exchanges in self._sessions.values() for each in exchanges)
 
     def came(self, session: str | None) -> int:
-        """How many messages of a session have come to it."""
-        return sum(each.came and each.event is not None for each in self._sessions.get(session, ()))
+        """How many requests and notifications of a session have come to it."""
+        return sum(
+            each.came and each.event is not None and bool(each.event.method)
+            for each in self._sessions.get(session, ())
+        )
 
     def receive(self, frame: bytes) -> list[bytes]:
         """Takes one line; the lines that follow."""

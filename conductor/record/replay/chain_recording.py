@@ -31,6 +31,8 @@ class _Own(msgspec.Struct):
     """Our own members of an event."""
 
     id: msgspec.Raw = msgspec.Raw(b"")
+    n: int = 0
+    by: str = ""
 
 
 class TraceEvent(msgspec.Struct, rename={"source": "from", "target": "to", "own": "_conductor"}):
@@ -48,7 +50,7 @@ class TraceEvent(msgspec.Struct, rename={"source": "from", "target": "to", "own"
     is_error: bool = False
     own: _Own = msgspec.field(default_factory=_Own)
     place: int = 0
-    """Which line of the file it is, from 1."""
+    """Which line of the file it is, from 1; of what an end of the chain sent, see `_as_sent`."""
 
 
 class _Header(msgspec.Struct):
@@ -114,6 +116,8 @@ def load(path: str) -> ChainRecording:
     except OSError as error:
         raise unreadable(path, error) from None
     recording.is_cut = not ended
+    recording.client = _as_sent(recording.client, CLIENT)
+    recording.agent = _as_sent(recording.agent, AGENT)
     _check(recording, met)
     return recording
 
@@ -159,6 +163,19 @@ def _take(recording: ChainRecording, event: TraceEvent, met: dict[str, None]) ->
         recording.client.append(event)
     if AGENT in ends:
         recording.agent.append(event)
+
+
+def _as_sent(events: list[TraceEvent], end: str) -> list[TraceEvent]:
+    """The events of an end of the chain, with what it sent in the order in which it sent it.
+
+    A trace has each message where it arrived: one that went past a proxy stands before an older one
+    that the proxy got. Numbers rise as messages were read, so the older one was sent by then.
+    """
+    numbered = [event for event in events if event.source == end and event.own.n > 0]
+    arrived = events[-1].place if events else 0
+    for event in sorted(numbered, key=lambda each: each.own.n, reverse=True):
+        event.place = arrived = min(arrived, event.place)
+    return sorted(events, key=lambda each: (each.place, each.own.n if each.source == end else 0))
 
 
 def _check(recording: ChainRecording, met: dict[str, None]) -> None:

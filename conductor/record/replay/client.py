@@ -75,7 +75,7 @@ class Client:
         self._answered: set[bytes] = set()
         self._idle: Counter[str | None] = Counter()
         self._wanted: set[bytes] = set()
-        """The requests that were answered then."""
+        """The requests that were answered then, not by the conductor itself."""
         self._known: set[bytes] = set()
         """Those of them that the steps so far wait for."""
         self._ids: set[bytes] = set()
@@ -98,7 +98,8 @@ class Client:
                 self.expected += 1
                 if event.type == "response" and event.id in ids:
                     id_, _ = ids[event.id]
-                    self._wanted.add(id_)
+                    if not event.own.by:  # else nobody answered: the client had left, or a failure
+                        self._wanted.add(id_)
                     open_.pop(id_, None)
                 elif event.type == "request":
                     asked[event.id] = _Asked(event)

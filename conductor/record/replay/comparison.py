@@ -1,6 +1,7 @@
 """A run of a chain compared with its recording, turn by turn: what the agent got, and the client.
 
-Words count, not the pieces they came in: neighbouring chunks are one text. Ids do not count.
+Words count, not the pieces they came in: neighbouring chunks are one text, also with an update
+between them that has no place in the conversation. Ids do not count.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ _TEXTS: Final = {
     "agent_thought_chunk": "the thoughts",
     "user_message_chunk": "the user's words",
 }
+_BESIDE: Final = (
+    "usage_update", "available_commands_update", "current_mode_update", "config_option_update",
+    "session_info_update",
+)  # fmt: skip
+"""Updates that have no place in the conversation: a text goes on behind them."""
 _MOST_PAIRS: Final = 4_000_000
 """Pairs of messages that are compared; more are too many to find which belongs to which."""
 
@@ -172,18 +178,19 @@ def _whole(message: Message, op: Op) -> tuple[Edit, ...]:
 
 
 def messages(reader: Reader, turn: Turn, end: str) -> Iterator[Message]:
-    """What came to an end of the chain in a turn, in order; not what the conductor itself sent."""
+    """What came to an end of the chain in a turn, in order; not what the conductor itself sent, nor
+    its answers in place of a component: their words name programs and times."""
     text: Message | None = None
     for number, line in reader.of_turn(turn):
         if line.target != end or line.source == CONDUCTOR or line.protocol == "mcp":
             continue
-        if line.method.startswith(("mcp/", "_mcp/")):
+        if line.method.startswith(("mcp/", "_mcp/")) or _stands_in(line):
             continue
         message = _message(reader, number, line)
         if text is not None and message.is_text and message.what == text.what:
             text.body += message.body
             continue
-        if text is not None:
+        if text is not None and message.what not in _BESIDE:
             yield text
             text = None
         if message.is_text:
@@ -192,6 +199,10 @@ def messages(reader: Reader, turn: Turn, end: str) -> Iterator[Message]:
             yield message
     if text is not None:
         yield text
+
+
+def _stands_in(line: Line) -> bool:
+    return line.type == "response" and line.own is not None and bool(line.own.by)
 
 
 def _message(reader: Reader, number: int, line: Line) -> Message:

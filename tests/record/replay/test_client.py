@@ -1,0 +1,26 @@
+"""The client of a recorded chain, played without a chain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from conductor.record.replay.chain_recording import TraceEvent
+from conductor.record.replay.client import Client
+
+
+def event(**members: Any) -> TraceEvent:
+    """An event of a trace."""
+    return msgspec.convert(members, TraceEvent)
+
+
+def test_nobody_waits_for_an_answer_that_the_conductor_gave_itself() -> None:
+    """The person had left in the middle of a turn, and no agent answered."""
+    down, up = {"from": "client", "to": "agent"}, {"from": "agent", "to": "client"}
+    asked = event(type="request", **down, id=1, method="session/prompt")
+    for by, waits in (("conductor", ""), ("", "session/prompt")):
+        answer = event(type="response", **up, id=1, _conductor={"by": by})
+        client = Client([asked, answer], [], lambda session: 0)
+        assert len(client.send()) == 1
+        assert (client.done, client.waits_for) == (by != "", waits)
