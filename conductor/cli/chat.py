@@ -115,7 +115,7 @@ class _Sitting:
     async def _serve(self, running: asyncio.Task[int], *, opens: bool) -> None:
         """Serves the page until the chat is to end, also when the chain has ended before."""
         secret = server.new_secret()
-        routes = ChatRoutes(self._chat, self._source, self._ending).all
+        routes = ChatRoutes(self._chat, self._source).all
         serving = _Server(server.config(self._source, self._listening, secret, _START, routes))
         running.add_done_callback(lambda _: self._chain_ended())
         task = asyncio.create_task(serving.serve(sockets=[self._listening]))

@@ -18,7 +18,17 @@ from conductor.errors import UsageError, one_line
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
 from conductor.record.turns.line import CLIENT
-from conductor.record.turns.model import Change, Edit, Item, Op, Share, Turn, TurnDetail, Visit
+from conductor.record.turns.model import (
+    Change,
+    Edit,
+    Head,
+    Item,
+    Op,
+    Share,
+    Turn,
+    TurnDetail,
+    Visit,
+)
 
 Line = tuple[str, str]
 """A style of the terminal, or "", and a text."""
@@ -135,8 +145,15 @@ def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Lin
     which = "" if len(shown) in (count, count + 1) else f"{len(shown)} of "
     told = f"{which}{count} turn{'s' * (count != 1)}, {head.events} events"
     yield DIM, told + ("; without content" if head.content == "none" else "")
+    yield from about_ring(head)
     for gap in head.gaps:
         yield WRONG, f"gap: {gap}"
+
+
+def about_ring(head: Head) -> Iterator[Line]:
+    """Says of a ring that it is one: what came before is not in it."""
+    if head.ring:
+        yield DIM, one_line(f"{head.ring[0].upper()}{head.ring[1:]}", 400)
 
 
 class _Printer:

@@ -9,7 +9,17 @@ import msgspec
 import typer
 
 from conductor.cli import report
-from conductor.cli.trace_show import DIM, HEAD, PLAIN, File, Line, Wanted, body, duration
+from conductor.cli.trace_show import (
+    DIM,
+    HEAD,
+    PLAIN,
+    File,
+    Line,
+    Wanted,
+    about_ring,
+    body,
+    duration,
+)
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import one_line
 from conductor.record.turns import filter as filters
@@ -59,7 +69,9 @@ def stats(
     if json_:
         report.say_json(found)
         return 0
-    report.say_styled(*_table(found, shutil.get_terminal_size((80, 24)).columns))
+    report.say_styled(
+        *about_ring(trace.head()), *_table(found, shutil.get_terminal_size((80, 24)).columns)
+    )
     return 0
 
 

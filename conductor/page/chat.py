@@ -6,13 +6,12 @@ site can make a browser send.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from conductor.client.chat import Chat
@@ -24,11 +23,7 @@ from conductor.record.turns.detail import told_again
 _MOST_BODY: Final = 64 * 1024
 _MOST_PROMPT: Final = 24 * 1024 * 1024
 """Bytes of a prompt with its pictures."""
-_NEWS: Final = 0.1
-"""Seconds between two pieces of news."""
 _PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class _Said(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,12 +70,10 @@ class TooLargeError(Exception):
 class ChatRoutes:
     """The routes of one chat."""
 
-    def __init__(self, chat: Chat, chain: RunningChain, ending: asyncio.Event) -> None:
-        """`ending`: set once the server is about to end."""
+    def __init__(self, chat: Chat, chain: RunningChain) -> None:
         self._chat = chat
         self._chain = chain
         self._data = Data(chain)
-        self._ending = ending
 
     @property
     def all(self) -> list[Route]:
@@ -104,22 +97,12 @@ class ChatRoutes:
         return routes
 
     async def news(self, request: Request) -> Response:
-        """How much there is of the trace, and the state of the chat, a line each time it is
-        another, until the server ends."""
-        return StreamingResponse(self._lines(), media_type="application/x-ndjson")
-
-    async def _lines(self) -> AsyncIterator[bytes]:
-        before, version = b"", -1
-        while not self._ending.is_set():
-            news = self._data.now()
-            line = _encode(news)
-            if self._chat.version != version:
-                version = self._chat.version
-                yield _encode({**news, "chat": self._chat.state()}) + b"\n"
-            elif line != before:
-                yield line + b"\n"
-            before = line
-            await asyncio.sleep(_NEWS)
+        """How much there is of the trace, and the state of the chat unless its version is `seen`
+        already."""
+        news = {**self._data.now(), "version": self._chat.version}
+        if request.query_params.get("seen") != str(self._chat.version):
+            news["chat"] = self._chat.state()
+        return data(news)
 
     async def history(self, request: Request) -> Response:
         """What the agent told again of a session that was loaded."""

@@ -73,14 +73,14 @@ class Choice:
         reader, turn = self._reader, self._wanted.turn
         for number in range(self._at, behind):
             its = reader.turn_of(number)
-            if (turn is None or its == turn) and self._is_wanted(number):
+            if its >= 0 and (turn is None or its == turn) and self._is_wanted(number):
                 self.numbers.append(number)
                 self.turns[its] = self.turns.get(its, 0) + 1
         self._at = behind
 
     def _is_wanted(self, number: int) -> bool:
-        _, component, turn = self._wanted
-        if turn is not None and not component and not self._filter.text.strip():
+        component = self._wanted.component
+        if not component and not self._filter.text.strip():
             return True
         row = self._reader.row(number)
         if row is None or (component and component not in (row.source, row.target)):

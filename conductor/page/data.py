@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from conductor.errors import ConductorError
 from conductor.page.choice import Choice, Choices, Wanted
@@ -24,8 +23,6 @@ _MOST_DETAIL: Final = 16 * 1024 * 1024
 _MOST_HELD: Final = 32 * 1024 * 1024
 """Bytes of the details of turns that are kept."""
 _MOST_RUNNING: Final = 50
-_NEWS: Final = 0.2
-"""Seconds between two pieces of news."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -71,12 +68,14 @@ class Data:
 
     def now(self) -> dict[str, Any]:
         """What the trace is of, and how much there is of it."""
+        shown = head(self._source)
         return {
-            **msgspec.to_builtins(head(self._source)),
+            **msgspec.to_builtins(shown),
             "live": self._source.live,
-            "events": len(self._reader),
+            "lines": len(self._reader),
+            "events": shown.events,
             "empty": self._reader.is_empty,
-            "gaps": self._reader.head().gaps,
+            "gaps": shown.gaps,
             "turns": self._reader.count,
             "running": self._reader.running[:_MOST_RUNNING],
             "notice": self._source.notice,
@@ -153,21 +152,6 @@ class Data:
             return failure(413, f"{why}; it is line {number + 1} of the file")
         text = line.decode("utf-8", "replace").encode()
         return data({"event": msgspec.Raw(text), "before": self._reader.before(number)})
-
-    async def news(self, request: Request) -> Response:
-        """How much there is, a line each time there is more, until there is no more to come."""
-        return StreamingResponse(self._lines_of_news(), media_type="application/x-ndjson")
-
-    async def _lines_of_news(self) -> AsyncIterator[bytes]:
-        before: bytes = b""
-        while True:
-            line = _encode(self.now())
-            if line != before:
-                yield line + b"\n"
-                before = line
-            if not self._source.live:
-                return
-            await asyncio.sleep(_NEWS)
 
 
 def _mib(data: bytes) -> str:

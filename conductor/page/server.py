@@ -134,7 +134,6 @@ def app(
         Route("/api/rows", pages.rows),
         Route("/api/event/{number:int}", pages.event),
         Route("/api/find", pages.find),
-        Route("/api/news", pages.news),
         *more,
         Route("/{name}", _static),
     ]

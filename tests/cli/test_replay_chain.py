@@ -61,7 +61,7 @@ def test_a_swapped_proxy_shows_what_it_changes(trace: Path) -> None:
     assert ran.code == 1
     assert ran.out.splitlines()[0] == "client > datetime > redact=passthrough > agent"
     assert ran.out.splitlines()[2:] == [
-        "    redact: changed 1 passage then, unchanged now",
+        "    redact: changed 1 secret then, unchanged now",
         "  ~ to the agent: session/prompt differs",
         "      - [redacted: github-token]",
         "      + ghp_abcdefghijklmnopqrstuvwxyz0123456789",

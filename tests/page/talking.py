@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,12 +68,12 @@ class Talking(Running):
 
     def until(self, seen: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         """The state of the chat as soon as `seen` finds in it what it wants."""
-        with self._asked("GET", "/api/chat/news", None, {}) as answer:
-            for line in answer:
-                chat: dict[str, Any] = json.loads(line).get("chat", {})
-                if chat and seen(chat):
-                    return chat
-        raise AssertionError("the news have ended")
+        deadline = time.monotonic() + DEADLINE
+        while not seen(chat := self.ask("/api/chat/news")[1]["chat"]):
+            assert time.monotonic() < deadline, chat
+            time.sleep(0.02)
+        held: dict[str, Any] = chat
+        return held
 
     def turn(self, number: int) -> dict[str, Any]:
         """A turn in detail."""

@@ -98,19 +98,19 @@ def test_a_message_comes_with_the_one_that_it_passes_on(viewed: Viewed) -> None:
     assert viewed.ask("/api/turn/99999999")[0] == 404
 
 
-def test_news_end_when_no_more_can_come(viewed: Viewed) -> None:
-    status, lines, _ = viewed.ask("/api/news")
-    assert status == 200
-    last = json.loads(lines.splitlines()[-1])
-    assert last["live"] is False
-    assert last["turns"] == 9
+def test_the_head_counts_events_alone(viewed: Viewed) -> None:
+    head = viewed.whole()
+    assert head["turns"] == 9
+    _, rows, _ = viewed.ask("/api/rows?limit=2000")
+    assert head["events"] == rows["count"] == len(rows["rows"]) < head["lines"]
+    assert None not in rows["rows"]
 
 
 def test_a_message_that_is_too_large_says_where_it_is(tmp_path: Path) -> None:
     lines = Lines(tmp_path / "large.jsons")
     lines.turn("word " * 1_000_000, "read")
     with Viewed(lines.path) as view:
-        view.ask("/api/news")
+        view.whole()
         status, answer, _ = view.ask("/api/event/1")
         _, detail, _ = view.ask("/api/turn/1")
     assert status == 413

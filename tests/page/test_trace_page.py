@@ -60,7 +60,7 @@ def test_a_turn_answers_the_questions_of_a_person(viewed: Viewed, page: Page) ->
     expect(words.locator("ins").last).to_contain_text("github-token")
     # Who changed it?
     expect(page.locator(".card[data-component=datetime] .says")).to_contain_text("added 1 block")
-    expect(page.locator(".card[data-component=redact] .says")).to_contain_text("1 passage")
+    expect(page.locator(".card[data-component=redact] .says")).to_contain_text("changed 1 secret")
     expect(page.locator(".turn .mark").first).to_contain_text("datetime added 1 block")
     # Where did the time go?
     rows = page.locator(".time-row .name")
@@ -257,7 +257,7 @@ def test_a_long_trace_is_asked_for_by_parts(page: Page, tmp_path: Path) -> None:
     page.on("request", lambda request: asked.append(request))  # noqa: PLW0108 - it marks it
     with Viewed(lines.path) as view:
         view.visit(page)
-        expect(page.locator("#state")).to_contain_text(f"{events + 1:,} events")
+        expect(page.locator("#state")).to_contain_text(f"{events:,} events")
         page.locator(".section .small").click()
         expect(page.locator(".section .note")).to_contain_text(f"{events:,}")
         scroll = "(one, part) => { one.scrollTop = one.scrollHeight * part; }"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from tests.harness.process.command import Running
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -48,6 +50,15 @@ class Viewed(Running):
         held = {name.lower(): value for name, value in answer.getheaders()}
         is_json = held.get("content-type") == "application/json"
         return answer.status, json.loads(body) if is_json else body, held
+
+    def whole(self) -> dict[str, Any]:
+        """What the trace is of, once all of it was read."""
+        deadline = time.monotonic() + DEADLINE
+        while (head := self.ask("/api/head")[1])["live"]:
+            assert time.monotonic() < deadline, head
+            time.sleep(0.02)
+        held: dict[str, Any] = head
+        return held
 
     def visit(self, page: Page, chosen: str = "") -> None:
         """Opens the page and waits until a turn can be read."""

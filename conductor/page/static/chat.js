@@ -275,7 +275,6 @@ async function follow() {
   for (;;) {
     try {
       for await (const news of data.news("/api/chat/news")) await take(news);
-      throw new Trouble(0, GONE);
     } catch (error) {
       trouble(error);
       if (error.status === 401) return;
@@ -283,7 +282,6 @@ async function follow() {
     await new Promise((resolve) => { setTimeout(resolve, AGAIN); });
   }
 }
-const GONE = "conductor has gone. What is here stays; start it again to go on.";
 
 // -- sessions ---------------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@
 import { parse } from "./filter.js";
 import { field } from "./rows.js";
 
+const SEEN = 200;
+const HIDDEN = 3000;
 const KEPT = "conductor-secret";
 export const GONE = "conductor has gone. What is here stays; start it again to see more.";
 
@@ -27,6 +29,19 @@ export class Trouble extends Error {
     super(text);
     this.status = status;
   }
+}
+
+/** Waits a moment; a page that nobody sees waits longer, or until it is seen. */
+function pause() {
+  return new Promise((resolve) => {
+    const go = () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", go);
+      resolve();
+    };
+    const timer = setTimeout(go, document.hidden ? HIDDEN : SEEN);
+    document.addEventListener("visibilitychange", go);
+  });
 }
 
 class Served {
@@ -71,22 +86,18 @@ class Served {
     return this.json(`/api/rows?${asked}`);
   }
 
-  /** News, a value at a time, until there is no more to come. Raises `Trouble`. */
-  async *news(path = "/api/news") {
-    const answer = await this.ask(path);
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    let left = "";
-    for (;;) {
-      let part;
-      try {
-        part = await reader.read();
-      } catch {
-        throw new Trouble(0, GONE);
-      }
-      if (part.done) return;
-      const lines = (left + part.value).split("\n");
-      left = lines.pop();
-      for (const line of lines) if (line) yield JSON.parse(line);
+  /** News: how much there is, each time it is more, without end. Raises `Trouble`.
+   *
+   * Each is a request of its own, answered at once. One that waits for news would hold one of the few
+   * connections that a browser has to a server, and the seventh tab would get none. */
+  async *news(path = "/api/head") {
+    for (let [before, seen] = ["", -1];;) {
+      const text = await (await this.ask(`${path}?seen=${seen}`)).text();
+      const news = JSON.parse(text);
+      if (text !== before) yield news;
+      before = text;
+      seen = news.version ?? seen;
+      await pause();
     }
   }
 }

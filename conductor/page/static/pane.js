@@ -20,6 +20,7 @@ export class TurnPane {
     Object.assign(this, { section, data, details, go });
     this.sequence = new Sequence((number) => go({ event: number }));
     this.title = el("h2");
+    this.failed = el("p.refused");
     this.time = el("div");
     this.prompt = el("section.prompt", { "aria-label": "what the agent got", hidden: true });
     this.cards = el("div.cards");
@@ -28,7 +29,7 @@ export class TurnPane {
       type: "button", onclick: () => go({ all: this.chosen.all ? "" : "1", turn: this.chosen.turn, event: null }),
     });
     this.message = el("div.message");
-    this.parts = [this.title, this.time, this.prompt, this.cards,
+    this.parts = [this.title, this.failed, this.time, this.prompt, this.cards,
       el("div.section", {}, el("h3", {}, "Messages "), this.count, this.all), this.sequence.element, this.message];
     this.key = "";
     this.said = "";
@@ -59,9 +60,11 @@ export class TurnPane {
   summary() {
     const { turn } = this;
     const facts = [turn.ms === undefined || turn.ms === null ? (turn.number ? "not ended" : "") : duration(turn.ms), cost(turn),
-      turn.verdicts ? `⚠ ${turn.verdicts} refused` : "", turn.stop && turn.stop !== "end_turn" ? turn.stop : ""];
+      turn.verdicts ? `⚠ ${turn.verdicts} refused` : "", turn.failed ? "failed" : turn.stop === "end_turn" ? "" : turn.stop];
     fill(this.title, turn.number ? `Turn ${turn.number}` : "Outside of turns", " ",
       el("span.note", {}, facts.filter(Boolean).join(" · ")));
+    this.failed.hidden = !turn.failed;
+    fill(this.failed, turn.stop ?? "");
   }
 
   /** What is made of the turn in detail; only what has changed is drawn anew. */

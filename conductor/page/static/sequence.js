@@ -114,7 +114,7 @@ export class Sequence {
     const label = kind === "verdict" ? `refused: ${error} ${method}`
       : `${kind === "response" ? "↩ " : ""}${method}${error ? ` ✗ ${error}` : ""}`;
     const spoken = `${kind} ${method} from ${ends[0]} to ${ends[1]}`
-      + `${row[field.change] ? `, ${row[field.change]}` : ""}${took ? `, ${duration(took)}` : ""}`;
+      + `${row[field.change] ? `, ${row[field.change]}` : ""}${took ? `, ${duration(took)}` : ""}${error ? `, ${error}` : ""}`;
     const arrow = el("span.arrow", {
       "data-way": from <= to ? "down" : "up",
       style: { left: this.x(left), width: `${Math.max((right - left) / this.lanes.length * 100, 1)}%` },
@@ -130,7 +130,7 @@ export class Sequence {
       onclick: () => this.pick(place),
     }, el("span.gutter", {}, kind === "response" && row[field.pair] >= 0 ? `${row[field.pair]}↩` : n),
     el("div.lanes", {}, this.lanes.map((name, at) => el("span.lane", { style: { left: this.x(at) } })), arrow,
-      el("span.label", { style: { left: `${middle * 100}%` } }, label)),
+      el("span.label", { style: { left: `${middle * 100}%`, maxWidth: `${2 * Math.min(middle, 1 - middle) * 100}%` } }, label)),
     el("span.took", {}, took >= 0.005 ? duration(took) : ""));
   }
 

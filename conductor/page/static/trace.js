@@ -106,7 +106,7 @@ async function choose(text) {
     note.textContent = "";
     return;
   }
-  const key = `${text} ${head.events} ${head.trace}`;
+  const key = `${text} ${head.lines} ${head.trace}`;
   if (search?.key === key) return;
   const abort = new AbortController();
   const slow = setTimeout(() => { note.textContent = "Searching …"; }, 150);
@@ -190,7 +190,8 @@ async function whole(turn, inside) {
 // -- news -------------------------------------------------------------------------------------
 
 function state() {
-  const notes = [...(head.notice ? [head.notice] : []), ...(head.gaps ?? []).map((gap) => `⚠ ${gap[0].toUpperCase()}${gap.slice(1)}.`)];
+  const ring = head.ring ? [`This is ${head.ring}.`] : [];
+  const notes = [...(head.notice ? [head.notice] : []), ...ring, ...(head.gaps ?? []).map((gap) => `⚠ ${gap[0].toUpperCase()}${gap.slice(1)}.`)];
   if (failure) notes.unshift(`⚠ ${failure.message}`);
   if (head.content === "none") notes.push("This trace has no content: only who sent what, and when.");
   const more = notes.length - 3;
@@ -235,7 +236,10 @@ async function take(news) {
 async function follow() {
   await take(await data.head());
   isLoaded = true;
-  for await (const news of data.news()) await take(news);
+  for await (const news of data.news()) {
+    await take(news);
+    if (!news.live) break;
+  }
   head.live = false;
   state();
   await draw();

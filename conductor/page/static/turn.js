@@ -116,6 +116,7 @@ const opened = new Set();
 /** Visits that a person need not see at once. They are drawn when they are opened. */
 function quiet(name, visits, openEvent) {
   const count = visits.reduce((sum, each) => sum + (each.times ?? 1), 0);
+  const ms = visits.reduce((sum, each) => sum + (each.ms ?? 0), 0);
   const key = `quiet ${name}`;
   const made = el("details.quiet", {
     open: opened.has(key),
@@ -123,7 +124,8 @@ function quiet(name, visits, openEvent) {
       opened[made.open ? "add" : "delete"](key);
       if (made.open && made.childElementCount === 1) made.append(...visits.slice(0, MOST_VISITS).map((each) => visit(each, openEvent)));
     },
-  }, el("summary", { "data-key": key }, several(count, "message"), " passed on unchanged"));
+  }, el("summary", { "data-key": key }, several(count, "message"), " passed on unchanged",
+    ms >= 0.005 ? ` · ${duration(ms)}` : ""));
   return made;
 }
 

@@ -32,6 +32,9 @@ _LONGEST: Final = 200
 _KEPT: Final = 64 * 1024
 """Bytes of a payload that are kept until its request is answered, at most."""
 
+_SHORT: Final = 0.05
+"""Milliseconds on the way that are not worth a member."""
+
 _Key = int | tuple[str, str | None]
 """Of a request: its number; for a request to a service, which has none, its sender and id."""
 
@@ -176,7 +179,7 @@ class EventWriter:
                 passed_on.since = departure.left
             parts.append(b'"id":%d,' % self._number)
             own += b',"id":' + (departure.trace.id or "null").encode()
-        own += _numbers(n=trace.number, of=trace.request, passes=passes)
+        own += _numbers(n=trace.number, of=trace.request, passes=passes) + _way(departure, at)
         if departure.trace.own or trace.own:
             own += b',"by":"conductor"'
         parts.append(b'"method":%b,' % _encode(method))
@@ -212,6 +215,7 @@ class EventWriter:
             (at - request.at) * 1000,
             inside * 1000,
         )
+        own += _way(departure, at)
         if departure.trace.past or trace.past:
             own += b',"past":true'
         if trace.lost:
@@ -275,6 +279,12 @@ def _key(trace: Trace) -> _Key:
 def _numbers(**numbers: int) -> bytes:
     """Numbers of messages as members; those that are 0 are left out."""
     return b"".join(b',"%b":%d' % (name.encode(), n) for name, n in numbers.items() if n)
+
+
+def _way(departure: Departure, at: float) -> bytes:
+    """Between its sender and its receiver, in milliseconds: that time is neither's."""
+    ms = (at - departure.left) * 1000
+    return b',"way":%.3f' % ms if ms >= _SHORT else b""
 
 
 # -- payloads --------------------------------------------------------------------------------------

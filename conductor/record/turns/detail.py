@@ -21,14 +21,8 @@ from conductor.record.turns.line import (
     read_line,
     update_of,
 )
-from conductor.record.turns.model import (
-    Change,
-    Item,
-    Turn,
-    TurnDetail,
-    Verdict,
-    Visit,
-)
+from conductor.record.turns.model import Change, Item, Turn, TurnDetail, Verdict, Visit
+from conductor.record.turns.open_turn import Time
 
 if TYPE_CHECKING:
     from conductor.record.turns.reader import Reader
@@ -312,10 +306,12 @@ class _Words:
         self._sizes = [0, 0]
         self._sums = [0, 0]
         """… and checksums of all of it."""
-        self._since: float | None = None
+        self._came: dict[int, float] = {}
+        """When it got each chunk that it has not passed on, by event."""
+        self._time = Time()
 
-    def take(self, number: int, line: Line, text: str, *, sent: bool) -> None:
-        """Takes a chunk."""
+    def take(self, number: int, line: Line, text: str, *, sent: bool, before: int | None) -> None:
+        """Takes a chunk; one that is `sent` passes on the one of event `before`."""
         visit = self._visit
         self._sums[sent] = zlib.crc32(text.encode("utf-8", "surrogatepass"), self._sums[sent])
         self._sizes[sent] += len(text)
@@ -323,19 +319,18 @@ class _Words:
             self._texts[sent].append(text)
         if sent:
             visit.sent = number
-            if self._since is not None:
-                visit.ms = max(visit.ms, round((line.ts - self._since) * 1000, 3))
-                self._since = None
+            if before in self._came:
+                self._time.add(self._came.pop(before), line.left)
         else:
             visit.got = number if visit.got is None else visit.got
             visit.times += 1
-            if self._since is None:
-                self._since = line.ts
+            self._came[number] = line.ts
 
     def end(self) -> None:
         """Compares what it got with what it passed on."""
         visit = self._visit
         visit.times = max(visit.times, 1)
+        visit.ms = round(self._time.ms, 3)
         if visit.got is None:
             visit.change = Change.ORIGINATED
         elif visit.sent is None:
@@ -390,7 +385,8 @@ class _Visits:
                 visit = self._visit(end, line)
                 visit.change, visit.times = Change.SAME, 0
                 words = self._words[end, update.kind] = _Words(visit)
-            words.take(number, line, text, sent=sent)
+            before = self._reader.before(number) if sent else None
+            words.take(number, line, text, sent=sent, before=before)
         return True
 
     def _visit(self, component: str, line: Line) -> Visit:
@@ -435,7 +431,7 @@ class _Visits:
         if visit is None:
             return
         visit.sent, visit.change = number, change
-        visit.ms = round(max(line.ts - visit.at, 0.0) * 1000, 3)
+        visit.ms = round(max(line.left - visit.at, 0.0) * 1000, 3)
         if change is Change.CHANGED and visit.got is not None:
             got = read_line(self._reader.line(visit.got))
             if got is not None:
@@ -460,6 +456,7 @@ class _Visits:
         wanted = [visit for visit in self._all if visit.change is not Change.PAST]
         wanted.sort(key=lambda v: (place.get(v.component, 0), v.change not in _DONE, v.at))
         merged: list[Visit] = []
+        end = 0.0
         for visit in wanted:
             last = merged[-1] if merged else None
             if (
@@ -471,8 +468,11 @@ class _Visits:
                 and visit.kind == "notification"
             ):
                 last.times += 1
-                last.ms = max(last.ms, visit.ms)
+                overlap = max(end - visit.at, 0.0) * 1000
+                last.ms = round(last.ms + max(visit.ms - overlap, 0.0), 3)
                 last.sent = visit.sent
+                end = max(end, visit.at + visit.ms / 1000)
             else:
                 merged.append(visit)
+                end = visit.at + visit.ms / 1000
         return merged[:_MOST_VISITS]

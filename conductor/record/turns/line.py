@@ -42,12 +42,28 @@ class Own(msgspec.Struct, gc=False):
     protocol: str = ""
     ms: float | None = None
     ms_in: float | None = None
+    way: float = 0.0
     past: bool = False
     lost: bool = False
     by: str = ""
     code: int | None = None
     sha256: str = ""
     hidden: str = ""
+
+
+class _Member(msgspec.Struct, gc=False):
+    """A component of the chain, as the header describes it."""
+
+    name: str = ""
+    role: str = ""
+
+
+class Ring(msgspec.Struct, gc=False):
+    """What the header of a ring's file says of it."""
+
+    why: str = ""
+    began: str = ""
+    forgotten: bool = False
 
 
 class Line(msgspec.Struct, gc=False):
@@ -70,12 +86,20 @@ class Line(msgspec.Struct, gc=False):
     format: int | None = None
     content: str = ""
     components: list[str] | None = None
+    chain: list[_Member] | None = None
+    ring: Ring | None = None
     verdict: dict[str, Any] | None = None
 
     @property
     def is_event(self) -> bool:
         """Whether it is a message that passed between two components."""
         return self.type in KINDS and 0 <= self.ts < _LATEST and bool(self.source and self.target)
+
+    @property
+    def left(self) -> float:
+        """When it left its sender, in seconds since the trace began."""
+        way = self.own.way if self.own is not None else 0.0
+        return max(self.ts - way / 1000, 0.0) if way > 0 else self.ts
 
     @property
     def body(self) -> msgspec.Raw:

@@ -64,7 +64,8 @@ class Visit(msgspec.Struct, omit_defaults=True, kw_only=True):
     """`down`, to the agent, or `up`."""
     at: float
     ms: float = 0.0
-    """How long it had it, without the time further down the chain."""
+    """How long it had it, without the time further down the chain and on the way; of several
+    together, moments that overlap counted once."""
     change: Change = Change.SAME
     got: int | None = None
     """Number of the event with which it got the message; None: it is the component's own."""
@@ -132,8 +133,8 @@ class Share(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     component: str
     ms: float = 0.0
-    """Its own time: of the prompt and its answer what it had them, plus what its other visits held
-    up; of the agent the time it worked, without that in which it waited for a person."""
+    """Its own time: that of its visits, moments that overlap counted once; of the agent the time
+    it worked, without that in which it waited for an answer."""
     messages: int = 0
     changed: int = 0
     """How many messages it changed, answered, dropped or originated."""
@@ -226,5 +227,7 @@ class Head(msgspec.Struct, omit_defaults=True, kw_only=True):
     events: int = 0
     live: bool = False
     """Whether more may come."""
+    ring: str = ""
+    """In words, what the file of a ring holds; empty: it is none."""
     gaps: tuple[str, ...] = ()
     """In words, what is missing: a line that was cut, a line that is no event."""

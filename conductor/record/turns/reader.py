@@ -28,6 +28,7 @@ from conductor.record.turns.line import (
     Line,
     Own,
     Prompted,
+    Ring,
     chunk_of,
     error_text,
     prompted,
@@ -102,11 +103,13 @@ class Reader:
         self._head = Head(source=source, content="unknown")
         self._order: list[str] = []
         """Names of proxies, in the order of the chain."""
+        self._agent = ""
+        """Which of the names in the header is the agent's, if it says so."""
         self._met: set[str] = set()
         """Names of the ends of events."""
         self._is_ours = False
         self._count = 0
-        """How many events there are."""
+        """How many events and verdicts there are."""
         self._pairs = array("i")
         """Of a response the event of its request, of a request that of its response; else -1."""
         self._got = array("i")
@@ -146,7 +149,7 @@ class Reader:
     @property
     def components(self) -> list[str]:
         """The names in the order of the chain: `client`, the proxies, `agent`."""
-        order = self._order
+        order = [name for name in self._order if name != self._agent]
         # The header names all components; as the agent the last one is called `agent` in events.
         if self._is_ours and order and order[-1] not in self._met and AGENT in self._met:
             order = order[:-1]
@@ -263,7 +266,7 @@ class Reader:
         return None if got < 0 else got
 
     def turn_of(self, number: int) -> int:
-        """The turn that an event belongs to."""
+        """The turn that an event belongs to; -1 for a line that is none."""
         return self._turn_of[number]
 
     @property
@@ -291,7 +294,7 @@ class Reader:
         number = len(self)
         for numbers in (self._pairs, self._got):
             numbers.append(-1)
-        self._turn_of.append(0)
+        self._turn_of.append(-1)
         self._ms_in.append(0.0)
         self._change_of.append(_NO_CHANGE)
         if text.startswith(b'{"type":"_conductor","records"'):
@@ -318,6 +321,10 @@ class Reader:
             self._head.content = line.content or "redacted"
             for name in line.components:
                 self._known(name[:LONGEST])
+            if line.chain and line.chain[-1].role == AGENT:
+                self._agent = line.chain[-1].name[:LONGEST]
+            if line.ring is not None:
+                self._head.ring = _of_ring(line.ring)
         elif line.verdict is not None:
             who = str(line.verdict.get("component", ""))[:LONGEST]
             self._known(who)
@@ -325,6 +332,7 @@ class Reader:
             running = self._running.get(session) if isinstance(session, str) else None
             turn = running or self._only_running()
             self._belongs(number, turn)
+            self._count += 1
             turn.verdicts += 1
             turn.share(who).verdicts += 1
 
@@ -391,8 +399,8 @@ class Reader:
         if got is None:
             return
         self._got[number] = got.event
-        self._ms_in[number] = max(line.ts - got.at, 0.0) * 1000
-        turn.had(line.source, got.at, line.ts)
+        self._ms_in[number] = max(line.left - got.at, 0.0) * 1000
+        turn.had(line.source, got.at, line.left)
         if line.type == "request" and line.method == PROMPT:
             share.says = share.says or "unchanged"
             if change is Change.CHANGED and share.prompts is None:
@@ -435,7 +443,7 @@ class Reader:
     ) -> None:
         parent = self._asked.get(got.event) if got is not None else None
         if parent is not None and parent.passed is None:
-            parent.passed = line.ts
+            parent.passed = line.left
         method = line.method[:LONGEST]
         asked = _Open(
             number, line.ts, line.source, line.target, method, turn.number, parent
@@ -445,7 +453,7 @@ class Reader:
         if len(self._open) > _MOST_OPEN:
             del self._asked[self._open.popitem(last=False)[1].event]
         if line.source == AGENT:
-            turn.agent_asks(line.ts)
+            turn.agent_asks(line.left)
         elif line.target == AGENT and line.method == PROMPT:
             turn.agent_begins(line)
 
@@ -464,15 +472,15 @@ class Reader:
         if asked.parent is not None:
             asked.parent.answer = seen
         if line.source in (CONDUCTOR, AGENT):
-            self._ms_in[number] = _ms_in(own, line.ts - asked.at)
+            self._ms_in[number] = _ms_in(own, line.left - asked.at)
             if line.source == AGENT and asked.method == PROMPT and _ends(prompted(line)):
-                turn.agent_ends(line.ts)
+                turn.agent_ends(line.left)
         elif line.source == self.top and line.target != CLIENT:
-            self._ms_in[number] = _ms_in(own, line.ts - asked.at)
+            self._ms_in[number] = _ms_in(own, line.left - asked.at)
             if asked.method in QUESTIONS:
-                turn.person_had(asked.at, line.ts)
+                turn.person_had(asked.at, line.left)
             else:
-                turn.had(CLIENT, asked.at, line.ts)
+                turn.had(CLIENT, asked.at, line.left)
         else:
             self._answered(number, line, own, asked, turn)
         if line.target == AGENT:
@@ -486,9 +494,9 @@ class Reader:
         if got is None and not self._is_ours:
             got = asked.answer
         before = asked.passed - asked.at if asked.passed is not None else 0.0
-        since = line.ts if own.past else got.at if got is not None else asked.at
-        self._ms_in[number] = _ms_in(own, max(before, 0.0) + max(line.ts - since, 0.0))
-        turn.had(line.source, since, line.ts)
+        since = line.left if own.past else got.at if got is not None else asked.at
+        self._ms_in[number] = _ms_in(own, max(before, 0.0) + max(line.left - since, 0.0))
+        turn.had(line.source, since, line.left)
         if own.by:
             return
         if own.past:
@@ -575,6 +583,13 @@ def _ends(answer: Prompted) -> bool:
 def _ms_in(own: Own, seconds: float) -> float:
     """For how many milliseconds the sender of a response had what it answers."""
     return max(seconds * 1000 if own.ms_in is None else own.ms_in, 0.0)
+
+
+def _of_ring(ring: Ring) -> str:
+    """What the file of a ring holds, in words."""
+    why = f" ({ring.why[:LONGEST]})" if ring.why else ""
+    begins = "it begins in mid-session, older messages are not in it"
+    return f"a ring{why}: {begins if ring.forgotten else 'it has all since the start'}"
 
 
 def _plain(method: str) -> str:

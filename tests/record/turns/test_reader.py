@@ -122,6 +122,12 @@ def test_who_changed_what() -> None:
     assert [who for who, _, _ in edits] == ["datetime", "redact"]
     assert "<current-date" in edits[0][2]
     assert "github-token" in edits[1][2]  # the key itself is in no trace
+    for turn in made.turns[1:]:
+        for share in turn.shares:
+            times = [each.ms for each in made.detail(turn.number).visits
+                     if each.component == share.component]  # fmt: skip
+            if times:  # a component's time is that of its visits
+                assert max(times) - 0.01 <= share.ms <= sum(times) + 0.01
     calls = [one for turn in made.turns for one in made.detail(turn.number).items
              if one.kind == "mcp"]  # fmt: skip
     assert [one.text for one in calls][-1] == "tools/call add"
@@ -167,12 +173,30 @@ def test_moments_that_overlap_count_once() -> None:
         event("notification", 1.4, "out", '"n":3,"passes":2', note),
         event("request", 2.0, "out", '"n":4,"passes":1', prompt % 2),
         event("response", 5.0, "back", '"n":5,"of":4', answer % 2),
-        event("response", 5.5, "home", '"n":6,"of":1,"passes":5', answer % 1),
+        event("response", 5.5, "home", '"n":6,"of":1,"passes":5,"way":250.0', answer % 1),
     ])  # fmt: skip
     (turn,) = made.turns[1:]
-    assert {share.component: share.ms for share in turn.shares} == {"p": 1500.0, "agent": 3000.0}
+    assert {share.component: share.ms for share in turn.shares} == {"p": 1250.0, "agent": 3000.0}
+    assert [visit.ms for visit in made.detail(1).visits] == [1000.0, 200.0, 250.0]
     assert turn.ms == 4500.0
     look_at_all(made)
+
+
+def test_the_head_says_what_is_not_in_a_trace() -> None:
+    """Of a file of a ring that it begins in mid-session; and who is the agent, before any event."""
+    chain = '[{"name":"p","role":"proxy"},{"name":"demo","role":"agent"}]'
+    begin = f'{{"type":"_conductor","components":["p","demo"],"content":"all","chain":{chain}'
+    head = read([f"{begin}}}\n".encode()]).head()
+    assert head.components == ("client", "p", "agent")
+    assert not head.ring
+    told = []
+    for older in ("true", "false"):
+        ring = f'"ring":{{"why":"SIGUSR2","began":"now","forgotten":{older}}}'
+        told.append(read([f"{begin},{ring}}}\n".encode()]).head().ring)
+    assert told == [
+        "a ring (SIGUSR2): it begins in mid-session, older messages are not in it",
+        "a ring (SIGUSR2): it has all since the start",
+    ]
 
 
 # -- broken ones -----------------------------------------------------------------------------------
