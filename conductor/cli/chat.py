@@ -10,6 +10,7 @@ import contextlib
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ from conductor.client.chat import Chat
 from conductor.client.connection import ChainEnded
 from conductor.client.handlers import Files
 from conductor.client.setup import folder
-from conductor.errors import RequestError, with_log
+from conductor.errors import ConductorError, RequestError, with_log
 from conductor.page import server
 from conductor.page.chat import ChatRoutes
 from conductor.page.running import RunningChain
@@ -115,7 +116,8 @@ class _Sitting:
     async def _serve(self, running: asyncio.Task[int], *, opens: bool) -> None:
         """Serves the page until the chat is to end, also when the chain has ended before."""
         secret = server.new_secret()
-        routes = ChatRoutes(self._chat, self._source).all
+        pause = partial(self._pause, running)
+        routes = ChatRoutes(self._chat, self._source, pause).all
         serving = _Server(server.config(self._source, self._listening, secret, _START, routes))
         running.add_done_callback(lambda _: self._chain_ended())
         task = asyncio.create_task(serving.serve(sockets=[self._listening]))
@@ -123,6 +125,17 @@ class _Sitting:
         await self._ending.wait()
         serving.should_exit = True
         await task
+
+    async def _pause(self, running: asyncio.Task[int], name: str, paused: bool) -> None:
+        """Pauses a component, or resumes it, once nothing is open. Raises `ConductorError`."""
+        pausing = asyncio.create_task(self._runtime.pause(name, paused=paused))
+        try:
+            await asyncio.wait((running, pausing), return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                raise ConductorError("the chain has ended")
+            pausing.result()
+        finally:
+            pausing.cancel()
 
     def _chain_ended(self) -> None:
         if self._ending.is_set():

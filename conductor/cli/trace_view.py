@@ -14,6 +14,8 @@ from conductor.errors import UsageError
 if TYPE_CHECKING:
     import socket
 
+    from conductor.page.source import Source
+
 HELP: Final = paragraphs(
     "Show a trace as a page: the conversation, what each component changed, how long each took.",
     "The page is served on this machine alone, to whom has the address with its secret, until "
@@ -69,17 +71,20 @@ def view(
     return run(TraceFile(file, follow=live), "trace.html", port=port, opens=not no_open)
 
 
-def run(source: object, start: str, *, port: int, opens: bool) -> int:
+def run(source: Source, start: str, *, port: int, opens: bool) -> int:
     """Serves a page until Ctrl-C."""
     import asyncio
 
     from conductor.page import server
+    from conductor.page.elsewhere import Elsewhere
+    from conductor.page.posts import pausing
 
     listening = listen(port)
+    pauses = [pausing(Elsewhere(source).pause)] if source.live else []
     secret = server.new_secret()
     announce(listening, secret, opens=opens)
     try:
-        asyncio.run(server.serve(source, listening, secret, start))  # type: ignore[arg-type]
+        asyncio.run(server.serve(source, listening, secret, start, pauses))
     except KeyboardInterrupt:
         return 0
     return 0

@@ -53,7 +53,10 @@ class Control:
         return control
 
     def close(self) -> None:
-        """Ends the connection: what is asked for and has not happened does not happen."""
+        """Ends the connection: what is asked for and has not happened does not happen. Any thread
+        may call it: who waits in `ask` gets a `ConductorError`."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
     def ask(

@@ -10,17 +10,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from conductor.client.chat import Chat
 from conductor.errors import ConductorError, UsageError
 from conductor.page.data import Data, data, failure
+from conductor.page.posts import MOST_BODY, Pause, pausing, refused, taking
 from conductor.page.running import RunningChain
 from conductor.record.turns.detail import told_again
 
-_MOST_BODY: Final = 64 * 1024
 _MOST_PROMPT: Final = 24 * 1024 * 1024
 """Bytes of a prompt with its pictures."""
 _PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -63,17 +63,14 @@ class _Nothing(msgspec.Struct):
     pass
 
 
-class TooLargeError(Exception):
-    """A request has a body that nobody reads to its end."""
-
-
 class ChatRoutes:
     """The routes of one chat."""
 
-    def __init__(self, chat: Chat, chain: RunningChain) -> None:
+    def __init__(self, chat: Chat, chain: RunningChain, pause: Pause) -> None:
         self._chat = chat
         self._chain = chain
         self._data = Data(chain)
+        self._pause = pause
 
     @property
     def all(self) -> list[Route]:
@@ -82,18 +79,19 @@ class ChatRoutes:
             Route("/api/chat/news", self.news),
             Route("/api/chat/history", self.history),
             Route("/api/chat/sessions", self.sessions),
+            pausing(self._pause),
         ]
         posts: tuple[tuple[str, type, int, Callable[[Any], Awaitable[Any]]], ...] = (
             ("prompt", _Prompt, _MOST_PROMPT, self._prompt),
-            ("cancel", _Session, _MOST_BODY, self._cancel),
-            ("answer", _Answer, _MOST_BODY, self._answer),
-            ("new", _Nothing, _MOST_BODY, self._new),
-            ("load", _Session, _MOST_BODY, self._load),
-            ("mode", _Mode, _MOST_BODY, self._mode),
-            ("option", _Option, _MOST_BODY, self._option),
+            ("cancel", _Session, MOST_BODY, self._cancel),
+            ("answer", _Answer, MOST_BODY, self._answer),
+            ("new", _Nothing, MOST_BODY, self._new),
+            ("load", _Session, MOST_BODY, self._load),
+            ("mode", _Mode, MOST_BODY, self._mode),
+            ("option", _Option, MOST_BODY, self._option),
         )
         for name, shape, most, act in posts:
-            routes.append(Route(f"/api/chat/{name}", _taking(shape, most, act), methods=["POST"]))
+            routes.append(Route(f"/api/chat/{name}", taking(shape, most, act), methods=["POST"]))
         return routes
 
     async def news(self, request: Request) -> Response:
@@ -116,7 +114,7 @@ class ChatRoutes:
         try:
             return data(await self._chat.listed(request.query_params.get("cursor")))
         except ConductorError as error:
-            return _refused(error)
+            return refused(error)
 
     # -- what the person does ------------------------------------------------------------------
 
@@ -150,42 +148,3 @@ class ChatRoutes:
 
     async def _option(self, asked: _Option) -> Any:
         await self._chat.set_option(asked.session, asked.option, asked.value)
-
-
-def _taking(
-    shape: type, most: int, act: Callable[[Any], Awaitable[Any]]
-) -> Callable[[Request], Awaitable[Response]]:
-    """Serves a POST: its body becomes `shape`, and `act` does it."""
-
-    async def serve(request: Request) -> Response:
-        try:
-            body = await _body(request, most)
-            asked: Any = msgspec.json.decode(body or b"{}", type=shape)
-        except TooLargeError:
-            return failure(413, f"this is more than {most >> 10} KiB, too much for one request")
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return failure(400, f"the request cannot be read: {error}")
-        except ClientDisconnect:
-            return failure(400, "the request has no end")
-        try:
-            return data(await act(asked) or {})
-        except ConductorError as error:
-            return _refused(error)
-
-    return serve
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """The body of a request. Raises `TooLargeError`."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > most:
-            raise TooLargeError
-    return bytes(body)
-
-
-def _refused(error: ConductorError) -> Response:
-    """What was asked cannot be done: 409 if it is the page's own fault, 502 if the chain's."""
-    status = 409 if isinstance(error, UsageError) else 502
-    return failure(status, f"{error.text}; {error.hint}" if error.hint else error.text)

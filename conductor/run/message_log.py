@@ -55,6 +55,11 @@ class MessageLog:
         if self._trace is not None:
             self._trace.violated(violation)
 
+    def happened(self, event: str, component: str, text: str) -> None:
+        """Passes on: the log has a line of its own about it."""
+        if self._trace is not None:
+            self._trace.happened(event, component, text)
+
     def close(self) -> None:
         """Passes on."""
         if self._trace is not None:

@@ -67,6 +67,10 @@ class Tracing(Protocol):
     def violated(self, violation: Violated) -> None:
         """A component broke a rule of its policy."""
 
+    def happened(self, event: str, component: str, text: str) -> None:
+        """A component failed, was restarted, bypassed, swapped, paused or resumed, or joined or
+        left the chain."""
+
     def close(self) -> None:
         """Nothing more will come."""
 

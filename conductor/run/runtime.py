@@ -654,6 +654,8 @@ class Runtime:
         """Counts an event of a component, and puts it on record."""
         self._events[event, name] += 1
         self._audit.component_event(event, name, text)
+        if self._tracer is not None:
+            self._tracer.happened(event, name, text)
         if self._ring is not None and event in _FAILURES and self._ring.may_save():
             self._tasks.start(self._save_ring(text))
 

@@ -20,12 +20,14 @@ import pytest
 
 from conductor.control import client, places, protocol
 from conductor.errors import ConductorError, UsageError
+from conductor.record.turns import reader as turns
 from conductor.run import held
 from conductor.run.plan import Options
 from conductor.spec.managed.file import parse
 from tests.harness.process.command import COMMAND, Ran, conductor, environment
 from tests.harness.process.managed import Machine
 from tests.harness.process.rig import Chain, Rig
+from tests.page.viewing import Viewed
 from tests.places import DEADLINE
 
 CLOCK = ("--clock", "2025-10-08T12:34:56+00:00")
@@ -129,14 +131,33 @@ def test_a_guest_is_paused_and_resumed(
         ask(chain, "resume", "datetime")
     assert states(chain)["datetime"] == "up"
     assert chain.prompt(session, "hi") == f"{DATE}hi"
+    if isolation == "process":
+        paused_from_the_page_of_its_trace(chain, rig)
     assert chain.finish() == 0
     audit = [json.loads(line) for line in (rig.folder / "audit").read_text().splitlines()]
     events = [(one["event"], one["component"]) for one in audit if one["event"] in _SWITCHED]
-    assert events == [("pause", "datetime"), ("resume", "datetime")]
+    assert events == [("pause", "datetime"), ("resume", "datetime")] * (len(events) // 2)
+    trace = turns.opened(str(rig.folder / "trace"))
+    rows = filter(None, map(trace.row, range(len(trace))))
+    assert [(r.method, r.source) for r in rows if r.kind == "notice"] == events
     assert client.running() == []
 
 
 _SWITCHED = ("pause", "resume")
+
+
+def paused_from_the_page_of_its_trace(chain: Chain, rig: Rig) -> None:
+    """`conductor trace view --live` of a chain switches a component off and on, and says why it
+    cannot."""
+    with Viewed(rig.folder / "trace", "--live") as view:
+        until(lambda: view.ask("/api/head")[1].get("process") == chain.process.pid)
+        for paused in (True, False):
+            switch = {"name": "datetime", "paused": paused}
+            assert view.ask("/api/pause", switch, Authorization="")[0] == 401
+            assert view.ask("/api/pause", switch)[0] == 200
+            assert states(chain)["datetime"] == ("paused" if paused else "up")
+        status, answer, _ = view.ask("/api/pause", {"name": "nobody", "paused": True})
+    assert (status, "no component `nobody`" in answer["error"]) == (502, True)
 
 
 def test_a_program_is_paused_and_resumed(rig: Rig) -> None:

@@ -50,6 +50,7 @@ def test_nobody_else_may_speak(fancy: Talking, headers: dict[str, str], status: 
     body = {"session": "one", "parts": [{"text": "hello"}]}
     for path in ("prompt", "cancel", "answer", "new", "load", "mode", "option"):
         assert fancy.ask(f"/api/chat/{path}", body, **headers)[0] == status
+    assert fancy.ask("/api/pause", {"name": "datetime", "paused": True}, **headers)[0] == status
     for path in ("news", "history", "sessions"):
         assert fancy.ask(f"/api/chat/{path}", **headers)[0] == status
     assert fancy.until(idle)["sessions"][0]["running"] is False
@@ -98,6 +99,25 @@ def test_a_turn_shows_what_each_component_did(demo: Talking) -> None:
     assert shares["datetime"] == "added 1 block"
     # It is a person's own conversation: nothing is taken out of it.
     assert "ghp_0123456789" in demo.turn(1)["items"][0]["text"]
+
+
+def test_a_component_is_paused_and_resumed(demo: Talking) -> None:
+    session = demo.until(idle)["sessions"][0]["id"]
+
+    def parts(paused: bool) -> list[str]:
+        """Who has a part in the next turn."""
+        assert demo.ask("/api/pause", {"name": "datetime", "paused": paused}) == (200, {})
+        demo.say(session, "hi")
+        demo.until(idle)
+        last = demo.ask("/api/head")[1]["turns"] - 1
+        return [share["component"] for share in demo.turn(last)["turn"]["shares"]]
+
+    assert "datetime" not in parts(True)
+    assert demo.ask("/api/head")[1]["paused"] == ["datetime"]
+    assert "datetime" in parts(False)
+    assert "paused" not in demo.ask("/api/head")[1]
+    status, answer = demo.ask("/api/pause", {"name": "datetim", "paused": True})
+    assert (status, "no component `datetim`" in answer["error"]) == (409, True)
 
 
 def test_a_question_waits_for_the_person_alone(demo: Talking) -> None:

@@ -114,7 +114,13 @@ def test_a_turn_and_what_was_done_to_it(demo: Talking, page: Page, pictures: Pat
     page.locator("#settings select").select_option("Act without asking")
     demo.until(lambda chat: chat["sessions"][0]["modes"]["currentModeId"] == "code")
     picture(page, "turn", pictures)
+    switch = page.get_by_role("switch", name="datetime takes part")
+    switch.press("Enter")
+    expect(switch).to_have_attribute("aria-checked", "false")
+    expect(page.locator("article.turn").last.locator(".happened")).to_contain_text("paused")
     assert findings(page) == []
+    switch.press("Space")
+    expect(switch).to_have_attribute("aria-checked", "true")
 
 
 def test_a_question_is_answered_by_a_key_and_only_where_it_stands(

@@ -35,21 +35,25 @@ class Viewed(Running):
         self.address, self.secret = found[0], found[1]
         self.port = urlsplit(self.address).port or 0
 
-    def ask(self, path: str, **headers: str) -> tuple[int, Any, dict[str, str]]:
-        """An answer to a request as a program makes it: status, content, headers."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+    def ask(
+        self, path: str, posted: object = None, **headers: str
+    ) -> tuple[int, Any, dict[str, str]]:
+        """An answer to a request as a program makes it: status, content, headers. `posted`: what
+        it sends."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
         sent = {"Authorization": f"Bearer {self.secret}"} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }
         try:
-            connection.request("GET", path, headers=sent)
+            method, body = ("GET", None) if posted is None else ("POST", json.dumps(posted))
+            connection.request(method, path, body, headers=sent)
             answer = connection.getresponse()
-            body = answer.read()
+            read = answer.read()
         finally:
             connection.close()
         held = {name.lower(): value for name, value in answer.getheaders()}
         is_json = held.get("content-type") == "application/json"
-        return answer.status, json.loads(body) if is_json else body, held
+        return answer.status, json.loads(read) if is_json else read, held
 
     def whole(self) -> dict[str, Any]:
         """What the trace is of, once all of it was read."""

@@ -1,22 +1,23 @@
 // The page of a chat: a conversation with a chain, and what each component did beside each turn.
 
 import { change, chosen } from "./address.js";
+import { Chain } from "./chain.js";
 import { Composer } from "./composer.js";
 import * as conversation from "./conversation.js";
 import { open, Trouble } from "./data.js";
 import { Details } from "./details.js";
-import { duration, el, fill, refill, renew, several } from "./dom.js";
+import { duration, el, fill, renew, several } from "./dom.js";
 import { listen } from "./help.js";
 import { TurnPane } from "./pane.js";
 import { Questions } from "./questions.js";
 import { settings } from "./settings.js";
-import { hue } from "./turn.js";
 
 const $ = (id) => document.getElementById(id);
 const AGAIN = 2000;
 const data = open();
 const details = new Details(data, () => draw());
 const pane = new TurnPane($("turn-view"), data, details, go);
+const chain = new Chain($("chain"), data, (component) => go({ component }), problem);
 const composer = new Composer((parts) => post("prompt", { session: session()?.id, parts }).then(() => go({ turn: null, event: null })), problem);
 const questions = new Questions($("questions"), (question, option) => act("answer", { question, option }), (text) => {
   $("announcement").textContent = text;
@@ -74,7 +75,7 @@ const name = (each) => each.title || each.id || each.sessionId;
 function draw() {
   const now = chosen();
   const held = session();
-  chain(now.component);
+  chain.show(head, now.component, !failure && !chat?.ended[0]);
   state();
   composer.show(held, Boolean(chat?.can.image), Boolean(chat?.ended[0]) || failure?.status === 0 || failure?.status === 401);
   settings($("settings"), held, act);
@@ -92,22 +93,6 @@ function used(usage) {
   if (!usage || typeof usage.used !== "number") return "";
   const percent = usage.size ? ` (${Math.round(usage.used / usage.size * 100)} %)` : "";
   return `context ${usage.used.toLocaleString("en")} tokens${percent}`;
-}
-
-function chain(component) {
-  const made = JSON.stringify([head.components, component]);
-  if ($("chain").dataset.made === made) return;
-  $("chain").dataset.made = made;
-  const parts = head.components.filter((one) => one !== "client").map((one) => {
-    const button = el("button.component", {
-      type: "button", "aria-pressed": String(component === one), "data-key": `chain ${one}`,
-      title: `only what ${one} touched`, onclick: () => go({ component: component === one ? "" : one }),
-    }, one);
-    button.style.setProperty("--hue", hue(head.components, one));
-    return button;
-  });
-  refill($("chain"), parts.flatMap((part, at) => (
-    at ? [el("span.arrow-sign", { "aria-hidden": true }, "›"), part] : [part])));
 }
 
 function state() {
@@ -254,7 +239,7 @@ function trouble(error) {
 }
 
 async function more(running) {
-  const grown = [...new Set([...running, ...(head.running ?? []), 0])].filter((number) => number < turns.length);
+  const grown = [...new Set([...running, ...(head.running ?? []), 0, Math.max(turns.length - 1, 0)])].filter((number) => number < turns.length);
   if (grown.length) for (const turn of await data.only(grown)) turns[turn.number] = turn;
   for (let got = [null]; got.length && turns.length < head.turns;) {
     got = await data.turns(turns.length);

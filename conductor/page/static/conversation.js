@@ -115,6 +115,8 @@ export function item(held) {
       return el("div.act.refused", {}, el("b", {}, `⚠ refused: ${held.component ?? ""} `), held.text ?? "");
     case "error":
       return el("div.act.refused", {}, el("b", {}, "error "), held.text ?? "");
+    case "notice":
+      return held.component ? el("p.happened", {}, el("b", {}, `${held.component} `), held.text ?? "") : el("p.note", {}, held.text ?? "");
     case "mode":
       return el("p.note", {}, `mode: ${held.text ?? ""}`);
     default:

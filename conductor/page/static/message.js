@@ -40,13 +40,13 @@ function pane(title, text, made) {
 
 /** What an event carries. */
 export function body(event) {
-  return event.type === "response" ? event.payload : event.params ?? event.verdict ?? event;
+  return event.type === "response" ? event.payload : event.params ?? event.verdict ?? event.happened ?? event;
 }
 
 /** An event, beside the one whose message it passes on, if there is one. */
 export function message(event, before) {
   const now = lines(body(event));
-  const name = event.verdict ? `verdict on ${event.verdict.component ?? ""}` : `${event.from ?? "conductor"} → ${event.to ?? ""}`;
+  const name = event.verdict ? `verdict on ${event.verdict.component ?? ""}` : event.happened ? `${event.happened.component ?? ""}` : `${event.from ?? "conductor"} → ${event.to ?? ""}`;
   if (before === null) return el("div.panes.one", {}, pane(name, now, now.map((text) => line("same", text))));
   const old = lines(body(before));
   const [left, right] = [[], []];

@@ -112,6 +112,7 @@ export class Sequence {
     const [left, right] = [Math.min(from, to), Math.max(from, to)];
     const took = Math.max(row[field.ms], row[field.ms_in]);
     const label = kind === "verdict" ? `refused: ${error} ${method}`
+      : kind === "notice" ? `${ends[0]}: ${method}`
       : `${kind === "response" ? "↩ " : ""}${method}${error ? ` ✗ ${error}` : ""}`;
     const spoken = `${kind} ${method} from ${ends[0]} to ${ends[1]}`
       + `${row[field.change] ? `, ${row[field.change]}` : ""}${took ? `, ${duration(took)}` : ""}${error ? `, ${error}` : ""}`;

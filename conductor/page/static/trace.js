@@ -1,15 +1,15 @@
 // The page of a trace: who changed which message, how long each took.
 
 import { change, chosen } from "./address.js";
+import { Chain } from "./chain.js";
 import * as conversation from "./conversation.js";
 import { open, Trouble } from "./data.js";
 import { Details } from "./details.js";
-import { duration, el, fill, refill, several } from "./dom.js";
+import { duration, el, fill, several } from "./dom.js";
 import { help, listen } from "./help.js";
 import { histogram } from "./histogram.js";
 import { List } from "./list.js";
 import { TurnPane } from "./pane.js";
-import { hue } from "./turn.js";
 
 const $ = (id) => document.getElementById(id);
 const PAGE = 2000;
@@ -17,10 +17,12 @@ const data = open();
 const details = new Details(data, () => draw());
 const list = new List($("conversation"), article);
 const pane = new TurnPane($("turn-view"), data, details, go);
+const chain = new Chain($("chain"), data, (component) => go({ component }), (text) => { refusal = text; state(); });
 let head = { components: ["client", "agent"], events: 0, gaps: [], live: false, running: [] };
 let turns = [];
 let hits = null;
 let failure = null;
+let refusal = "";
 let isLoaded = false;
 
 /** Chooses something else: the address says so, and can be linked to. */
@@ -76,22 +78,8 @@ function wantedTurn(turn) {
   return hits === null || hits.has(turn.number);
 }
 
-/** The chain in the order of its components: a click shows what one of them touched. */
 function top({ component, filter }) {
-  const parts = head.components.filter((name) => name !== "client").map((name) => {
-    const button = el("button.component", {
-      type: "button", "aria-pressed": String(component === name), "data-key": `chain ${name}`,
-      title: `only what ${name} touched`, onclick: () => go({ component: component === name ? "" : name }),
-    }, name);
-    button.style.setProperty("--hue", hue(head.components, name));
-    return button;
-  });
-  const made = JSON.stringify([head.components, component]);
-  if ($("chain").dataset.made !== made) {
-    $("chain").dataset.made = made;
-    refill($("chain"), parts.flatMap((part, at) => (
-      at ? [el("span.arrow-sign", { "aria-hidden": true }, "›"), part] : [part])));
-  }
+  chain.show(head, component, head.live && !failure);
   if ($("filter").value !== filter && document.activeElement !== $("filter")) $("filter").value = filter;
 }
 
@@ -193,6 +181,7 @@ function state() {
   const ring = head.ring ? [`This is ${head.ring}.`] : [];
   const notes = [...(head.notice ? [head.notice] : []), ...ring, ...(head.gaps ?? []).map((gap) => `⚠ ${gap[0].toUpperCase()}${gap.slice(1)}.`)];
   if (failure) notes.unshift(`⚠ ${failure.message}`);
+  if (refusal) notes.unshift(`⚠ ${refusal}`);
   if (head.content === "none") notes.push("This trace has no content: only who sent what, and when.");
   const more = notes.length - 3;
   fill($("notice"), notes.slice(0, 3).map((note) => el("p", {}, note)), more > 0 ? el("p", {}, `and ${more} more like this`) : null);
@@ -210,7 +199,7 @@ function trouble(error) {
 
 /** Gets the turns that are new, and those that may have changed. */
 async function more(running) {
-  const grown = [...new Set([...running, ...(head.running ?? []), 0])].filter((number) => number < turns.length);
+  const grown = [...new Set([...running, ...(head.running ?? []), 0, Math.max(turns.length - 1, 0)])].filter((number) => number < turns.length);
   if (grown.length) for (const turn of await data.only(grown)) turns[turn.number] = turn;
   for (let got = [null]; got.length && turns.length < head.turns;) {
     got = await data.turns(turns.length);

@@ -149,6 +149,14 @@ class EventWriter:
         head = b'{"type":"_conductor","ts":%.6f,"verdict":' % at
         self._file.write(b"".join((head, _encode(verdict), b"}\n")))
 
+    def happened(self, event: str, component: str, text: str, at: float) -> None:
+        """Writes what has happened to `component`: `restart`, `pause` …, and words for it."""
+        happened = {"event": event, "component": component, "text": clean_text(text)}
+        if self._content == "none":
+            del happened["text"]  # a component may have written it
+        head = b'{"type":"_conductor","ts":%.6f,"happened":' % at
+        self._file.write(b"".join((head, _encode(happened), b"}\n")))
+
     def _call(
         self, trace: Trace, departure: Departure, target: str, at: float, size: int
     ) -> list[bytes]:

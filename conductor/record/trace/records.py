@@ -12,6 +12,7 @@ them on, so nothing else would write them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -264,13 +265,14 @@ def _cleaned_params(value: bytes, method: str) -> bytes:
 def header(
     content: str, components: Iterable[str], began: float, chain: Sequence[ChainComponent] = ()
 ) -> bytes:
-    """The first line of a trace: how its records are written, of which components, and when it
-    began, in seconds of Unix time."""
+    """The first line of a trace: how its records are written, of which components, in which
+    process the chain runs, and when it began, in seconds of Unix time."""
     line = {
         "type": "_conductor",
         "format": FORMAT,
         "content": content,
         "components": list(components),
         "began": round(began, 6),
+        "process": os.getpid(),
     }
     return _encode({**line, "chain": chain} if chain else line) + b"\n"

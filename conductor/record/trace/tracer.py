@@ -171,6 +171,12 @@ class Tracer:
         """Writes a verdict: conductor has undone what a component did."""
         self._events.verdict(violation, shown_name(violation.peer), self.now())
 
+    @best_effort
+    def happened(self, event: str, component: str, text: str) -> None:
+        """Writes what has happened to a component: it was restarted, paused, replaced …"""
+        name = "agent" if self.is_agent(component) else shown_name(component)
+        self._events.happened(event, name, text, self.now())
+
     def close(self) -> None:
         """Writes what is left."""
         self._file.close()
@@ -241,6 +247,11 @@ class Both:
         """See `Tracing`."""
         self._first.violated(violation)
         self._second.violated(violation)
+
+    def happened(self, event: str, component: str, text: str) -> None:
+        """See `Tracing`."""
+        self._first.happened(event, component, text)
+        self._second.happened(event, component, text)
 
     def close(self) -> None:
         """See `Tracing`."""

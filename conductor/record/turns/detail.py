@@ -56,6 +56,8 @@ def detail(reader: Reader, turn: Turn) -> TurnDetail:
             verdict = _verdict(number, line)
             verdicts.append(verdict)
             items.refused(number, verdict)
+        elif line.happened is not None:
+            items.happened(number, line)
         elif line.is_event:
             items.event(number, line)
             visits.event(number, line)
@@ -135,6 +137,13 @@ class _Items:
         )
         if len(self.all) < _MOST_ITEMS:
             self.all.append(item)
+
+    def happened(self, number: int, line: Line) -> None:
+        """Something has happened to a component."""
+        held = line.happened or {}
+        text = _words(held.get("text")) or _words(held.get("event"))
+        who = _words(held.get("component"))
+        self._add(number, line, "notice", text=text[:_LONGEST], component=who)
 
     def event(self, number: int, line: Line) -> None:
         """Takes an event of the turn."""

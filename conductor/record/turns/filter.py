@@ -104,7 +104,7 @@ TERMS: Final = {
     "from": Term("NAME", "sent by it", _name(lambda row: (row.source,))),
     "to": Term("NAME", "received by it", _name(lambda row: (row.target,))),
     "session": Term("ID", "of this session", _name(lambda row: (row.session,))),
-    "type": Term("TYPE", "`request`, `response`, `notification` or `verdict`", _name(
+    "type": Term("TYPE", "`request`, `response`, `notification`, `verdict` or `notice`", _name(
         lambda row: (row.kind,))),
     "turn": Term("NUMBER", "of this turn", _turn),
     "slow": Term("TIME", "answered, or passed on, after this time or later", _slow),

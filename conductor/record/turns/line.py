@@ -89,6 +89,9 @@ class Line(msgspec.Struct, gc=False):
     chain: list[_Member] | None = None
     ring: Ring | None = None
     verdict: dict[str, Any] | None = None
+    happened: dict[str, Any] | None = None
+    process: int | None = None
+    began: float | None = None
 
     @property
     def is_event(self) -> bool:

@@ -229,5 +229,11 @@ class Head(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Whether more may come."""
     ring: str = ""
     """In words, what the file of a ring holds; empty: it is none."""
+    process: int | None = None
+    """The process of the chain, where its header names it."""
+    began: float | None = None
+    """When the trace began, in seconds of Unix time."""
+    paused: tuple[str, ...] = ()
+    """The components that are paused at its end."""
     gaps: tuple[str, ...] = ()
     """In words, what is missing: a line that was cut, a line that is no event."""

@@ -129,6 +129,8 @@ class Reader:
         self._running: dict[str, OpenTurn] = {}
         """The open turn of each session."""
         self._gaps: list[str] = []
+        self._paused: dict[str, None] = {}
+        """The components that are paused now."""
 
     # -- what was read -------------------------------------------------------------------------
 
@@ -143,6 +145,7 @@ class Reader:
             events=self._count,
             live=live,
             gaps=tuple(self._gaps),
+            paused=tuple(self._paused),
             by="conductor" if self._is_ours else "reference",
         )
 
@@ -203,13 +206,14 @@ class Reader:
         if line is None:
             return None
         turn = self._turn_of[number]
-        if line.verdict is not None:
-            verdict = {k: v for k, v in line.verdict.items() if isinstance(v, str)}
+        about, kind = line.verdict or line.happened, "verdict" if line.verdict else "notice"
+        if about is not None:
+            said = {k: v for k, v in about.items() if isinstance(v, str)}
             return Row(
-                n=number, at=line.ts, kind="verdict", source=verdict.get("component", ""),
-                target=CONDUCTOR, method=verdict.get("method", ""),
-                session=verdict.get("session", "")[:LONGEST], bytes=0, ms=0.0, ms_in=0.0,
-                change="", protocol="acp", error=verdict.get("rule", ""), pair=-1,
+                n=number, at=line.ts, kind=kind, source=said.get("component", ""),
+                target=CONDUCTOR, method=said.get("method") or said.get("event", ""),
+                session=said.get("session", "")[:LONGEST], bytes=0, ms=0.0, ms_in=0.0,
+                change="", protocol="acp", error=said.get("rule", ""), pair=-1,
                 turn=turn,
             )  # fmt: skip
         if not line.is_event:
@@ -315,10 +319,11 @@ class Reader:
             self._gaps.append("more like this")
 
     def _about(self, number: int, line: Line) -> None:
-        """A line about the trace: its header, or a verdict."""
+        """A line about the trace: its header, a verdict, or what has happened to a component."""
         if line.components is not None:
             self._is_ours = True
             self._head.content = line.content or "redacted"
+            self._head.process, self._head.began = line.process, line.began
             for name in line.components:
                 self._known(name[:LONGEST])
             if line.chain and line.chain[-1].role == AGENT:
@@ -335,6 +340,19 @@ class Reader:
             self._count += 1
             turn.verdicts += 1
             turn.share(who).verdicts += 1
+        elif line.happened is not None:
+            self._happened(number, line.happened)
+
+    def _happened(self, number: int, happened: dict[str, Any]) -> None:
+        """Something has happened to a component. Between two turns the former one shows it."""
+        turn = self._only_running()
+        self._belongs(number, turn if turn.number else self._turns[-1])
+        self._count += 1
+        who, event = str(happened.get("component", ""))[:LONGEST], happened.get("event")
+        if event == "pause" and len(self._paused) < _MOST_NAMES:
+            self._paused[who] = None
+        elif event in ("resume", "remove"):
+            self._paused.pop(who, None)
 
     def _known(self, name: str) -> None:
         if name and name not in ENDS and name not in self._order:
