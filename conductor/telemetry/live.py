@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from conductor.core.tracing import best_effort
 from conductor.errors import UsageError
 from conductor.run.plan import Options
+from conductor.run.process_state import memory
 from conductor.spec.model import Spec
 from conductor.telemetry import names
 from conductor.telemetry.book import Book
 from conductor.telemetry.context import with_context
-from conductor.telemetry.measures import OUTBOX, RESTARTS, Keeper, Labels, Measures, Number
+from conductor.telemetry.measures import MEMORY, OUTBOX, RESTARTS, Keeper, Labels, Measures, Number
 from conductor.telemetry.span import Attributes, Ids, Place, Span, What, read_traceparent
 from conductor.telemetry.spans import Translator, line_of
 
@@ -181,6 +182,10 @@ class Telemetry:
             yield RESTARTS, {"component": guest}, float(happened.get(("restart", guest), 0))
         for name in planned:
             yield OUTBOX, {"component": name}, float(runtime.connections.held(name))
+        for name, it in planned.items():
+            process = getattr(runtime.connections.transports.get(name), "pid", None)
+            if it.guests and process is not None and (bytes_ := memory(process)) is not None:
+                yield MEMORY, {"component": name}, float(bytes_)
 
 
 def _run(ids: Ids) -> Span:

@@ -19,6 +19,8 @@ _MOST_NAMES: Final = 200
 _MOST_PROMPTS: Final = 100
 _MOST_PROMPT: Final = 256 * 1024
 """Bytes of a prompt of which changes are counted."""
+_CONNECT: Final = "mcp/connect"
+_DISCONNECT: Final = "mcp/disconnect"
 _STOPS: Final = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
 
 
@@ -49,6 +51,12 @@ OWN: Final = _time(
 TURN: Final = _time("conductor.turn.duration", "Time from a prompt to the end of its turn.")
 MCP_CLIENT: Final = _time("mcp.client.operation.duration", "Time of a request of MCP of the agent.")
 MCP_SERVER: Final = _time("mcp.server.operation.duration", "Time of another request of MCP.")
+MCP_CLIENT_SESSION: Final = _time(
+    "mcp.client.session.duration", "Time of a connection of MCP of the agent."
+)
+MCP_SERVER_SESSION: Final = _time(
+    "mcp.server.session.duration", "Time of another connection of MCP."
+)
 MESSAGES: Final = Number("conductor.messages", "", "Messages that a component got.")
 BYTES: Final = Number("conductor.bytes", "By", "Bytes of their params, results and errors.")
 ADDED: Final = Number("conductor.tokens.added", "", "Tokens added to prompts, estimated.")
@@ -61,6 +69,11 @@ RESTARTS: Final = Number("conductor.restarts", "", "How often a component was st
 OUTBOX: Final = Number(
     "conductor.outbox.bytes", "By", "Bytes that wait to be written to a component.", "gauge"
 )
+MEMORY: Final = Number(
+    "conductor.guest.memory", "By", "Bytes of memory of a child that hosts guests.", "gauge"
+)
+STATE: Final = (RESTARTS, OUTBOX, MEMORY)
+"""The numbers that are read when somebody looks."""
 
 
 class Keeper(Protocol):
@@ -88,6 +101,8 @@ class Measures:
         self._places: dict[str, int] = {}
         """The places of components in the chain."""
         self._open: OrderedDict[bytes, _Open] = OrderedDict()
+        self._connections: OrderedDict[str, float] = OrderedDict()
+        """When each connection of MCP began, by its id."""
         self._prompts: OrderedDict[int, bytes] = OrderedDict()
         """The params of prompts, by their numbers."""
 
@@ -142,6 +157,8 @@ class Measures:
         self._component(line.source)
         direction = self._direction(line.source, line.target)
         self._got(line, method, direction, own.bytes)
+        if line.method == _DISCONNECT:
+            self._disconnected(line)
         if line.type != "request":
             return
         self._open[bytes(line.id)] = _Open(line.method, line.protocol, direction, line.ts)
@@ -179,8 +196,24 @@ class Measures:
         if asked.protocol == "mcp":
             number = MCP_CLIENT if line.target == AGENT else MCP_SERVER
             self._record(number, seconds, **{"mcp.method.name": method, "error.type": failed})
+        if asked.method == _CONNECT and not line.is_error:
+            self._connected(line)
         if asked.method == PROMPT and line.target == CLIENT:
             self._turn(line, seconds)
+
+    def _connected(self, line: Line) -> None:
+        """A connection of MCP begins: where it is known by the id that its opener gets."""
+        name = payloads.name_of(payloads.result(line.payload).connectionId)
+        self._connections[f"{line.target} {name}"] = line.ts
+        if len(self._connections) > _MOST_OPEN:
+            self._connections.popitem(last=False)
+
+    def _disconnected(self, line: Line) -> None:
+        name = payloads.name_of(payloads.params(line.params).connectionId)
+        began = self._connections.pop(f"{line.source} {name}", None)
+        if began is not None:
+            number = MCP_CLIENT_SESSION if line.source == AGENT else MCP_SERVER_SESSION
+            self._record(number, max(line.ts - began, 0.0))
 
     def _turn(self, line: Line, seconds: float) -> None:
         body = payloads.Result() if line.is_error else payloads.result(line.payload)

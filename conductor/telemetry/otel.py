@@ -12,6 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from opentelemetry import context as contexts
@@ -30,7 +31,7 @@ from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 from conductor.errors import ConductorError, one_line
 from conductor.telemetry import collector
 from conductor.telemetry.book import Read
-from conductor.telemetry.measures import OUTBOX, RESTARTS, Labels, Number
+from conductor.telemetry.measures import STATE, Labels, Number
 from conductor.telemetry.otlp_json import SCOPE, nanos, whole
 from conductor.telemetry.span import Attributes, Context, Kind, Span, What
 from conductor.version import version
@@ -202,18 +203,17 @@ class Meters:
         self._counters: dict[str, metrics.Counter] = {}
         self._histograms: dict[str, metrics.Histogram] = {}
         self._read = read
-        meter.create_observable_gauge(OUTBOX.name, [self._gauges], OUTBOX.unit, OUTBOX.what)
-        meter.create_observable_counter(
-            RESTARTS.name, [self._restarts], RESTARTS.unit, RESTARTS.what
-        )
+        kinds = {
+            "counter": meter.create_observable_counter,
+            "gauge": meter.create_observable_gauge,
+        }
+        for number in STATE:
+            observed = partial(self._observed, number)
+            kinds[number.kind](number.name, [observed], number.unit, number.what)
 
-    def _gauges(self, options: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
-        return self._observed(OUTBOX)
-
-    def _restarts(self, options: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
-        return self._observed(RESTARTS)
-
-    def _observed(self, wanted: Number) -> Iterator[metrics.Observation]:
+    def _observed(
+        self, wanted: Number, _: metrics.CallbackOptions
+    ) -> Iterator[metrics.Observation]:
         for number, labels, value in self._read():
             if number is wanted:
                 yield metrics.Observation(value, _named(labels))

@@ -29,6 +29,7 @@ class Params(msgspec.Struct):
     uri: Any = None
     arguments: msgspec.Raw = msgspec.Raw(b"")
     modelId: Any = None  # noqa: N815 - ACP's names
+    connectionId: Any = None  # noqa: N815
     configId: Any = None  # noqa: N815
     value: Any = None
 
@@ -72,6 +73,7 @@ class Result(msgspec.Struct):
     models: _Models | None = None
     options: list[_Option] | None = msgspec.field(name="configOptions", default=None)
     session: Any = msgspec.field(name="sessionId", default=None)
+    connectionId: Any = None  # noqa: N815
     is_error: Any = msgspec.field(name="isError", default=None)
 
     @property

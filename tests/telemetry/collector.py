@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as numbers
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 
 from tests.places import DEADLINE
@@ -43,7 +43,7 @@ class Collector:
                     for scope in group.scope_spans:
                         self.spans.extend(scope.spans)
             elif path == "/v1/metrics" and self.status == 200:
-                for told in metrics.ExportMetricsServiceRequest.FromString(body).resource_metrics:
+                for told in numbers.ExportMetricsServiceRequest.FromString(body).resource_metrics:
                     for kept in told.scope_metrics:
                         self.metrics.update({one.name: one for one in kept.metrics})
             self._changed.notify_all()
@@ -55,8 +55,9 @@ class Collector:
 
 
 @contextmanager
-def collector(status: int = 200) -> Iterator[Collector]:
-    """Runs a collector that answers with this status; 0: it never answers."""
+def collector(status: int = 200, *, metrics: int = 200) -> Iterator[Collector]:
+    """Runs a collector that answers with this status; 0: it never answers. `metrics`: what it
+    answers to numbers."""
     made = Collector(status)
 
     class Handler(BaseHTTPRequestHandler):
@@ -66,7 +67,7 @@ def collector(status: int = 200) -> Iterator[Collector]:
             if made.status == 0:
                 made.over.wait(DEADLINE)
                 return
-            self.send_response(made.status)
+            self.send_response(metrics if self.path == "/v1/metrics" else made.status)
             self.send_header("content-length", "0")
             self.end_headers()
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 import pytest
+from msgspec.structs import replace
 
+import conductor as chain
+from conductor.errors import UsageError
+from conductor.run import held
+from conductor.run.plan import Options
+from conductor.spec.managed.file import parse
+from conductor.telemetry import names
 from conductor.telemetry.names import OTHER, method
 from tests.harness.process.command import Ran, conductor, environment
 from tests.telemetry.collector import attributes, collector
@@ -27,10 +37,10 @@ def run(*options: str, **variables: str) -> Ran:
     return done
 
 
-def numbers(path: Path) -> dict[tuple[str, str], float]:
-    """The series of a file in the text format: name and labels, in one order, and the value."""
+def numbers(text: str) -> dict[tuple[str, str], float]:
+    """The series of a text in the format: name and labels, in one order, and the value."""
     found = {}
-    for line in path.read_text().splitlines():
+    for line in text.splitlines():
         if line.startswith("#"):
             continue
         series = SERIES.match(line)
@@ -45,7 +55,7 @@ def test_numbers_are_those_of_the_trace(tmp_path: Path) -> None:
     """SEEDS §25 row 114: message counts are right."""
     path, trace = tmp_path / "chain.prom", tmp_path / "trace.jsons"
     run("--metrics", str(path), "--trace", str(trace))
-    found = numbers(path)
+    found = numbers(path.read_text())
     counted: Counter[tuple[str, str, str]] = Counter()
     for line in trace.read_text().splitlines():
         event = json.loads(line)
@@ -105,37 +115,85 @@ def test_the_variables_of_opentelemetry_count() -> None:
         assert away.metrics
 
 
-@pytest.mark.parametrize("status", [0, 500, 405])
+@pytest.mark.parametrize("status", [0, 500])
 def test_a_collector_that_behaves_badly_costs_one_warning(status: int) -> None:
     """The chain ends while a collector still has not answered."""
     with collector(status) as away:
         done = run("--otlp", away.address)
         assert done.err.count("warning:") <= 1
         assert "Traceback" not in done.err
-        if status == 405:
-            assert "does not take what is sent to it" in done.err
         assert away.requests
 
 
-def test_a_collector_that_is_away_costs_one_warning() -> None:
+def test_a_collector_of_spans_alone_costs_one_warning_that_says_what_to_do() -> None:
+    """As Phoenix: it refuses numbers."""
+    with collector(metrics=405) as away:
+        done = run("--otlp", away.address)
+        assert done.err.count("warning:") == 1
+        assert "does not take what is sent to it" in done.err
+        assert "hint: OTEL_METRICS_EXPORTER=none sends spans alone" in done.err
+        assert away.spans
+
+
+def test_neither_a_collector_that_is_away_nor_a_port_that_is_taken_stops_a_chain() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
     with socket.create_server(("127.0.0.1", 0)) as held:
-        address = f"http://127.0.0.1:{held.getsockname()[1]}"
-    done = run("--otlp", address)
-    assert done.err.count("warning:") <= 1
+        done = run("--otlp", address, "--prometheus", str(held.getsockname()[1]))
+    assert done.err.count("warning:") <= 2
     assert "Traceback" not in done.err
-
-
-def test_a_port_that_is_taken_is_no_reason_not_to_run() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        done = run("--prometheus", str(held.getsockname()[1]))
-    assert done.err.count("warning:") == 1
     assert "no numbers are served at port" in done.err
     assert "hint: another chain may have it" in done.err
 
 
-def test_an_address_that_is_none_is_refused() -> None:
-    done = conductor("exec", "--otlp", "collector:4318", *CHAIN)
-    done.assert_error(2, "invalid value `collector:4318` for `--otlp`")
+def test_prometheus_reads_a_chain_that_runs(tmp_path: Path) -> None:
+    """Also what ends with the chain."""
+
+    async def read() -> str:
+        lines: list[str] = []
+        async with chain.open(
+            *("datetime", "redact", "demo"),
+            cwd=tmp_path,
+            prometheus=0,
+            log=lambda level, name, text: lines.append(text),
+        ) as running:
+            await running.prompt(WORDS)
+            said = next(line for line in lines if line.startswith("numbers are at "))
+            answer = await asyncio.to_thread(urlopen, said.removeprefix("numbers are at "))
+            return str(answer.read().decode())
+
+    found = numbers(asyncio.run(read()))
+    assert found["conductor_turn_duration_seconds_count", 'stop="end_turn"'] == 1
+    if sys.platform == "linux":
+        assert found["conductor_guest_memory_bytes", 'component="datetime+redact"'] > 1 << 20
+
+
+POLICY: Final = """contact = "admin"
+trace = {}
+content = "{}"
+"""
+
+
+def test_a_managed_policy_counts_for_spans() -> None:
+    """What must not be in a trace does not leave by a span; numbers hold no content."""
+    options = Options(otlp="http://127.0.0.1:4318")
+    refused = parse(POLICY.format("false", "all"), "policy.toml")
+    with pytest.raises(UsageError, match="spans for a collector: not allowed by `trace`"):
+        held.applied(refused, options)
+    sizes = parse(POLICY.format("true", "none"), "policy.toml")
+    with pytest.raises(UsageError, match="a record with `redacted` of each message"):
+        held.applied(sizes, options)
+    assert held.applied(sizes, replace(options, trace_content="none")).otlp
+    assert held.applied(refused, Options(otlp="none", prometheus=0)).prometheus == 0
+
+
+def test_without_content_the_variable_that_asks_for_words_gets_none() -> None:
+    wanted = {names.CAPTURE: "true", "OTEL_METRICS_EXPORTER": "none"}
+    with collector(metrics=405) as away:
+        done = run("--otlp", away.address, "--trace-content", "none", **wanted)
+        assert done.err == ""
+        assert any(span.name.startswith("invoke_agent") for span in away.spans)
+        assert WORDS not in str(away.spans)
 
 
 def test_methods_of_strangers_are_one() -> None:

@@ -130,6 +130,25 @@ def test_a_book_keeps_so_many_series_and_no_more() -> None:
     assert "late" not in book.text()
 
 
+def test_connections_of_mcp_have_a_duration() -> None:
+    """Each is known where it was opened by the id that its opener got."""
+    book = Book()
+    measures = Measures(book)
+    for line in (
+        request(1000, "agent", "a", "mcp/connect", params={"serverId": "x"}),
+        response(2000, "a", "agent", 1000, {"connectionId": "c"}),
+        request(2500, "other", "a", "mcp/disconnect", params={"connectionId": "c"}),
+        request(3000, "agent", "a", "mcp/disconnect", params={"connectionId": "c"}),
+        request(4000, "agent", "a", "mcp/disconnect", params={"connectionId": "c"}),
+    ):
+        read = line_of(line)
+        assert read is not None
+        measures.take(read)
+    assert "mcp_client_session_duration_seconds_sum 1\n" in book.text()
+    assert "mcp_client_session_duration_seconds_count 1\n" in book.text()
+    assert "mcp_server_session" not in book.text()
+
+
 def test_labels_are_escaped() -> None:
     book = Book()
     book.add(MESSAGES, {"component": 'a"b\\c\nd', "none": ""}, 1)

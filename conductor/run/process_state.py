@@ -1,0 +1,28 @@
+"""What Linux says of a process; other systems say nothing here."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def memory(pid: int) -> int | None:
+    """Bytes of memory that a process has; None: this system does not say."""
+    if sys.platform != "linux":
+        return None
+    pages = _read(pid, "statm").split()[1:2]
+    return int(pages[0]) * os.sysconf("SC_PAGE_SIZE") if pages else None
+
+
+def words(pid: int) -> str:
+    """The name of a process; empty: this system does not say."""
+    return _read(pid, "comm").decode(errors="replace").strip()
+
+
+def _read(pid: int, name: str) -> bytes:
+    """What Linux says of a process; empty: nothing."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read(256)
+    except OSError:
+        return b""
