@@ -1,4 +1,4 @@
-"""`conductor test`: plays the transcripts of a component against it."""
+"""`conductor test`: plays the transcripts and scenarios of a component against it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ _AROUND: Final = 60
 
 HELP: Final = paragraphs(
     "Play the transcripts of a component against it: deliver their lines, and compare each line "
-    "that it returns. Also replay its scenarios: each `test-scenarios/*/trace.jsons` is the trace "
-    "of a chain, and the component in it is run as it is now.",
-    "Exit code 1 when a line differs.",
+    "that it returns. Also play its scenarios, the folders of `test-scenarios`: in scenario.toml "
+    "you write what the client sends, what the agent does, and what you expect of both; "
+    "trace.jsons is a recorded session that must give the same again.",
+    "Exit code 1 when a line differs, or an expectation does not hold.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -123,8 +124,8 @@ def _scenarios(traces: Sequence[str], component: str, *, as_json: bool) -> int:
 
 def _complain(broken: int, count: int) -> None:
     report.error(
-        f"{broken} of {count} scenarios differ{'s' * (count == 1)} from the recording",
-        "if you want the change, record the trace of the scenario anew",
+        f"{broken} of {count} scenario{'s' * (count != 1)} failed",
+        "if you want the change: correct what a scenario.toml expects, or record a trace anew",
     )
 
 
@@ -319,7 +320,7 @@ def explained(path: str, mismatch: Mismatch) -> Iterator[str]:
         if expected == returned:
             yield f"  {_cut(_text(returned))}"
             continue
-        left, right, at = _around_change(_text(expected), _text(returned))
+        left, right, at = around_change(_text(expected), _text(returned))
         yield f"- {left}"
         yield f"+ {right}"
         yield f"  {' ' * at}^"
@@ -342,8 +343,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 
-def _around_change(expected: str, returned: str) -> tuple[str, str, int]:
-    """Two lines around the first character that differs, and its column."""
+def around_change(expected: str, returned: str) -> tuple[str, str, int]:
+    """Two texts around the first character that differs, and its column."""
     pairs = enumerate(zip(expected, returned, strict=False))
     at = next((at for at, (a, b) in pairs if a != b), min(len(expected), len(returned)))
     first = max(0, at - _AROUND)

@@ -1,64 +1,169 @@
-"""`conductor test` on scenarios: a trace in a folder of `test-scenarios`, replayed as a chain.
+"""`conductor test` on scenarios: each folder of `test-scenarios` holds one.
 
-The trace is the client's script, the agent, the chain and what is expected, all in one.
+`trace.jsons` is a recorded session, replayed as a chain: nothing may differ. `scenario.toml` is
+written by hand: what the client sends, what the agent does, and what is expected of both.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from conductor.cli import replay_chain, report
-from conductor.errors import visible_path
+import msgspec
+
+from conductor.cli import configured, replay_chain, report
+from conductor.cli.test_ import around_change
+from conductor.errors import visible, visible_path
 from conductor.spec.manifest.reading import load, path_of
+
+if TYPE_CHECKING:
+    from conductor.author.scenario.expectations import Failure
+    from conductor.author.scenario.play import Played
 
 FOLDER: Final = "test-scenarios"
 TRACE: Final = "trace.jsons"
+WRITTEN: Final = "scenario.toml"
 _LIMIT: Final = 60.0
-"""Seconds in which nothing moves, after which a scenario fails."""
+"""Seconds in which nothing moves, after which the replay of a trace fails."""
+_SHOWN: Final = 400
+"""Characters of a text that are shown."""
+_MOST: Final = 5
+"""Texts that are shown of those that came instead."""
 
 
 def found(path: str) -> list[str]:
-    """The traces of the scenarios that a path stands for: a trace, the folder of one scenario or
-    of many, or a folder with `test-scenarios` in it."""
+    """The files of the scenarios that a path stands for: one of them, the folder of one scenario
+    or of many, or a folder with `test-scenarios` in it."""
     if os.path.isfile(path):
-        return [path] if path.endswith(".jsons") else []
-    single = os.path.join(path, TRACE)
-    if os.path.isfile(single):
-        return [single]
+        return [path] if path.endswith(".jsons") or os.path.basename(path) == WRITTEN else []
+    single = _of_folder(path)
+    if single:
+        return single
     inside = (
         path if os.path.basename(os.path.abspath(path)) == FOLDER else os.path.join(path, FOLDER)
     )
-    return sorted(glob.glob(os.path.join(glob.escape(inside), "*", TRACE)))
+    folders = sorted(glob.glob(os.path.join(glob.escape(os.path.normpath(inside)), "*")))
+    return [file for folder in folders for file in _of_folder(folder)]
 
 
-def play(traces: Sequence[str], component: str, *, as_json: bool) -> list[dict[str, Any]]:
-    """Replays scenarios and reports each; a row for each. Raises `ConductorError`.
+def _of_folder(folder: str) -> list[str]:
+    files = (os.path.join(folder, name) for name in (WRITTEN, TRACE))
+    return [file for file in files if os.path.isfile(file)]
+
+
+def play(files: Sequence[str], component: str, *, as_json: bool) -> list[dict[str, Any]]:
+    """Plays scenarios and reports each; a row for each. Raises `ConductorError`.
 
     Args:
-        traces: The traces.
+        files: Those that `found` has found.
         component: The folder of the component that is tested: it runs in place of the proxy of its
-            name. Empty: every proxy is the one that the trace names.
+            name in a trace. Empty: every proxy is the one that the trace names.
         as_json: Print nothing.
     """
+    rows = []
+    for file in files:
+        is_written = os.path.basename(file) == WRITTEN
+        members, lines = _written(file) if is_written else _replayed(file, component)
+        rows.append({"scenario": file, **members})
+        if not as_json:
+            word = "FAILED " if members["outcome"] == "failed" else "passed "
+            report.say(f"{word} {visible_path(file)}")
+            lines()
+    return rows
+
+
+def _replayed(trace: str, component: str) -> tuple[dict[str, Any], Any]:
     manifest = path_of(component) if component else None
     name = load(manifest).name if manifest is not None else ""
     swapped = {name: os.path.join(component, "")} if name else {}
-    rows = []
-    for trace in traces:
-        run = replay_chain.played(trace, swapped, _LIMIT)
-        rows.append(
-            {
-                "scenario": trace,
-                "outcome": "failed" if run.differs else "passed",
-                **run.members(),
-            }
-        )
-        if not as_json:
-            word = "FAILED " if run.differs else "passed "
-            report.say(f"{word} {visible_path(trace)}")
-            if run.differs:
-                report.say_styled(*run.lines(show=True))
-    return rows
+    run = replay_chain.played(trace, swapped, _LIMIT)
+    members = {"outcome": "failed" if run.differs else "passed", **run.members()}
+
+    def show() -> None:
+        if run.differs:
+            report.say_styled(*run.lines(show=True))
+
+    return members, show
+
+
+def _written(file: str) -> tuple[dict[str, Any], Any]:
+    from conductor.author.scenario import play as scenarios
+
+    folder = os.path.dirname(os.path.abspath(file))
+    above = os.path.dirname(folder)
+    home = os.path.dirname(above) if os.path.basename(above) == FOLDER else folder
+    log = report.logger("warning")
+    played = scenarios.play(file, home, configured.here(), log)
+    failed = bool(played.failures or played.ended)
+    members = {"outcome": "failed" if failed else "passed", **_members(file, played)}
+
+    def show() -> None:
+        for line in _lines(file, played):
+            report.say(f"    {line}")
+
+    return members, show
+
+
+# -- what a scenario in TOML came to ---------------------------------------------------------------
+
+
+def _members(file: str, played: Played) -> dict[str, Any]:
+    from conductor.author.scenario.file import line
+
+    failures = [
+        {
+            "line": line(file, failure.at),
+            "about": failure.about,
+            "expected": failure.expected,
+            "got": list(failure.got),
+        }
+        for failure in played.failures
+    ]
+    return {
+        "chain": list(played.chain),
+        "steps": played.steps,
+        "failures": failures,
+        "ended": played.ended or None,
+        "notes": list(played.notes),
+    }
+
+
+def _lines(file: str, played: Played) -> Iterator[str]:
+    from conductor.author.scenario.file import line
+
+    for note in played.notes:
+        yield f"note: {visible(note)}"
+    if played.ended:
+        yield f"it did not come to its end: {visible(played.ended)}"
+    for failure in played.failures:
+        yield f"{visible_path(file)}:{line(file, failure.at)}: {visible(failure.about)}"
+        for each in _explained(failure):
+            yield f"  {each}"
+    if played.failures or played.ended:
+        for each in played.stderr:
+            yield f"| {_cut(visible(each))}"
+
+
+def _explained(failure: Failure) -> Iterator[str]:
+    """What was expected and what came; of two texts where they begin to differ."""
+    if failure.equals is not None and len(failure.got) == 1:
+        left, right, at = around_change(_quoted(failure.equals), _quoted(failure.got[0]))
+        yield f"expected {left}"
+        yield f"got      {right}"
+        yield f"         {' ' * at}^"
+        return
+    yield f"expected {_cut(visible(failure.expected))}"
+    for text in failure.got[:_MOST]:
+        yield f"got      {_cut(_quoted(text) if failure.is_text else visible(text))}"
+    if len(failure.got) > _MOST:
+        yield f"and {len(failure.got) - _MOST} more"
+
+
+def _quoted(text: str) -> str:
+    return visible(msgspec.json.encode(text).decode())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"

@@ -8,6 +8,7 @@ because it names the exact place of a mistake; msgspec says `[...]` for every ke
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 import types
 from collections.abc import Iterable
@@ -123,12 +124,11 @@ def line_of(source: str, at: tuple[Key, ...]) -> int:
 
 
 def _has_key(text: str, at: tuple[Key, ...]) -> bool | None:
-    """Whether a text has a key; None if it ends in the middle of a value."""
-    try:
-        value: Any = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return None
-    return len(_known(value, at)) == len(at)
+    """Whether a text has a key; None if it ends in the middle of a value, but for a list."""
+    for end in ("", "]"):
+        with contextlib.suppress(tomllib.TOMLDecodeError):
+            return len(_known(tomllib.loads(text + end), at)) == len(at)
+    return None
 
 
 def _known(value: Any, at: Iterable[Key]) -> tuple[Key, ...]:

@@ -117,7 +117,10 @@ def test_from_an_empty_folder_to_a_proxy_behind_an_agent(author: Author) -> None
     made = author.ok("new", "my-proxy")
     assert "my-proxy/proxy.py" in made
     assert made.endswith("conductor exec . demo -p hi\n")
-    assert "passed  transcripts/prompt.txt: 4 deliveries" in author.ok("test", at="my-proxy")
+    assert author.ok("test", at="my-proxy").splitlines() == [
+        "passed  transcripts/prompt.txt: 4 deliveries",
+        "passed  test-scenarios/prompt/scenario.toml",
+    ]
     assert "nothing to compile; it loads" in author.ok("build", at="my-proxy")
     checked = author.ok("check", "--only", "handshake", "--only", "turn", ".", at="my-proxy")
     assert checked.endswith("my-proxy: 2 passed\n")
@@ -154,7 +157,10 @@ def test_an_edit_shows_in_the_transcripts(author: Author) -> None:
     (difference,) = row["differences"]
     assert difference["line"] == 6
     assert "in verse" in difference["returned"][0]
-    assert author.ok("test", "--update", "my-proxy") == (
+    assert "FAILED  test-scenarios/prompt/scenario.toml" in ran.out
+    scenario = author.folder / "my-proxy" / "test-scenarios" / "prompt" / "scenario.toml"
+    scenario.write_text(scenario.read_text().replace("Answer briefly.", "Answer in verse."))
+    assert author.ok("test", "--update", "my-proxy").startswith(
         "updated my-proxy/transcripts/prompt.txt: 1 delivery\n"
     )
     assert transcript.read_text() == before.replace("Answer briefly.", "Answer in verse.")

@@ -162,4 +162,4 @@ def test_a_trace_is_a_scenario(trace: Path, tmp_path: Path) -> None:
         "FAILED", "passed",
     ]  # fmt: skip
     assert "  ~ to the agent: session/prompt differs\n" in ran.out
-    ran.assert_error(1, "1 of 2 scenarios differ")
+    ran.assert_error(1, "1 of 2 scenarios failed")

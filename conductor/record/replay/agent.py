@@ -45,7 +45,9 @@ class _Exchange(msgspec.Struct):
 class Agent:
     """The agent of a trace."""
 
-    def __init__(self, events: Iterable[TraceEvent]) -> None:
+    def __init__(self, events: Iterable[TraceEvent], noun: str = "trace") -> None:
+        """`noun`: what the events come from, for people."""
+        self._noun = noun
         self._sessions: dict[str | None, list[_Exchange]] = defaultdict(list)
         self._requests: dict[tuple[bool, Id], tuple[str | None, _Exchange | None]] = {}
         """Session of each request, and its exchange; true with those that the agent made."""
@@ -154,8 +156,8 @@ class Agent:
     def _unknown(self, message: Message) -> list[bytes]:
         if not isinstance(message.method, str) or not isinstance(message.id, msgspec.Raw):
             return []
-        self.warnings.append(f"`{message.method}` is not in the trace, or not as often")
-        text = f"the trace has no answer to this `{message.method}`\nhint: {_HINT}"
+        self.warnings.append(f"`{message.method}` is not in the {self._noun}, or not as often")
+        text = f"the {self._noun} has no answer to this `{message.method}`\nhint: {_HINT}"
         body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, text)
         return [jsonrpc.answer(bytes(message.id), b"error", body)]
 

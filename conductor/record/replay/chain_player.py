@@ -7,7 +7,7 @@ ends: with the last answer, when nothing moves for too long, or when a component
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -16,7 +16,7 @@ from conductor.core.component import Component
 from conductor.record.replay.agent import Agent
 from conductor.record.replay.chain_recording import ChainRecording
 from conductor.record.replay.client import Client
-from conductor.record.replay.recorded_services import RecordedServices
+from conductor.record.replay.recorded_services import PERFORMED, RecordedServices
 from conductor.record.trace.chain import described
 from conductor.record.trace.file import TraceFile
 from conductor.record.trace.sinks import Several, Sink
@@ -34,6 +34,8 @@ _MOST_LINES: Final = 512 * 1024 * 1024
 """Bytes of what the new run passes on that are kept."""
 _FLOOD: Final = 10_000
 """Messages beyond ten times those of the recording, after which a run is ended."""
+_GLANCE: Final = 0.05
+"""Seconds for what comes together, before it is looked at."""
 _QUIET: Final = 0.5
 """Seconds without a message after which nothing more is expected behind the last answer."""
 
@@ -55,7 +57,7 @@ class _Held:
     """A sink that keeps the lines of the run for its reader, until the run is over."""
 
     def __init__(self, reader: turns.Reader, lines: HeldLines) -> None:
-        self._reader = reader
+        self.reader = reader
         self._lines = lines
         self.failed = False
 
@@ -67,7 +69,7 @@ class _Held:
         """See `Sink`."""
         if not self.failed:
             self._lines.append(line)
-            self._reader.take(line)
+            self.reader.take(line)
 
     def gather(self, record: bytes) -> None:
         """See `Sink`. Nobody reads what single components got and sent."""
@@ -86,6 +88,11 @@ class ChainPlayer:
         options: How they are run.
         limit: Seconds without progress after which the run ends.
         log: Takes level, component and text.
+        is_due: Whether a message of the run so far is still to come, though every request has its
+            answer …
+        patience: … and for how many seconds without a message it is waited for.
+        performed: The calls of services that are performed where the recording has none.
+        on_stderr: Takes component and line of what programs write.
     """
 
     def __init__(
@@ -95,6 +102,11 @@ class ChainPlayer:
         options: Options,
         limit: float,
         log: Log,
+        *,
+        is_due: Callable[[turns.Reader], bool] = lambda reader: False,
+        patience: float = 0.0,
+        performed: Collection[str] = PERFORMED,
+        on_stderr: Callable[[str, str], None] = lambda name, line: None,
     ) -> None:
         self._recording = recording
         self._specs = specs
@@ -108,12 +120,16 @@ class ChainPlayer:
         )
         self._limit = limit
         self._log = log
-        self._agent = Agent(recording.agent)
+        self._is_due = is_due
+        self._patience = patience
+        self._on_stderr = on_stderr
+        self._agent = Agent(recording.agent, recording.noun)
         self._client = Client(recording.client, recording.agent, self._agent.came)
-        self._services = RecordedServices(recording.services)
+        self._services = RecordedServices(recording.services, performed)
         self._ended = ""
         self._moves = 0
         """Messages that came to either end."""
+        self._moved = asyncio.Event()
         self._channel: Channel | None = None
         self._over = asyncio.Event()
 
@@ -127,7 +143,7 @@ class ChainPlayer:
         tracer = Tracer(Several(sinks), self._recording.content, chain=chain)
         options = self._options
         planned, guardian = started(
-            self._specs, options, agent_last=False, on_stderr=lambda name, line: None
+            self._specs, options, agent_last=False, on_stderr=self._on_stderr
         )
         agent = Planned(Component(AGENT), MemoryTransport(self._play_agent))
         self._runtime = Runtime(
@@ -167,7 +183,7 @@ class ChainPlayer:
 
     async def _read_client(self, channel: Channel) -> None:
         while (line := await channel.receive()) is not None:
-            self._moves += 1
+            self._move()
             for answer in self._client.receive(line):
                 channel.send(answer)
             self._send()
@@ -188,6 +204,18 @@ class ChainPlayer:
         while not self._ended and moves != self._moves and self._is_more_due:
             moves = self._moves
             await asyncio.sleep(_QUIET)
+        while not self._ended and self._is_due(self._held.reader):
+            self._moved.clear()
+            try:
+                await asyncio.wait_for(self._moved.wait(), self._patience)
+            except TimeoutError:
+                return
+            await asyncio.sleep(_GLANCE)
+
+    def _move(self) -> None:
+        """A message has come to either end."""
+        self._moves += 1
+        self._moved.set()
 
     @property
     def _is_more_due(self) -> bool:
@@ -196,7 +224,7 @@ class ChainPlayer:
     async def _play_agent(self, channel: Channel) -> None:
         came = 0
         while (line := await channel.receive()) is not None:
-            self._moves += 1
+            self._move()
             came += 1
             for each in self._agent.receive(line):
                 channel.send(each)

@@ -65,6 +65,8 @@ class ChainRecording(msgspec.Struct):
     """A trace as the recording of a chain."""
 
     path: str
+    noun: str = "trace"
+    """What it comes from, for people."""
     content: str = "all"
     """What it holds of messages: `all` or `redacted`."""
     began: str | None = None

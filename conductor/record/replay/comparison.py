@@ -7,7 +7,7 @@ between them that has no place in the conversation. Ids do not count.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
@@ -40,6 +40,7 @@ class Message(msgspec.Struct):
     """In words: `session/prompt`, `the answer`, `answer to session/new`."""
     body: bytes
     is_text: bool = False
+    is_error: bool = False
 
     @property
     def print(self) -> tuple[str, bytes]:
@@ -125,8 +126,8 @@ def _says(before: Turn | None, after: Turn | None) -> Iterator[Says]:
 def _differences(
     then: Reader, before: Turn | None, now: Reader, after: Turn | None, end: str
 ) -> Iterator[Difference]:
-    old = list(messages(then, before, end)) if before is not None else []
-    new = list(messages(now, after, end)) if after is not None else []
+    old = list(messages(then, then.of_turn(before), end)) if before is not None else []
+    new = list(messages(now, now.of_turn(after), end)) if after is not None else []
     prints = [message.print for message in old], [message.print for message in new]
     for is_same, i, j, k, m in _aligned(*prints):
         if not is_same:
@@ -177,14 +178,19 @@ def _whole(message: Message, op: Op) -> tuple[Edit, ...]:
     return (Edit(op=op, what="the whole", pointer="", before=before, after=after),)
 
 
-def messages(reader: Reader, turn: Turn, end: str) -> Iterator[Message]:
-    """What came to an end of the chain in a turn, in order; not what the conductor itself sent, nor
-    its answers in place of a component: their words name programs and times."""
+def messages(
+    reader: Reader, events: Iterable[tuple[int, Line]], end: str, *, conductors: bool = False
+) -> Iterator[Message]:
+    """What came to an end of the chain with some events, in order. Only with `conductors` what the
+    conductor itself sent, and its answers in place of a component: their words name programs and
+    times."""
     text: Message | None = None
-    for number, line in reader.of_turn(turn):
-        if line.target != end or line.source == CONDUCTOR or line.protocol == "mcp":
+    for number, line in events:
+        if line.target != end or line.protocol == "mcp":
             continue
-        if line.method.startswith(("mcp/", "_mcp/")) or _stands_in(line):
+        if not conductors and (line.source == CONDUCTOR or _stands_in(line)):
+            continue
+        if line.method.startswith(("mcp/", "_mcp/")):
             continue
         message = _message(reader, number, line)
         if text is not None and message.is_text and message.what == text.what:
@@ -209,7 +215,8 @@ def _message(reader: Reader, number: int, line: Line) -> Message:
     body = bytes(line.body)
     if line.type == "response":
         row = reader.row(number)
-        return Message(f"answer to {row.method}" if row is not None else "answer", body)
+        what = f"answer to {row.method}" if row is not None else "answer"
+        return Message(what, body, is_error=line.is_error)
     if line.method == UPDATE:
         update = update_of(line)
         kind = update.kind if update is not None else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +21,7 @@ from conductor.record.replay.chain_recording import CONDUCTOR, TraceEvent, membe
 from conductor.run.segment_spec import FIRED
 from conductor.run.service_requests import Answer, Tell
 
-_PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
+PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
 _NOT_RECORDED: Final = "in a replay nothing is performed, and the recording has no such call"
 _REFUSED: Final = -32001
 _MOST_VALUES: Final = 1_000
@@ -38,8 +38,15 @@ class _Call(msgspec.Struct):
 class RecordedServices:
     """Stands in for the performers of services (`conductor.run.service_requests.Stand`)."""
 
-    def __init__(self, events: Iterable[TraceEvent]) -> None:
-        """`events`: what passed between components and the conductor."""
+    def __init__(
+        self, events: Iterable[TraceEvent], performed: Collection[str] = PERFORMED
+    ) -> None:
+        """
+        Args:
+            events: What passed between components and the conductor.
+            performed: The calls that are performed where the recording has none.
+        """
+        self._performed = performed
         self._calls: dict[tuple[str, str], deque[_Call]] = defaultdict(deque)
         """By component and call."""
         self._fired: dict[tuple[str, str], deque[bytes]] = defaultdict(deque)
@@ -78,7 +85,7 @@ class RecordedServices:
             return recorded
         if call == "clock" and self._time is not None:
             return self._time
-        if call in _PERFORMED:
+        if call in self._performed:
             return None
         if call.startswith("kv/") and len(self._values) < _MOST_VALUES:
             return self._kv(name, call, members(msgspec.Raw(params or b"null")))
