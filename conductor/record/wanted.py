@@ -93,7 +93,8 @@ def _tracer(
     file = [TraceFile.create(options.trace, log)] if options.trace is not None else []
     every: list[Sink] = [*file, *sinks]
     content = options.trace_content
-    chain = described(specs, content, agent_last=agent_last)
+    # Without content nothing can be replayed, and where components lie is nobody's business.
+    chain = described(specs, content, agent_last=agent_last) if content != "none" else []
     return Tracer(every[0] if len(every) == 1 else Several(every), content, chain=chain)
 
 

@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 19, 112, 116 and 117, through the real command.
+"""SEEDS §25 rows 19, 112, 114, 116 and 117, through the real command.
 
 Rows 28 and 109 are in `test_recovery.py`, with the timeout of row 112; more guests like those of
 row 116 in `test_hostile_guests.py`, more attempts like that of row 117 in
@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.e2e.attacks import KEY
 from tests.e2e.test_policy_attacks import Carrier
+from tests.harness.process.client import Json, Refusal
+from tests.harness.process.command import conductor
 from tests.harness.process.rig import Chain, Rig
+from tests.record.trace import pairs
 
 # -- 19: extension messages ------------------------------------------------------------------------
 
@@ -148,6 +155,103 @@ def _health(chain: Chain) -> list[str]:
     chain.until(lambda: chain.stderr.count("health: ") >= before + 5, "the health of all")
     lines = [line for line in chain.stderr.splitlines() if line.startswith("health: ")]
     return [line.removeprefix("health: ") for line in lines][before : before + 5]
+
+
+# -- 114: traces -----------------------------------------------------------------------------------
+
+MARK: Final = "Kestrel"
+TALK: Final = (
+    f"say {MARK}", f"/toolcall {MARK}", f"/permission {MARK}", f"/read {MARK}.txt",
+    f"/write {MARK}.txt {MARK}", f'/ext _x {{"{MARK}": 1}}', f"/thought {MARK}", "/plan", "/usage",
+    f'/meta {{"{MARK}": "{MARK}"}}', f"/ask {MARK}",
+)  # fmt: skip
+TOOLS: Final = (f'/tool echo {{"text": "{MARK}"}}', f'/tool {MARK} {{"{MARK}": "{MARK}"}}')
+
+
+def talk(rig: Rig, version: int, trace: Path, content: str, prompts: tuple[str, ...]) -> Chain:
+    """A conversation in which whatever can hold a word of the user or of the agent holds `MARK`.
+    A component of its own lies in a folder of that name."""
+    own = rig.folder / MARK / "own.wasm"
+    own.parent.mkdir()
+    shutil.copy(rig.bundled("passthrough"), own)
+    options = ("--trace", str(trace), "--trace-content", content)
+    chain = rig.agent(
+        "datetime", f"{own},profile=filter", "tools-demo", rig.demo(), options=options
+    )
+
+    def refuse(params: Json) -> Json:
+        raise Refusal(json.dumps({"code": -32099, "message": MARK, "data": {MARK: MARK}}))
+
+    chain.serves |= {
+        "session/request_permission": lambda params: {
+            "outcome": {"outcome": "selected", "optionId": "allow-once"}
+        },
+        "fs/read_text_file": lambda params: {"content": MARK},
+        "fs/write_text_file": refuse,
+        "elicitation/create": lambda params: {"action": "accept", "content": {MARK: MARK}},
+    }
+    can = {"fs": {"readTextFile": True, "writeTextFile": True}, "elicitation": {"form": {}}}
+    who = {"name": MARK, "version": MARK}
+    names = ("capabilities", "info") if version == 2 else ("clientCapabilities", "clientInfo")
+    chain.initialize(protocolVersion=version, **dict(zip(names, (can, who), strict=True)))
+    server = {"name": MARK, "command": f"/{MARK}", "args": [MARK], "env": []}
+    session = chain.new_session(cwd=f"/{MARK}", mcpServers=[server])
+    for number, prompt in enumerate(prompts, 1):
+        chain.answer(chain.start_prompt(session, prompt))
+        if version == 2:
+            chain.until(lambda: _ends(chain) == number, f"the end of {prompt}")  # noqa: B023
+    params = {"sessionId": MARK.lower(), "cwd": f"/{MARK}", "mcpServers": []}
+    assert "error" in chain.request("session/load", params)
+    assert chain.finish() == 0
+    return chain
+
+
+def _ends(chain: Chain) -> int:
+    """How many turns of ACP v2 have ended."""
+    updates = (frame["params"]["update"] for frame in chain.seen("session/update"))
+    return sum(update.get("state") == "idle" for update in updates)
+
+
+def _counts(events: Iterable[Json], *ends: str) -> Counter[str]:
+    """Messages by method; of answers only their number."""
+    return Counter(event.get("method", "") for event in events if event["to"] in ends)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_row_114_without_content_a_trace_counts_and_has_no_payload(
+    rig: Rig, tmp_path: Path, version: int
+) -> None:
+    file = tmp_path / "t"
+    chain = talk(rig, version, file, "none", TALK + TOOLS if version == 1 else TALK)
+    text = file.read_text()
+    assert MARK in b"".join(chain.lines).decode()
+    assert MARK not in text
+    events = [json.loads(line) for line in text.splitlines()]
+    events = [one for one in events if one["type"] != "_conductor"]
+    assert pairs.wrong(pairs.read(file)) == []
+    acp = [one for one in events if one.get("protocol", "acp") == "acp"
+           and one["_conductor"].get("protocol") != "mcp"]  # fmt: skip
+    assert all(one.get("params", one.get("payload")) is None for one in events)
+    assert _counts(acp, "client") == Counter(frame.get("method", "") for frame in chain.frames)
+    agent = Counter(one.frame.get("method", "") for one in rig.log("A", "in"))
+    assert _counts(acp, "agent") == agent
+
+
+def test_row_114_a_trace_replays_to_the_same_log(rig: Rig, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    chain = talk(rig, 1, first, "all", TALK)
+    ran = conductor("replay", str(first), "--trace", str(second))
+    assert ran.code == 0, ran.out + ran.err
+    got = [
+        (frame.get("method"), frame.get("params", frame.get("result", frame.get("error"))))
+        for frame in chain.frames
+    ]
+    again = [json.loads(line) for line in second.read_bytes().splitlines()]
+    assert got == [
+        (one.get("method"), one["params"] if "method" in one else one["payload"])
+        for one in again
+        if one.get("to") == "client"
+    ]
 
 
 # -- 116: the sandbox ----------------------------------------------------------------------------

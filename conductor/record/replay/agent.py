@@ -51,6 +51,8 @@ class Agent:
         self._sessions: dict[str | None, list[_Exchange]] = defaultdict(list)
         self._requests: dict[tuple[bool, Id], tuple[str | None, _Exchange | None]] = {}
         """Session of each request, and its exchange; true with those that the agent made."""
+        self._latest: str | None = None
+        """The session of the message that came last in the trace."""
         self.warnings: list[str] = []
         """Differences between what came and the trace; the caller takes them out."""
         for event in events:
@@ -68,9 +70,12 @@ class Agent:
             if exchange is not None and session is None:  # outside of sessions nothing is in order
                 exchange.sent.append(event)
                 return
+        elif by_agent and session is None:  # it follows what came to the agent before, as then
+            session = self._latest
         exchanges = self._sessions[session]
         if not by_agent:
             exchanges.append(_Exchange(event, []))
+            self._latest = session
         else:
             if not exchanges:
                 exchanges.append(_Exchange(None, [], came=True))

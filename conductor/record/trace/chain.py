@@ -33,7 +33,8 @@ class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def described(specs: Sequence[Spec], content: str, *, agent_last: bool) -> list[ChainComponent]:
-    """The components of a chain. `content`: what the trace holds of messages; settings follow it.
+    """The components of a chain. `content`: what the trace holds of messages, `redacted` or `all`;
+    settings follow it.
 
     Reads files, and runs nothing.
     """
@@ -78,7 +79,7 @@ def digest(spec: Spec) -> str:
 
 
 def _config(spec: Spec, content: str) -> dict[str, Any]:
-    if content == "none" or not spec.config:
+    if not spec.config:
         return {}
     if content == "all":
         return spec.config

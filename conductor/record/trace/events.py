@@ -118,7 +118,7 @@ class EventWriter:
         digest = b""
         if payload is not None and too_many_values(payload, MOST_VALUES):
             # To look for secrets in it would hold up the chain.
-            digest, payload = _digest(payload), None
+            digest, payload = b"" if self._content == "none" else _digest(payload), None
         trace = msgspec.structs.replace(trace, payload=payload)
         if trace.kind == "response":
             request = self._answered(trace, host)

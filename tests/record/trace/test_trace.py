@@ -327,22 +327,6 @@ def test_a_trace_of_a_conductor_within_another(tmp_path: Path, proxy: str) -> No
     assert pairs.wrong(pairs.read(inner)) == pairs.wrong(pairs.read(outer)) == []
 
 
-def test_without_content_nothing_is_left_of_it(tmp_path: Path) -> None:
-    chain = ("--clock", "2026-03-01", WHOLE, "passthrough", DEMO)
-    whole = trace(tmp_path / "all", "--trace-content", "all", *chain)
-    bare = trace(tmp_path / "none", "--trace-content", "none", *chain)
-    text = (tmp_path / "none").read_text()
-    for word in (*PROMPT.split(), SECRET, "not found", "mcpServers", "agentInfo", "end_turn"):
-        assert word not in text
-    assert all(e.get("params") is None and e.get("payload") is None for e in bare)
-    assert Counter(map(route, whole)) == Counter(map(route, bare))
-
-    def sizes(found: list[Event]) -> Counter[tuple[object, ...]]:
-        return Counter((*route(e), e["_conductor"]["bytes"]) for e in found)
-
-    assert sizes(whole) == sizes(bare)
-
-
 def test_secrets_are_taken_out_unless_asked_for(tmp_path: Path) -> None:
     found = trace(tmp_path / "t", "passthrough", "passthrough", DEMO)
     assert SECRET not in (tmp_path / "t").read_text()
