@@ -66,7 +66,7 @@ class Choice:
         turn = self._wanted.turn
         if turn is None:
             return 0, len(self._reader)
-        first, behind = self._reader.turn(turn).events
+        first, behind = self._reader.span(turn)
         return first, min(behind, len(self._reader))
 
     def _slice(self, behind: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +19,11 @@ from conductor.record.turns.reader import Reader
 _MOST_ROWS: Final = 2_000
 _MOST_TURNS: Final = 2_000
 _MOST_EVENT: Final = 4 * 1024 * 1024
-"""Bytes of an event that the page shows."""
+"""Bytes of an event whose texts the page shows as they are; of a larger one it has …"""
+_MOST_TEXT: Final = 20_000
+"""… so many characters of each …"""
+_MOST_READ: Final = 64 * 1024 * 1024
+"""… up to so many bytes."""
 _MOST_DETAIL: Final = 16 * 1024 * 1024
 _MOST_HELD: Final = 32 * 1024 * 1024
 """Bytes of the details of turns that are kept."""
@@ -35,6 +40,22 @@ def failure(status: int, why: str) -> Response:
 def data(value: Any) -> Response:
     """A value as JSON."""
     return Response(_encode(value), media_type="application/json")
+
+
+async def _made(make: Callable[[], Any]) -> Response:
+    """A value that takes long to make: others are answered meanwhile."""
+    return Response(await asyncio.to_thread(lambda: _encode(make())), media_type="application/json")
+
+
+def _short(value: Any) -> Any:
+    """A value with the beginning of each of its long texts."""
+    if isinstance(value, str) and len(value) > _MOST_TEXT:
+        return f"{value[:_MOST_TEXT]} … {len(value) - _MOST_TEXT:,} more characters"
+    if isinstance(value, list):
+        return [_short(entry) for entry in value]
+    if isinstance(value, dict):
+        return {name: _short(member) for name, member in value.items()}
+    return value
 
 
 class Data:
@@ -93,14 +114,15 @@ class Data:
         else:
             after = _number(request, "after", 0)
             numbers = list(range(after, after + _MOST_TURNS))
-        return data([reader.turn(number) for number in numbers if number < reader.count])
+        wanted = [number for number in numbers if number < reader.count]
+        return await _made(lambda: [reader.turn(number) for number in wanted])
 
     async def turn(self, request: Request) -> Response:
         """A turn in detail."""
         reader, number = self._reader, request.path_params["number"]
         if number >= reader.count:
             return failure(404, "there is no such turn")
-        key = number, reader.turn(number).events[1]
+        key = number, reader.span(number)[1]
         held = self._details.get(key)
         if held is None:
             held = await asyncio.to_thread(lambda: _encode(reader.detail(number)))
@@ -147,11 +169,16 @@ class Data:
         line = self._reader.line(number)
         if not line.strip():
             return failure(404, "this event is not there any more")
-        if len(line) > _MOST_EVENT:
+        if len(line) > _MOST_READ:
             why = f"this message has {_mib(line)}, too much for a page"
             return failure(413, f"{why}; it is line {number + 1} of the file")
+        before = self._reader.before(number)
+        if len(line) > _MOST_EVENT:
+            return await _made(
+                lambda: {"event": _short(msgspec.json.decode(line)), "before": before}
+            )
         text = line.decode("utf-8", "replace").encode()
-        return data({"event": msgspec.Raw(text), "before": self._reader.before(number)})
+        return data({"event": msgspec.Raw(text), "before": before})
 
 
 def _mib(data: bytes) -> str:

@@ -88,7 +88,9 @@ class TraceFile:
     async def run(self, changed: Callable[[], None]) -> None:
         """See `Source`."""
         try:
-            while self._read(changed) or self._follow:
+            # In a thread: of a line of many megabytes even the reading takes long.
+            while await asyncio.to_thread(self._read) or self._follow:
+                changed()
                 await asyncio.sleep(0 if self._more else _POLL)
                 if not self._more:
                     self._look(changed)
@@ -114,12 +116,12 @@ class TraceFile:
         except FileNotFoundError:
             self._news = "The file has been deleted: this is what it held."
 
-    def _read(self, changed: Callable[[], None]) -> bool:
+    def _read(self) -> bool:
         """Reads for a moment; whether there may be more at once."""
         lines = self._lines
         if lines is None:
             return False
-        end, count = time.monotonic() + _SLICE, 0
+        end = time.monotonic() + _SLICE
         self._more = True
         while time.monotonic() < end:
             line = lines.next()
@@ -127,9 +129,6 @@ class TraceFile:
                 self._more = False
                 break
             self.reader.take(line)
-            count += 1
-        if count:
-            changed()
         return self._more
 
     def close(self) -> None:

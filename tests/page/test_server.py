@@ -106,17 +106,20 @@ def test_the_head_counts_events_alone(viewed: Viewed) -> None:
     assert None not in rows["rows"]
 
 
-def test_a_message_that_is_too_large_says_where_it_is(tmp_path: Path) -> None:
+def test_of_a_very_large_message_the_beginnings_of_its_texts_are_shown(tmp_path: Path) -> None:
     lines = Lines(tmp_path / "large.jsons")
     lines.turn("word " * 1_000_000, "read")
     with Viewed(lines.path) as view:
         view.whole()
         status, answer, _ = view.ask("/api/event/1")
         _, detail, _ = view.ask("/api/turn/1")
-    assert status == 413
-    assert answer["error"].startswith("this message has 4.")
-    assert answer["error"].endswith("it is line 2 of the file")
+        _, turns, _ = view.ask("/api/turns?only=1")
+    assert status == 200
+    text = answer["event"]["params"]["prompt"][0]["text"]
+    assert text.startswith("word word")
+    assert text.endswith(" … 4,980,000 more characters")
     assert len(json.dumps(detail)) < 1_000_000
+    assert turns[0]["tokens_in"] == pytest.approx(1_250_000, rel=0.01)
 
 
 def test_a_file_that_is_no_trace_or_not_there_is_refused(tmp_path: Path) -> None:

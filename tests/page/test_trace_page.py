@@ -389,7 +389,7 @@ class _in_state:  # noqa: N801 - reads as a part of the sentence
         lines = Lines(self._folder / "large.jsons")
         lines.turn("word " * 1_000_000, "That is long.")
         self._open(lines.path).visit(self._page, "event=1")
-        return "too much for a page"
+        return "4,980,000 more characters"
 
     def _disconnected(self) -> str:
         lines = Lines(self._folder / "gone.jsons")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import Counter
 from difflib import SequenceMatcher
 from typing import Any, Final
+
+import msgspec
 
 from conductor.record import diff
 from conductor.record.text_pairs import shared
@@ -20,8 +23,10 @@ _LONGEST: Final = 4_000
 _MOST_WORDS: Final = 600
 """Words of a changed text that are compared one by one; of a longer one what lies between its
 first and its last difference is one edit."""
-_LARGEST: Final = 1024 * 1024
-"""Bytes of a message that are compared member by member."""
+LARGEST: Final = 1024 * 1024
+"""Bytes of two messages that are compared member by member."""
+_LARGE_ENTRY: Final = 4096
+"""Bytes from which on an entry that both lists have is not looked into."""
 
 _MARK: Final = r"\[redacted(?:: [\w-]+)?\]"
 """What stands in place of a secret: the trace's mark, or that of `redact` with the kind."""
@@ -46,8 +51,10 @@ def edits(before: bytes, after: bytes) -> tuple[Edit, ...]:
     """
     if before == after:
         return ()
-    if len(before) + len(after) > _LARGEST:
-        return (_whole(before, after),)
+    if len(before) + len(after) > LARGEST:
+        before, after = _without_same(before, after)
+        if len(before) + len(after) > LARGEST:
+            return (_whole(before, after),)
     try:
         old, new = diff.parse(before), diff.parse(after)
         found = diff.diff(old, new)
@@ -89,11 +96,48 @@ def _counted(edit: Edit) -> str:
     return what.rpartition(" ")[2] if what.endswith(" block") else what
 
 
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_entries: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def _without_same(before: bytes, after: bytes) -> tuple[bytes, bytes]:
+    """Two large objects with marks in place of what is the same in both: members, and entries of
+    their lists. Equal values make no edit, so it does not matter what stands there."""
+    try:
+        old, new = _members(before), _members(after)
+        for name in old.keys() & new.keys():
+            one, other = old[name], new[name]
+            if one == other:
+                old[name] = new[name] = msgspec.Raw(b"0")
+            elif bytes(memoryview(one)[:1]) == bytes(memoryview(other)[:1]) == b"[":
+                old[name], new[name] = _without_same_entries(_entries(one), _entries(other))
+        return _encode(old), _encode(new)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return before, after
+
+
+def _without_same_entries(
+    old: list[msgspec.Raw], new: list[msgspec.Raw]
+) -> tuple[msgspec.Raw, msgspec.Raw]:
+    both = [entry for entry in old if len(memoryview(entry)) > _LARGE_ENTRY and entry in new]
+
+    def marked(entries: list[msgspec.Raw]) -> msgspec.Raw:
+        marks = [b"%d" % both.index(one) if one in both else bytes(one) for one in entries]
+        return msgspec.Raw(b"[" + b",".join(marks) + b"]")
+
+    return marked(old), marked(new)
+
+
 def _whole(before: bytes, after: bytes) -> Edit:
-    old, new = before.decode(errors="replace"), after.decode(errors="replace")
-    edit = _between(old, new, "message", "")
-    edit.op = Op.CHANGED
-    return edit
+    """One edit from the first byte that differs to the last."""
+    short = min(len(before), len(after))
+    head = shared(before, after, short)
+    tail = shared(before[::-1], after[::-1], short - head)
+    was, now = before[head : len(before) - tail], after[head : len(after) - tail]
+    cut = max(len(was), len(now)) > _LONGEST
+    old, new = (text[:_LONGEST].decode(errors="replace") for text in (was, now))
+    return Edit(op=Op.CHANGED, what="message", pointer="", before=old, after=new, cut=cut)
 
 
 def _edit(operation: diff.Operation) -> list[Edit]:
@@ -193,9 +237,47 @@ def of_texts(before: str, after: str) -> tuple[Edit, ...]:
 
 
 def text_of(params: bytes) -> str:
-    """The words of a prompt's params: the text of its blocks."""
+    """The words of a prompt's params: the text of its blocks. Of very large params the beginning
+    of each block."""
     try:
+        if len(params) > LARGEST:
+            return "\n".join(map(_beginning, _prompt(params).prompt))
         blocks = json.loads(params).get("prompt", ())
         return "\n".join(_shown(block) for block in blocks if isinstance(block, dict))
     except (ValueError, RecursionError, AttributeError, TypeError):
         return ""
+
+
+class _Prompt(msgspec.Struct):
+    prompt: list[msgspec.Raw] = []
+
+
+class _Resource(msgspec.Struct):
+    text: msgspec.Raw = msgspec.Raw()
+
+
+class _Block(msgspec.Struct):
+    text: msgspec.Raw = msgspec.Raw()
+    resource: _Resource = msgspec.field(default_factory=_Resource)
+
+
+_prompt: Final = msgspec.json.Decoder(_Prompt).decode
+_block: Final = msgspec.json.Decoder(_Block).decode
+_string: Final = msgspec.json.Decoder(str).decode
+_BEGINNING: Final = 256 * 1024
+"""Bytes of a block of a very large prompt that are read."""
+_ESCAPE: Final = 12
+"""Bytes of the longest way to write a character in JSON."""
+
+
+def _beginning(block: msgspec.Raw) -> str:
+    """The first words of a block."""
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        read = _block(block)
+        text = memoryview(read.text or read.resource.text)
+        if text.nbytes <= _BEGINNING:
+            return _string(text) if text.nbytes else ""
+        for cut in range(_BEGINNING, _BEGINNING - _ESCAPE, -1):  # it may end within a character
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+                return _string(bytes(text[:cut]) + b'"')
+    return ""

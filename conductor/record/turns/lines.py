@@ -15,6 +15,8 @@ from conductor.spec import untrusted_files
 
 MOST_LINE: Final = 256 * 1024 * 1024
 """Bytes of a line. A longer one is no line of a trace."""
+_READ: Final = 128 * 1024
+"""Bytes that are read at a time."""
 _MOST_HELD: Final = 256 * 1024 * 1024
 
 
@@ -36,7 +38,7 @@ class FileLines:
         """Raises `UsageError` for a file that cannot be read."""
         self.path = path
         try:
-            self._file: BufferedReader = untrusted_files.ordinary(path)
+            self._file = BufferedReader(untrusted_files.ordinary(path).detach(), _READ)
         except OSError as error:
             raise unreadable(path, error) from None
         self._fd = self._file.fileno()

@@ -73,9 +73,9 @@ class OpenShare:
 
     def said(self, stored: Stored) -> str:
         """What it did to the prompt, in words."""
-        if self.prompts is not None:
-            got, sent = (read_line(stored(number)) for number in self.prompts)
-            self.prompts = None
+        prompts, self.prompts = self.prompts, None  # two threads may ask
+        if prompts is not None:
+            got, sent = (read_line(stored(number)) for number in prompts)
             self.says = "changed"
             if got is not None and sent is not None:
                 made = edits.of_changed(bytes(got.params), bytes(sent.params))
@@ -131,7 +131,11 @@ class OpenTurn:
 
     def agent_begins(self, line: Line) -> None:
         """The agent gets a prompt."""
-        self.tokens_in += tokens.estimated(edits.text_of(bytes(line.params)))
+        text = edits.text_of(bytes(line.params))
+        self.tokens_in += tokens.estimated(text)
+        size = len(memoryview(line.params))
+        if size > edits.LARGEST:  # only the beginnings of its words are known
+            self.tokens_in += (size - len(text)) // 4
         if self._works is None and not self._waits:
             self._works = line.ts
 

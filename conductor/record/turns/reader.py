@@ -94,7 +94,9 @@ class Stored(Protocol):
 
 
 class Reader:
-    """Takes the lines of one trace in order. Never raises for what a line holds."""
+    """Takes the lines of one trace in order. Never raises for what a line holds.
+
+    While one thread takes lines, others may look at what it has taken."""
 
     def __init__(self, lines: Stored, source: str = "") -> None:
         """`lines`: where each line can be read again once it was taken. `source`: what is shown as
@@ -183,7 +185,12 @@ class Reader:
     @property
     def running(self) -> list[int]:
         """The turns that have not ended."""
-        return [turn.number for turn in self._running.values()]
+        return [turn.number for turn in list(self._running.values())]
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Numbers of the first event of a turn and behind its last. Raises `IndexError`."""
+        turn = self._turns[number]
+        return turn.first, turn.last + 1
 
     def line(self, number: int) -> bytes:
         """A line as it is in the trace; empty if it is not there."""

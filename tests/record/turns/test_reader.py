@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.cli import main
+from conductor.record.turns import edits, reader
 from conductor.record.turns import filter as filters
-from conductor.record.turns import reader
 from conductor.record.turns.model import Change
 from conductor.record.turns.reader import Reader
 from tests.harness.process.command import conductor
@@ -197,6 +197,17 @@ def test_the_head_says_what_is_not_in_a_trace() -> None:
         "a ring (SIGUSR2): it begins in mid-session, older messages are not in it",
         "a ring (SIGUSR2): it has all since the start",
     ]
+
+
+def test_what_is_added_to_a_very_large_prompt_is_an_edit_of_its_own() -> None:
+    large = '{"type":"text","text":"%s"}' % ("a \\u00e9" * 200_000)
+    before = f'{{"sessionId":"s","prompt":[{large}]}}'.encode()
+    after = f'{{"sessionId":"s","prompt":[{{"type":"text","text":"date"}},{large}]}}'.encode()
+    assert edits.in_words(edits.edits(before, after)) == "added 1 block"
+    changed = before.replace(b"a \\u00e9" * 5, b"b" * 5, 1)
+    (edit,) = edits.edits(before, changed)
+    assert (edit.op, edit.what, edit.after) == ("changed", "message", "bbbbb")
+    assert edits.text_of(before).startswith("a éa éa é")
 
 
 # -- broken ones -----------------------------------------------------------------------------------
