@@ -65,12 +65,14 @@ class PolicedNotifications:
         assert target is not None
         policy_state, beyond = lane.peer.policy_state, target.peer.policy_state
         if policy_state is None or not policy_state.enforced:
-            message = read_message(method, params)
-            if message.heading.key in LEARNT_FROM and beyond is not None and beyond.enforced:
-                self._exchange.sessions.learn(params)
-            if policy_state is None:
-                self.route(target, Source(lane, self._exchange.number), message, out)
-                return
+            learns = beyond is not None and beyond.enforced
+            if learns or policy_state is None:
+                message = read_message(method, params)
+                if learns and message.heading.key in LEARNT_FROM:
+                    self._exchange.sessions.learn(params)
+                if policy_state is None:
+                    self.route(target, Source(lane, self._exchange.number), message, out)
+                    return
         queue = lane.in_flight.queue
         if queue:
             first = queue[0]
@@ -105,9 +107,9 @@ class PolicedNotifications:
         The record moves to the next queue as it is: the path of most text.
         """
         peer, exchange = lane.peer, self._exchange
-        if exchange.tracing or exchange.audited or not peer.ready or peer.numbers is not None:
+        if exchange.audited or not peer.ready or peer.numbers is not None:
             return False
-        policy_state = peer.policy_state
+        policy_state, passes = peer.policy_state, notification.number
         if policy_state is not None:
             heading, queue = notification.heading, lane.other.in_flight.queue
             rights = 0 if policy_state.paused else lane.rights.get(heading.key, 0)
@@ -117,8 +119,11 @@ class PolicedNotifications:
             notification.source, notification.number = source.peer.name, exchange.number
             notification.round = policy_state.round
             queue.append(notification)
-        frame = lane.writer.notification(notification.method, notification.params)
-        out.append(Send(peer.name, frame))
+        method, params = notification.method, notification.params
+        out.append(Send(peer.name, lane.writer.notification(method, params)))
+        if exchange.tracing:
+            traced = Source(source, exchange.number, passes)
+            exchange.tracer.notified(traced, lane, method, params, out)
         return True
 
     def _identify(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
@@ -306,24 +311,30 @@ class PolicedNotifications:
         if peer.ready:
             self._send(lane, source, notification, out)
         else:
-            peer.backlog.append(partial(self._send, lane, source, notification))
+            peer.backlog.append(partial(self._send_later, lane, source, notification))
+
+    def _send_later(
+        self, lane: Lane, source: Source, notification: Notification, out: list[Effect]
+    ) -> None:
+        peer, in_flight = lane.peer, lane.other.in_flight
+        if not peer.ready:
+            if peer.closure is None:
+                peer.backlog.append(partial(self._send_later, lane, source, notification))
+        elif notification in in_flight.queue or notification in in_flight.unforwarded.items:
+            self._send(lane, source, notification, out)
 
     def _send(
         self, lane: Lane, source: Source, notification: Notification, out: list[Effect]
     ) -> None:
-        peer, in_flight, exchange = lane.peer, lane.other.in_flight, self._exchange
-        if not peer.ready:
-            if peer.closure is None:
-                peer.backlog.append(partial(self._send, lane, source, notification))
-        elif notification in in_flight.queue or notification in in_flight.unforwarded.items:
-            notification.round = peer.policed.round
-            method, params = notification.method, notification.params
-            exchange.write(peer, lane.writer.notification(method, params), source.number, out)
-            if exchange.tracing:
-                exchange.tracer.notified(source, lane, method, params, out)
-            if not lane.rights_on(notification.heading) & DROP:
-                kept = partial(self._kept_a_round, lane.other, notification)
-                self._deadlines.round(peer, kept, out)
+        peer, exchange = lane.peer, self._exchange
+        notification.round = peer.policed.round
+        method, params = notification.method, notification.params
+        exchange.write(peer, lane.writer.notification(method, params), source.number, out)
+        if exchange.tracing:
+            exchange.tracer.notified(source, lane, method, params, out)
+        if not lane.rights_on(notification.heading) & DROP:
+            kept = partial(self._kept_a_round, lane.other, notification)
+            self._deadlines.round(peer, kept, out)
 
     def user_goes_on(self, lane: Lane, session: str | None, out: list[Effect]) -> None:
         """The user prompts again: a component may send cancellations of its own that equal copies
