@@ -62,6 +62,15 @@ are harmless then, and to search each level would take time with the square of t
 _MOST_READ: Final = 1024 * 1024
 """Characters of suspicious texts that are searched in one payload; the rest is replaced."""
 
+_SMALL: Final = 4096
+"""Bytes of a payload whose outcome is remembered for a moment: most cross a chain unchanged, and to
+look for secrets takes longer than all else that a trace does with a message …"""
+_REMEMBERED: Final = 4 * 1024 * 1024
+"""… and bytes of all of them, twice: so much may be on its way through a chain at once."""
+
+_ENTRY: Final = 200
+"""Bytes that an entry takes beside its payload."""
+
 _list = msgspec.json.Decoder(list[Raw])
 _members = msgspec.json.Decoder(dict[str, Raw])
 _text = msgspec.json.Decoder(str)
@@ -78,6 +87,16 @@ def redacted(payload: bytes, method: str | None = None) -> bytes:
     Never raises: what cannot be read is replaced as a whole.
     """
     login = method in _LOGIN
+    if len(payload) > _SMALL or login:
+        return _redacted(payload, login=login)
+    clean = _memory.get(payload)
+    if clean is None:
+        clean = _redacted(payload, login=False)
+        _memory.keep(payload, clean)
+    return clean
+
+
+def _redacted(payload: bytes, *, login: bool) -> bytes:
     if not login and not _suspicious(payload):
         return payload.strip()
     hidden = hide_surrogates(payload) if b"\\u" in payload else None
@@ -87,6 +106,27 @@ def redacted(payload: bytes, method: str | None = None) -> bytes:
     except RecursionError:
         return REDACTED
     return cleaned if hidden is None else show_surrogates(cleaned)
+
+
+class _Memory:
+    """What became of the last payloads."""
+
+    def __init__(self) -> None:
+        self._last: dict[bytes, bytes] = {}
+        self._before: dict[bytes, bytes] = {}
+        self._size = 0
+
+    def get(self, payload: bytes) -> bytes | None:
+        return self._last.get(payload) or self._before.get(payload)
+
+    def keep(self, payload: bytes, clean: bytes) -> None:
+        self._size += len(payload) + _ENTRY
+        if self._size > _REMEMBERED:
+            self._last, self._before, self._size = {}, self._last, 0
+        self._last[payload] = clean
+
+
+_memory: Final = _Memory()
 
 
 def _login(value: bytes) -> bytes:

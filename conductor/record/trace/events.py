@@ -119,7 +119,8 @@ class EventWriter:
         if payload is not None and too_many_values(payload, MOST_VALUES):
             # To look for secrets in it would hold up the chain.
             digest, payload = b"" if self._content == "none" else _digest(payload), None
-        trace = msgspec.structs.replace(trace, payload=payload)
+        if payload is not trace.payload:
+            trace = msgspec.structs.replace(trace, payload=payload)
         if trace.kind == "response":
             request = self._answered(trace, host)
             if request is None:
@@ -284,9 +285,12 @@ def _key(trace: Trace) -> _Key:
     return trace.number or (sender, trace.id)
 
 
-def _numbers(**numbers: int) -> bytes:
+def _numbers(n: int, of: int, passes: int) -> bytes:
     """Numbers of messages as members; those that are 0 are left out."""
-    return b"".join(b',"%b":%d' % (name.encode(), n) for name, n in numbers.items() if n)
+    own = b',"n":%d' % n if n else b""
+    if of:
+        own += b',"of":%d' % of
+    return own + b',"passes":%d' % passes if passes else own
 
 
 def _way(departure: Departure, at: float) -> bytes:

@@ -137,7 +137,9 @@ class Conversation:
         elif self._redact:
             text = redacted(text)
         # A line end outside of strings is only space, and inside of them there is none.
-        return b'["%b",%b]' % (side.encode(), text.translate(_ONE_LINE))
+        if b"\n" in text or b"\r" in text:
+            text = text.translate(_ONE_LINE)
+        return b'["%b",%b]' % (side.encode(), text)
 
     def _message(self, side: str, message: Message, text: bytes, *, sent: bool) -> bytes:
         """A message in the form of a record. Writes an event too, for a message to or from the
@@ -241,9 +243,13 @@ def _cleaned_service(value: bytes, call: _ServiceCall) -> bytes:
 def _cleaned_envelope(value: bytes) -> bytes:
     """The params of an envelope: what is a secret depends on the method of the message in it."""
     try:
-        method, _, nested = dialects.unwrap(msgspec.Raw(value))
+        method, params, nested = dialects.unwrap(msgspec.Raw(value))
     except Malformed:
         return redacted(value)
+    if not nested and isinstance(params, msgspec.Raw):
+        inner = bytes(params)
+        if redacted(inner, method) == inner:
+            return value
     held = read_members(value) or {}
     if not nested:
         return _cleaned_params(value, method)
