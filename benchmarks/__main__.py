@@ -4,7 +4,7 @@ import json
 import sys
 
 from benchmarks import report
-from benchmarks.chains import Cast, Kind, plan, reference_kinds
+from benchmarks.chains import Cast, Kind, bare, plan, reference_kinds
 from benchmarks.measure import environment
 from benchmarks.native import BuildError, Programs, build_c, build_sdk_proxy
 from benchmarks.options import REFERENCE_NAME, Options, parse
@@ -19,8 +19,9 @@ def main() -> int:
     except BuildError as error:
         say(f"error: {error}\n\nhint: {error.hint}")
         return 2
-    cast = Cast(programs, options.conductor, options.reference, options.isolation)
-    chains = plan(cast, options.proxies, options.kinds)
+    trace = options.cache / "trace.jsonl"
+    cast = Cast(programs, options.conductor, options.reference, options.isolation, trace)
+    chains = plan(cast, options.proxies, options.kinds, options.keeps)
     if not chains:
         say("error: no chain to measure\n\nhint: fewer conditions in --only and --proxies")
         return 2
@@ -32,11 +33,13 @@ def main() -> int:
         env=environment(options.cache),
         say=say,
     )
+    trace.unlink(missing_ok=True)
     parts = [
         f"medians of {options.load.rounds} rounds; sandboxed = isolation {options.isolation}\n"
         + report.legend(options.steps),
         report.figures(results, chains, options.steps),
         report.ratios(results, chains, options.steps),
+        report.ratios(results, chains, options.steps, bare),
         report.per_proxy(results, chains, options.steps),
         report.acceptance(results),
         report.troubles(results),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.chains import Chain, Kind, Runner
+from benchmarks.chains import Chain, Keeps, Kind, Runner
 from benchmarks.run import Results
 from benchmarks.stats import ratio
 
@@ -50,6 +50,12 @@ _POLICED: _Pair = (Chain(_OURS, Kind.SANDBOXED, 4), Chain(_OURS, Kind.TRUSTED, 4
 _SANDBOXED: _Pair = (Chain(_OURS, Kind.SANDBOXED, 4), Chain(_THEIRS, Kind.SDK, 4))
 
 
+_RING: _Pair = (Chain(_OURS, Kind.NONE), Chain(_OURS, Kind.NONE, 0, Keeps.NOTHING))
+_RING_4: _Pair = (Chain(_OURS, Kind.SUBPROCESS, 4), Chain(_OURS, Kind.SUBPROCESS, 4, Keeps.NOTHING))
+_TRACE: _Pair = (Chain(_OURS, Kind.NONE, 0, Keeps.TRACE), _RING[1])
+_TRACE_4: _Pair = (Chain(_OURS, Kind.SUBPROCESS, 4, Keeps.TRACE), _RING_4[1])
+
+
 def _at_most(text: str, metric: str, pair: _Pair, bound: float) -> Aim:
     return Aim(text, metric, *pair, "≤", bound, RATIO)
 
@@ -71,6 +77,10 @@ AIMS: tuple[Aim, ...] = (
     _at_least("streamed/s, 4 policed : 4 trusted", "stream_per_s", _POLICED, 0.85),
     _at_most("round trip, 4 native in both", "echo_p50_us", _NATIVE, 0.7),
     _at_most("1 MB echo, 4 sandboxed : 4 SDK", "big_ms", _SANDBOXED, 0.5),
+    _at_least("streamed/s, the ring : nothing kept, no proxy", "stream_per_s", _RING, 0.95),
+    _at_least("streamed/s, the ring : nothing kept, 4 native", "stream_per_s", _RING_4, 0.95),
+    _at_least("streamed/s, a trace : nothing kept, no proxy", "stream_per_s", _TRACE, 0.7),
+    _at_least("streamed/s, a trace : nothing kept, 4 native", "stream_per_s", _TRACE_4, 0.7),
     _absolute("memory, 4 sandboxed, agent aside", "pss_mb", _SANDBOXED, 60, "MB"),
     _absolute("ready, no proxy", "ready_ms", _NO_PROXY, 100, "ms"),
     _absolute("ready, 4 sandboxed", "ready_ms", _SANDBOXED, 100, "ms"),

@@ -1,9 +1,11 @@
 """Which chains are measured, and the command line of each."""
 
+import os
 import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 
 from benchmarks.native import Programs
 
@@ -29,6 +31,16 @@ class Kind(StrEnum):
     SDK = "sdk"
 
 
+class Keeps(StrEnum):
+    """What conductor keeps of the messages of a chain; ``RING`` is what it does unless asked."""
+
+    RING = "ring"
+    NOTHING = "nothing kept"
+    TRACE = "trace"
+    TRACE_ALL = "trace, all"
+    TRACE_NONE = "trace, none"
+
+
 @dataclass(frozen=True, slots=True)
 class Chain:
     """One chain. ``proxies`` is 0 exactly for the kinds ``ALONE`` and ``NONE``."""
@@ -36,28 +48,31 @@ class Chain:
     runner: Runner
     kind: Kind
     proxies: int = 0
+    keeps: Keeps = Keeps.RING
 
     @property
     def label(self) -> str:
         """For people: who, how many of what."""
         if self.kind is Kind.ALONE:
             return "client + agent alone"
-        if self.kind is Kind.NONE:
-            return f"{self.runner} 0"
-        return f"{self.runner} {self.proxies} {self.kind}"
+        kind = "" if self.kind is Kind.NONE else f" {self.kind}"
+        keeps = "" if self.keeps is Keeps.RING else f", {self.keeps}"
+        return f"{self.runner} {self.proxies}{kind}{keeps}"
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
     """The programs that take part; a runner that is None stays out.
 
-    ``isolation`` is how sandboxed kinds but ``INLINE`` are run (``process`` or ``separate``).
+    ``isolation`` is how sandboxed kinds but ``INLINE`` are run (``process`` or ``separate``);
+    ``trace`` is where chains that keep a trace write it.
     """
 
     programs: Programs
     conductor: tuple[str, ...] | None = None
     reference: tuple[str, ...] | None = None
     isolation: str = "process"
+    trace: Path = Path(os.devnull)
 
 
 ALONE = Chain(Runner.ALONE, Kind.ALONE)
@@ -96,9 +111,16 @@ _KINDS: dict[Runner, tuple[Kind, ...]] = {
 
 def counterpart(chain: Chain) -> Chain | None:
     """The reference's chain that ``chain`` is compared with; None if it is not compared."""
-    if chain.runner is not Runner.CONDUCTOR:
+    if chain.runner is not Runner.CONDUCTOR or chain.keeps is not Keeps.RING:
         return None
     return Chain(Runner.REFERENCE, COUNTERPART[chain.kind], chain.proxies)
+
+
+def bare(chain: Chain) -> Chain | None:
+    """The chain that keeps nothing, of the same components; None if ``chain`` is that itself."""
+    if chain.runner is not Runner.CONDUCTOR or chain.keeps is Keeps.NOTHING:
+        return None
+    return replace(chain, keeps=Keeps.NOTHING)
 
 
 def reference_kinds(kinds: Collection[Kind]) -> set[Kind]:
@@ -106,7 +128,12 @@ def reference_kinds(kinds: Collection[Kind]) -> set[Kind]:
     return {COUNTERPART[kind] for kind in kinds if kind in COUNTERPART}
 
 
-def plan(cast: Cast, proxies: Sequence[int], kinds: Collection[Kind]) -> list[Chain]:
+def plan(
+    cast: Cast,
+    proxies: Sequence[int],
+    kinds: Collection[Kind],
+    keeps: Collection[Keeps] = (Keeps.RING,),
+) -> list[Chain]:
     """Every chain of the wished sizes and kinds that ``cast`` can play.
 
     The reference's side follows from the kinds: each gets what it is compared with.
@@ -119,7 +146,8 @@ def plan(cast: Cast, proxies: Sequence[int], kinds: Collection[Kind]) -> list[Ch
         for kind in possible:
             if kind in wished and (kind is not Kind.SDK or cast.programs.sdk_proxy is not None):
                 sizes = [n for n in proxies if (n == 0) == (kind is Kind.NONE)]
-                chains += [Chain(runner, kind, n) for n in sizes]
+                kept = keeps if runner is Runner.CONDUCTOR else (Keeps.RING,)
+                chains += [Chain(runner, kind, n, keep) for n in sizes for keep in kept]
     return chains
 
 
@@ -137,7 +165,23 @@ def command(chain: Chain, cast: Cast, start_ms: int = 0) -> list[str]:
     elif chain.kind is Kind.INLINE:
         isolation = ["--isolation", "inline"]
     proxies = [_proxy(chain.kind, cast.programs)] * chain.proxies
-    return [*runner, "agent", *isolation, *proxies, shlex.join(agent)]
+    return [*runner, "agent", *isolation, *_kept(chain, cast), *proxies, shlex.join(agent)]
+
+
+def _kept(chain: Chain, cast: Cast) -> list[str]:
+    """The options by which a chain keeps what it is to keep."""
+    if chain.keeps is Keeps.RING:
+        return []
+    trace = ["--trace", str(cast.trace)]
+    return [
+        *("--ring", "none"),
+        *{
+            Keeps.NOTHING: [],
+            Keeps.TRACE: trace,
+            Keeps.TRACE_ALL: [*trace, "--trace-content", "all"],
+            Keeps.TRACE_NONE: [*trace, "--trace-content", "none"],
+        }[chain.keeps],
+    ]
 
 
 def _runner_command(cast: Cast, runner: Runner) -> tuple[str, ...] | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.chains import Kind
+from benchmarks.chains import Keeps, Kind
 from benchmarks.measure import FULL, QUICK, Workload
 from benchmarks.metrics import Step
 from benchmarks.native import default_cache
@@ -25,6 +25,7 @@ class Options:
     load: Workload
     proxies: tuple[int, ...]
     kinds: frozenset[Kind]
+    keeps: tuple[Keeps, ...]
     steps: frozenset[Step]
     conductor: tuple[str, ...] | None
     reference: tuple[str, ...] | None
@@ -45,6 +46,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         load=load,
         proxies=given.proxies or ((0, 1, 4) if given.quick else (0, 1, 2, 4, 8)),
         kinds=kinds,
+        keeps=tuple(Keeps) if given.records else (Keeps.RING,),
         steps=steps,
         conductor=find_conductor(given.conductor),
         reference=find_reference(given.reference) if wants_reference else None,
@@ -124,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAMES",
         help=f"metrics ({','.join(Step)}) and kinds ({','.join(Kind)}), separated by commas",
     )
+    add("--records", action="store_true", help="also what the ring and traces cost")
     add("--conductor", metavar="COMMAND", help="default: the one beside this Python")
     add(
         "--reference",

@@ -2,12 +2,12 @@
 
 import os
 import platform
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from benchmarks.aims import AIMS
-from benchmarks.chains import Chain, Runner, counterpart
+from benchmarks.chains import Chain, Keeps, Runner, counterpart
 from benchmarks.measure import Workload
 from benchmarks.metrics import METRICS, Metric, Step
 from benchmarks.run import Results
@@ -40,8 +40,13 @@ def figures(results: Results, chains: Sequence[Chain], steps: Collection[Step]) 
     return table(["chain", *(f"{metric.title} {metric.unit}" for metric in metrics)], rows)
 
 
-def ratios(results: Results, chains: Sequence[Chain], steps: Collection[Step]) -> str:
-    """One row for each chain the reference has a counterpart of: ours divided by its.
+def ratios(
+    results: Results,
+    chains: Sequence[Chain],
+    steps: Collection[Step],
+    other: Callable[[Chain], Chain | None] = counterpart,
+) -> str:
+    """One row for each chain that has an ``other``, by default the reference's: divided by that.
 
     Empty when there is none.
     """
@@ -50,8 +55,8 @@ def ratios(results: Results, chains: Sequence[Chain], steps: Collection[Step]) -
     metrics = [metric for metric in METRICS if metric.step in steps and metric.key not in aside]
     rows = []
     for chain in chains:
-        against = counterpart(chain)
-        values = [_to_reference(results, chain, metric.key) for metric in metrics]
+        against = other(chain)
+        values = [_divided(results, chain, against, metric.key) for metric in metrics]
         if against is not None and any(value is not None for value in values):
             rows.append([chain.label, against.label, *(_number(value, 2) for value in values)])
     head = ["ratio", "to", *(metric.title for metric in metrics)]
@@ -138,11 +143,13 @@ def as_json(
 
 def _chain_json(results: Results, chain: Chain) -> dict[str, Any]:
     keys = [metric.key for metric in METRICS if metric.key in results.rounds.get(chain, {})]
-    relative = {key: _to_reference(results, chain, key) for key in keys}
+    against = counterpart(chain)
+    relative = {key: _divided(results, chain, against, key) for key in keys}
     return {
         "runner": chain.runner.value,
         "kind": chain.kind.value,
         "proxies": chain.proxies,
+        "keeps": chain.keeps.value,
         "medians": {key: results.median(chain, key) for key in keys},
         "rounds": {key: results.rounds[chain][key] for key in keys},
         "to_reference": {key: value for key, value in relative.items() if value is not None},
@@ -151,8 +158,7 @@ def _chain_json(results: Results, chain: Chain) -> dict[str, Any]:
     }
 
 
-def _to_reference(results: Results, chain: Chain, key: str) -> float | None:
-    other = counterpart(chain)
+def _divided(results: Results, chain: Chain, other: Chain | None, key: str) -> float | None:
     if other is None:
         return None
     return ratio(results.median(chain, key), results.median(other, key))
@@ -164,7 +170,8 @@ def _line(
     points = []
     for chain in chains:
         # The chain without a proxy starts the row of every kind of the same runner.
-        if chain.runner is row[0] and (chain.proxies == 0 or chain.kind == row[1]):
+        ours = chain.runner is row[0] and chain.keeps is Keeps.RING
+        if ours and (chain.proxies == 0 or chain.kind == row[1]):
             value = results.median(chain, metric.key)
             if value is not None:
                 points.append((float(chain.proxies), value))

@@ -23,14 +23,14 @@ AGE: Final = 300.0
 
 _LARGEST: Final = 16
 """A line that takes more than one part in so many of the ring is kept cut …"""
+_WHOLE: Final = 4
+"""Lines that come at once are kept as one chunk, up to one part in so many of the ring."""
 _HEAD: Final = 4096
 """… to so many bytes: its method, id and, mostly, its session stand there …"""
 _TAIL: Final = 128
 """… and so many at its end, where some put the id."""
-_CHUNK: Final = 200
-"""Bytes that a chunk takes beside its lines …"""
-_LINE: Final = 56
-"""… and that each line takes beside its text."""
+_CHUNK: Final = 256
+"""Bytes that a chunk takes beside its lines."""
 _PAUSE: Final = 60.0
 """Seconds between two files that are written because a component failed."""
 
@@ -57,10 +57,11 @@ class Chunk(NamedTuple):
     peer: str
     sent: bool
     """Whether the peer sent it, or got it."""
-    data: Sequence[bytes] | bytes
-    """Lines without their ends, or several whole lines."""
+    data: bytes
+    """Lines, with newlines between them: as one object, so that the memory of each line is free for
+    the next."""
     cut: int = 0
-    """Bytes of its one line, of which `data` has the beginning and the end; 0: it is whole."""
+    """Bytes of its one line, of which `data` has two: the beginning and the end; 0: it is whole."""
     event: Chain | Violated | None = None
     """In place of lines: the chain has these peers from now on, or a rule was broken."""
 
@@ -69,9 +70,7 @@ class Chunk(NamedTuple):
         """Bytes in memory, about."""
         if self.event is not None:
             return _CHUNK * (1 if isinstance(self.event, Violated) else len(self.event.peers) + 1)
-        if isinstance(self.data, bytes):
-            return len(self.data) + _LINE + _CHUNK
-        return sum(map(len, self.data)) + len(self.data) * _LINE + _CHUNK
+        return len(self.data) + _CHUNK
 
 
 class Kept(NamedTuple):
@@ -129,22 +128,21 @@ class Ring:
         """A peer sent lines of `size` bytes altogether."""
         if not self.begun:
             self.begun = peer != UPSTREAM and not lines[0].startswith(_OWN)
-        if size > self._largest:
+        if size > self._largest and self._split(size, lines):
             for line in lines:
                 self._one(peer, True, line)
             return
-        size += len(lines) * _LINE + _CHUNK
-        self._add(Chunk(self._clock(), peer, True, lines), size)
+        data = lines[0] if len(lines) == 1 else b"\n".join(lines)
+        self._add(Chunk(self._clock(), peer, True, data))
 
     def given(self, peer: str, data: bytes) -> None:
         """Whole lines were written to a peer."""
-        size = len(data)
-        if size > self._largest:
-            for line in data.split(b"\n"):
+        if len(data) > self._largest and self._split(len(data), lines := data.split(b"\n")):
+            for line in lines:
                 if line:
                     self._one(peer, False, line)
             return
-        self._add(Chunk(self._clock(), peer, False, data), size + _LINE + _CHUNK)
+        self._add(Chunk(self._clock(), peer, False, data))
 
     def chain(self, planned: Sequence[Planned]) -> None:
         """The chain has these components from now on."""
@@ -158,20 +156,22 @@ class Ring:
         self._event(violation)
 
     def _event(self, event: Chain | Violated) -> None:
-        chunk = Chunk(self._clock(), "", False, b"", event=event)
-        self._add(chunk, chunk.size)
+        self._add(Chunk(self._clock(), "", False, b"", event=event))
+
+    def _split(self, size: int, lines: Sequence[bytes]) -> bool:
+        """Whether the lines of a large chunk are kept one by one: to be cut or forgotten so."""
+        return size > self._most // _WHOLE or max(map(len, lines)) > self._largest
 
     def _one(self, peer: str, sent: bool, line: bytes) -> None:
         """Keeps one line of a large chunk."""
         whole = len(line)
         cut = whole if whole > self._largest else 0
-        lines = [line[: min(_HEAD, self._largest)], line[-_TAIL:]] if cut else [line]
-        chunk = Chunk(self._clock(), peer, sent, lines, cut)
-        self._add(chunk, chunk.size)
+        data = line[: min(_HEAD, self._largest)] + b"\n" + line[-_TAIL:] if cut else line
+        self._add(Chunk(self._clock(), peer, sent, data, cut))
 
-    def _add(self, chunk: Chunk, size: int) -> None:
+    def _add(self, chunk: Chunk) -> None:
         self._chunks.append(chunk)
-        self.size += size
+        self.size += chunk.size
         self._forget(chunk.at - AGE)
 
     def _forget(self, oldest: float) -> None:

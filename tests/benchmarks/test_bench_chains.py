@@ -1,18 +1,30 @@
 """Which chains are planned, their command lines, and the options that choose them."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.chains import ALONE, Cast, Chain, Kind, Runner, command, counterpart, plan
+from benchmarks.chains import (
+    ALONE,
+    Cast,
+    Chain,
+    Keeps,
+    Kind,
+    Runner,
+    bare,
+    command,
+    counterpart,
+    plan,
+)
 from benchmarks.measure import FULL, QUICK, environment
 from benchmarks.metrics import METRICS, Step
 from benchmarks.native import Programs
 from benchmarks.options import find_reference, parse, parse_counts, parse_only
 
 PROGRAMS = Programs(Path("/b/agent"), Path("/b/my proxy"), Path("/b/client"), Path("/b/sdk"))
-CAST = Cast(PROGRAMS, ("py", "-m", "conductor"), ("ref",))
+CAST = Cast(PROGRAMS, ("py", "-m", "conductor"), ("ref",), trace=Path("/t"))
 EVERY = frozenset(Kind)
 
 
@@ -35,6 +47,19 @@ def test_a_kind_brings_what_it_is_compared_with() -> None:
         Chain(Runner.CONDUCTOR, Kind.SANDBOXED, 4),
         Chain(Runner.REFERENCE, Kind.SDK, 4),
     ]
+
+
+def test_what_records_cost_is_compared_with_a_chain_that_keeps_nothing() -> None:
+    keeps = parse(["--records"]).keeps
+    chains = plan(CAST, (0, 2), {Kind.SUBPROCESS}, keeps)
+    ours = [chain for chain in chains if chain.runner is Runner.CONDUCTOR]
+    assert {chain.keeps for chain in ours} == set(Keeps)
+    assert len({chain.label for chain in chains}) == len(chains) == len(Keeps) + 1
+    assert {bare(chain) for chain in chains} == {None, replace(ours[0], keeps=Keeps.NOTHING)}
+    assert [chain for chain in ours if counterpart(chain)] == plan(CAST, (2,), {Kind.SUBPROCESS})[
+        :1
+    ]
+    assert parse([]).keeps == (Keeps.RING,)
 
 
 def test_who_is_absent_is_left_out() -> None:
@@ -86,6 +111,17 @@ def test_only_ours_is_compared() -> None:
             ["ref", "agent", "'/b/my proxy'", "'/b/my proxy'", "/b/agent"],
         ),
         (Chain(Runner.REFERENCE, Kind.SDK, 1), ["ref", "agent", "/b/sdk", "/b/agent"]),
+        (
+            Chain(Runner.CONDUCTOR, Kind.NONE, 0, Keeps.NOTHING),
+            ["py", "-m", "conductor", "agent", "--ring", "none", "/b/agent"],
+        ),
+        (
+            Chain(Runner.CONDUCTOR, Kind.SUBPROCESS, 1, Keeps.TRACE_ALL),
+            [
+                *("py", "-m", "conductor", "agent", "--ring", "none", "--trace", "/t"),
+                *("--trace-content", "all", "'/b/my proxy'", "/b/agent"),
+            ],
+        ),
     ],
     ids=lambda value: value.label if isinstance(value, Chain) else "",
 )

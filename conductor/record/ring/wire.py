@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -76,8 +76,7 @@ class Wire(msgspec.Struct, gc=False):
 
 def read(chunk: Chunk) -> Iterator[Wire]:
     """The messages of a chunk; what is no message is left out."""
-    data = chunk.data
-    lines: Sequence[bytes] = data.split(b"\n") if isinstance(data, bytes) else data
+    lines = chunk.data.split(b"\n")
     if chunk.cut:
         tag, text = sides.split(lines[0])
         found = _of_ends(text, lines[1], chunk.cut)
