@@ -1,7 +1,8 @@
 """`conductor cache`: what conductor keeps on this machine to save work, and how much of it.
 
-Conductor makes all of it again when it needs it. It prunes compiled modules whenever it adds one
-(`wasm_host.cache.store`), and Python guests whenever it builds one (`guest_sdk/python/build.py`).
+Conductor makes all of it again when it needs it; what it cannot is in `conductor data`. It prunes
+compiled modules whenever it adds one (`wasm_host.cache.store`), and Python guests whenever it
+builds one (`guest_sdk/python/build.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from wasm_host.cache import store
 
 HELP: Final = (
     "Show what conductor keeps on this machine to save work: compiled modules, and Python guests "
-    "that it has built here. Conductor prunes both by itself; `conductor cache prune` does it now."
+    "that it has built here. Conductor prunes both by itself; `conductor cache prune` does it now. "
+    "`conductor data` shows all else that it keeps."
 )
 PRUNE_HELP: Final = (
     "Remove what was not used for a month, and the oldest beyond 512 MiB; with --all everything. "

@@ -18,10 +18,11 @@ from conductor.errors import ConductorError, UsageError, one_line, visible_path
 
 HELP: Final = (
     "Show what conductor keeps on this machine: where, how much of it, how old it is, and when it "
-    "goes by itself. `conductor data delete` deletes some of it now."
+    "goes by itself. `conductor data delete` deletes some of it now. `conductor cache` shows what "
+    "conductor makes again by itself."
 )
 DELETE_HELP: Final = paragraphs(
-    "Delete what conductor keeps: `logs`, `rings`, `values`, `modules` or `guests`. It asks first.",
+    "Delete what conductor keeps: `logs`, `rings` or `values`. It asks first.",
     "Files of chains that still run stay. Traces, audits and metrics are files of yours, and are "
     "not touched.",
 )
@@ -52,6 +53,7 @@ def show(context: typer.Context, json_: Json = False) -> int:
             count = f"{one['number']} place{'' if one['number'] == 1 else 's'}"
             report.say(f"{'':<13}{name:<24} {count:>10}  {_size(one['bytes']):>9}")
     report.say("", "Traces, audits and metrics are where you have put them.")
+    report.say("What conductor makes again by itself: `conductor cache`.")
     return 0
 
 

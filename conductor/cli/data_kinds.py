@@ -1,7 +1,7 @@
 """What conductor keeps on this machine, kind by kind: where, how much, and what may be deleted.
 
-Only folders and files of conductor's own are looked at, none through a link. Each kind is read by
-the module that writes it, or by the one that also prunes it.
+What conductor makes again by itself is in `conductor.cli.cache`. Only folders and files of
+conductor's own are looked at, none through a link. Each kind is read by the module that writes it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from conductor.errors import ConductorError, UsageError
 from conductor.services import kept_values
 from conductor.spec import paths, private_files, retention
-from wasm_host.cache import store
 
 _MOST_FILES: Final = 200_000
 """Files of a folder that are counted."""
@@ -76,39 +74,6 @@ def _remove_values(path: str, items: Sequence[Item]) -> int:
     return len(items)
 
 
-def _modules(folder: str) -> list[Item]:
-    _refuse_link(folder)
-    return [Item(one.path.name, one.size, one.used_at) for one in store.entries(Path(folder))]
-
-
-def _guests(folder: str) -> list[Item]:
-    _refuse_link(folder)
-    found = []
-    if os.path.isdir(folder):
-        with os.scandir(folder) as entries:
-            for one in entries:
-                status = one.stat(follow_symlinks=False)
-                ours = one.name.startswith("python-") and one.name.endswith(".wasm")
-                if ours and stat.S_ISREG(status.st_mode):
-                    found.append(Item(one.name, status.st_size, status.st_mtime))
-    return found
-
-
-def _remove_cached(folder: str, items: Sequence[Item]) -> int:
-    """Chains that run hold what they use in memory, and conductor makes all of it again."""
-    removed = 0
-    for one in items:
-        path = Path(folder) / one.name
-        beside = (path.with_suffix(".sha256"), path.with_name(f".{one.name}.seen"))
-        for each in (path, *beside):
-            try:
-                each.unlink()
-                removed += each is path
-            except FileNotFoundError:
-                continue
-    return removed
-
-
 def _tree(folder: str) -> list[Item]:
     """All files below a folder, as one item a file."""
     _refuse_link(folder)
@@ -164,14 +129,6 @@ KINDS: Final = (
         _values, _remove_values,
     ),
     Kind(
-        "modules", "compiled modules", paths.compiled_modules,
-        "what was used in the last 30 days, 512 MiB at most", _modules, _remove_cached,
-    ),
-    Kind(
-        "guests", "Python guests built here", paths.python_guests,
-        "what was used in the last 30 days", _guests, _remove_cached,
-    ),
-    Kind(
         "components", "files of installed components", paths.installed,
         "what an installed component has, or a running chain", _tree, None, "conductor remove NAME",
     ),
@@ -186,6 +143,10 @@ KINDS: Final = (
 )  # fmt: skip
 
 
+CACHED: Final = ("modules", "guests")
+"""What `conductor cache` shows and removes."""
+
+
 def named(name: str) -> Kind:
     """A kind of which something may be deleted. Raises `UsageError`."""
     for kind in KINDS:
@@ -196,6 +157,8 @@ def named(name: str) -> Kind:
                 )
             return kind
     names = ", ".join(kind.name for kind in KINDS if kind.removed is not None)
+    if name in CACHED:
+        raise UsageError(f"`conductor data` does not delete {name}", "`conductor cache prune` does")
     raise UsageError(f"nothing that is kept is called `{name}`", f"it is one of: {names}")
 
 

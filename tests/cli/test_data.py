@@ -106,6 +106,7 @@ def test_values_are_shown_and_deleted_by_component(home: Path) -> None:
     ]
     assert "\x1b" not in conductor("data").out
     delete("values", "--component", "three").assert_error(2, "no values are kept for `three`")
+    delete("modules").assert_error(2, "`conductor cache prune` does")
     delete("logs", "--component", "one").assert_error(2, "`--component` is for `values`")
     assert delete("values", "--component", "one").code == 0
     assert [one.component for one in kept_values.spaces(str(file))] == ["tw\x1b[2Jo"]
@@ -123,12 +124,12 @@ def test_a_damaged_file_of_values_is_one_error_and_can_be_removed_once_unused(ho
     assert not file.exists()
 
 
-@pytest.mark.parametrize("kind", ["guests", "logs", "modules", "rings", "values"])
+@pytest.mark.parametrize("kind", ["logs", "rings", "values"])
 def test_a_link_in_place_of_what_is_ours_leads_nowhere(kind: str, home: Path) -> None:
     place = Path(shown()[kind]["place"])
     elsewhere = home / "elsewhere"
     elsewhere.mkdir(mode=0o700)
-    mine = [elsewhere / name for name in ("a.log", "b.jsonl", "c.cwasm", "python-d.wasm")]
+    mine = [elsewhere / name for name in ("a.log", "b.jsonl")]
     for path in mine:
         path.touch(mode=0o600)
     keep(elsewhere / "kv", "one").close()
