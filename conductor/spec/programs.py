@@ -33,7 +33,13 @@ RESERVED: Final = frozenset(
 )  # fmt: skip
 """Names that no component has: it gets a number behind it, or is refused."""
 
-_RUNNERS: Final = re.compile(r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*)$")
+_RUNNERS: Final = re.compile(
+    r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*|[A-Za-z_]\w*=.*)$", re.DOTALL
+)
+"""Words of a command before its program: interpreters, options, variables."""
+
+_CODE: Final = re.compile(r"(-[a-z]{0,2}[ce]|--eval)$")
+"""Options of interpreters that code follows."""
 
 _ALIKE: Final = 0.8
 """How near a word must be to a known agent's to mean that: their words are many."""
@@ -106,8 +112,13 @@ def first_of(programs: Iterable[str]) -> str | None:
 
 
 def name_of(words: Sequence[str]) -> str:
-    """A name for a command: its script or program, not the interpreter that runs it."""
-    for word in words:
+    """A name for a command: its script or program, not the interpreter that runs it.
+
+    Neither code nor the value of a variable is one: it may hold a secret.
+    """
+    for before, word in zip(("", *words), words, strict=False):
+        if _CODE.match(before):
+            break
         short = stem(word) or word
         if not _RUNNERS.match(short) and not _RUNNERS.match(word):
             return plain(short)
