@@ -587,6 +587,13 @@ TABLE: Final = (
         default="the manifest's setting, else bytes",
     ),
     Option(
+        "--record",
+        Kind("NAME", str),
+        "Write a trace, which is given in place of FOLDER, as the scenario "
+        "`test-scenarios/NAME/scenario.toml`.",
+        commands=("test",),
+    ),
+    Option(
         "--update",
         SWITCH,
         "Replace the expected lines in the transcripts by the lines that the component returned.",

@@ -45,6 +45,7 @@ EPILOG: Final = paragraphs(
     "  conductor test ./my-proxy",
     "  conductor test test-scenarios",
     "  conductor test --update transcripts/prompt.txt",
+    "  conductor test --record leak today.jsons",
 )
 
 _Paths = Annotated[
@@ -64,9 +65,14 @@ def transcripts(
     *,
     component: str | None = None,
     match: str | None = None,
+    record: str | None = None,
     update: bool = False,
 ) -> int:
-    """Plays transcripts."""
+    """Plays transcripts and scenarios, or writes a scenario."""
+    if record is not None:
+        from conductor.cli import test_scenarios
+
+        return test_scenarios.record(paths or [], record)
     return play(paths or ["."], component, match, update=update, as_json=json_)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ import msgspec
 
 from conductor.cli import configured, replay_chain, report
 from conductor.cli.test_ import around_change
-from conductor.errors import visible, visible_path
+from conductor.errors import UsageError, visible, visible_path
 from conductor.spec.manifest.reading import load, path_of
 
 if TYPE_CHECKING:
@@ -72,6 +73,34 @@ def play(files: Sequence[str], component: str, *, as_json: bool) -> list[dict[st
             report.say(f"{word} {visible_path(file)}")
             lines()
     return rows
+
+
+def record(paths: Sequence[str], name: str) -> int:
+    """Writes a trace as a scenario of this folder; the exit code. Raises `UsageError`."""
+    from conductor.author.scenario import recorded
+
+    if len(paths) != 1:
+        raise UsageError(
+            "`--record` needs one trace",
+            f"record one: `conductor exec --trace t.jsons . demo -p hi`; then `conductor test "
+            f"--record {name} t.jsons`",
+        )
+    if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+        raise UsageError(f"`{name}` is no name of a folder", "letters, digits and any of `._-`")
+    manifest = path_of(".")
+    text = recorded.text(paths[0], load(manifest).name if manifest is not None else "")
+    file = os.path.join(FOLDER, name, WRITTEN)
+    try:
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        with open(file, "x", encoding="utf-8", newline="\n") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise UsageError(f"`{file}` is there already", "take another name, or delete it") from None
+    except OSError as error:
+        raise UsageError(f"`{file}` cannot be written: {error.strerror}", "check it") from None
+    steps = text.count("\n[[step]]\n")
+    report.say(f"written {file}: {steps} step{'s' * (steps != 1)}; read it, then `conductor test`")
+    return 0
 
 
 def _replayed(trace: str, component: str) -> tuple[dict[str, Any], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -148,18 +149,18 @@ def test_a_trace_that_is_cut_is_replayed_up_to_there(trace: Path, tmp_path: Path
 
 
 def test_a_trace_is_a_scenario(trace: Path, tmp_path: Path) -> None:
-    """Folders of `test-scenarios`, run by one command; a broken expectation fails."""
+    """Folders of `test-scenarios`, run by one command; a broken expectation fails. Written as
+    TOML, a trace can be read and changed."""
     for name in ("good", "broken"):
         (tmp_path / "test-scenarios" / name).mkdir(parents=True)
     recorded = trace.read_bytes()
     (tmp_path / "test-scenarios" / "good" / "trace.jsons").write_bytes(recorded)
-    assert conductor("test", str(tmp_path / "test-scenarios" / "good")).code == 0
     broken = recorded.replace(b"[redacted: github-token] ok", b"[something else] ok")
     (tmp_path / "test-scenarios" / "broken" / "trace.jsons").write_bytes(broken)
+    written = conductor("test", "--record", "written", str(trace), cwd=tmp_path)
+    assert written.out.startswith("written test-scenarios/written/scenario.toml: 1 step; "), written
     ran = conductor("test", str(tmp_path))
     assert ran.code == 1
-    assert [line.split()[0] for line in ran.out.splitlines() if "trace.jsons" in line] == [
-        "FAILED", "passed",
-    ]  # fmt: skip
+    assert re.findall(r"^(FAILED|passed) ", ran.out, re.MULTILINE) == ["FAILED", "passed", "passed"]
     assert "  ~ to the agent: session/prompt differs\n" in ran.out
-    ran.assert_error(1, "1 of 2 scenarios failed")
+    ran.assert_error(1, "1 of 3 scenarios failed")

@@ -289,7 +289,7 @@ def _quoted(given: str | list[str] | None) -> str:
 # -- messages --------------------------------------------------------------------------------------
 
 
-def _names(message: Message) -> Iterator[str]:
+def called(message: Message) -> Iterator[str]:
     """What an expectation may call a message."""
     yield _WORDS.get(message.what, message.what)
     if message.what == "session/prompt":
@@ -301,7 +301,7 @@ def _names(message: Message) -> Iterator[str]:
 
 
 def _is(message: Message, name: str) -> bool:
-    return name == "*" or name in _names(message)
+    return name == "*" or name in called(message)
 
 
 def _text(message: Message, name: str, pointer: str | None) -> str | None:
@@ -352,6 +352,6 @@ def _json(value: Any) -> str:
 
 def _listed(came: list[Message]) -> str:
     """What came, in words."""
-    names = [list(_names(message))[-1] for message in came]
+    names = [list(called(message))[-1] for message in came]
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     return (", ".join(names[:_MOST_SHOWN]) or "nothing") + more
