@@ -14,19 +14,30 @@ import signal
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import msgspec
+import typer
 
 from conductor.cli import report, status
+from conductor.cli.typer_options import paragraphs
 from conductor.client import probe
 from conductor.client.probe import Login, Probe
 from conductor.errors import UsageError, did_you_mean, visible_path
-from conductor.spec import agents, managed
+from conductor.spec import agents as known_agents
+from conductor.spec import managed
 from conductor.spec.agents import KnownAgent
 from conductor.spec.model import Spec
 from conductor.spec.programs import first_of
 from conductor.transports.process_groups import adopt_orphans, end_strays
+
+HELP: Final = paragraphs(
+    "Show which agents conductor knows, and of each: where it is or how to install it, "
+    "whether it answers, whether somebody is logged in.",
+    "Each that is installed is started in an empty folder, asked to open a session, and ended. "
+    "Exit code 1 when one that is named is not installed or does not answer.",
+)
+EPILOG: Final = "Examples:\n\n  conductor agents\n\n  conductor agents opencode"
 
 _AT_ONCE: Final = 8
 """Agents asked at a time."""
@@ -64,12 +75,31 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     quirks: tuple[str, ...] = ()
 
 
+def agents(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", help="Agents to show in detail; default: all.", show_default=False
+        ),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=1.0, max=600.0, help="For all of them together."
+        ),
+    ] = 20.0,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+) -> int:
+    """Shows the known agents."""
+    return show(names or [], timeout=timeout, as_json=json_)
+
+
 def show(names: Sequence[str], *, timeout: float, as_json: bool) -> int:
     """Prints what is found of the agents with these names, or of all.
 
     Returns 1 if one that is named is not installed or does not answer, else 0. Raises `UsageError`.
     """
-    wanted = list(dict.fromkeys(map(_named, names))) or list(agents.TABLE)
+    wanted = list(dict.fromkeys(map(_named, names))) or list(known_agents.TABLE)
     adopt_orphans()
     if sys.platform != "win32":
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -94,10 +124,10 @@ def _stop(number: int, _frame: object) -> NoReturn:
 
 
 def _named(name: str) -> KnownAgent:
-    agent = agents.named(name)
+    agent = known_agents.named(name)
     if agent is None:
         other = "`conductor agents` lists those it knows; any command can be an agent of a chain"
-        hint = did_you_mean(name, agents.words(), other)
+        hint = did_you_mean(name, known_agents.words(), other)
         raise UsageError(f"conductor knows no agent `{name}`", hint)
     return agent
 

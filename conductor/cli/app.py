@@ -1,51 +1,20 @@
 """Every command with its help and its errors, on typer.
 
 Loaded only when it has something to explain or a person is waiting: `agent` and `proxy` go through
-`conductor.cli.fast` unless that declines. Commands return the exit code.
+`conductor.cli.fast` unless that declines. Of the commands' modules only that of the command that
+runs is loaded: all of them together take longer than most commands. Commands return the exit code.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated, Any, Final
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from conductor.cli import (
-    add,
-    audit,
-    build_,
-    cache,
-    chains,
-    check_,
-    completion,
-    config_,
-    data,
-    dev,
-    help_,
-    list_,
-    new_,
-    options,
-    pack,
-    pages,
-    pause,
-    ps,
-    publish,
-    remove,
-    replay,
-    report,
-    report_,
-    setup,
-    surroundings,
-    test_,
-    trace_,
-    trust_,
-    update,
-    usage,
-)
-from conductor.cli.typer_options import Json, paragraphs, takes
+from conductor.cli import options, pages, report, surroundings, usage
+from conductor.cli.typer_options import paragraphs
 from conductor.errors import ConductorError
-from conductor.spec.paths import LOCK_FILE
 from conductor.version import version
 
 _EXAMPLES: Final = paragraphs(
@@ -55,14 +24,6 @@ _EXAMPLES: Final = paragraphs(
 )
 _RUN, _SET_UP, _LOOK, _TRUST, _MAKE = pages.HEADINGS
 
-app = typer.Typer(
-    name="conductor",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -70,7 +31,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog=_EXAMPLES)
 def _conductor(
     _version: Annotated[
         bool,
@@ -82,251 +42,9 @@ def _conductor(
     """Runs proxies between an editor and its AI agent, untrusted proxies in a sandbox."""
 
 
-_running: Final = partial(app.command, rich_help_panel=_RUN)
-_running(help=chains.AGENT_HELP, epilog=chains.AGENT_EPILOG)(chains.agent)
-_running(help=chains.PROXY_HELP, epilog=chains.PROXY_EPILOG)(chains.proxy)
-_running(name="exec", help=chains.EXEC_HELP, epilog=chains.EXEC_EPILOG)(chains.exec_)
-_running(
-    name="chat",
-    help=chains.CHAT_HELP,
-    epilog=chains.CHAT_EPILOG,
-    short_help="Talk to a chain in the browser",
-)(chains.chat)
-_running(name="pause", help=pause.HELP, epilog=pause.EPILOG)(pause.pause)
-_running(name="resume", help=pause.RESUME_HELP, epilog=pause.RESUME_EPILOG)(pause.resume)
-_running(name="reload", help=pause.RELOAD_HELP, epilog=pause.RELOAD_EPILOG)(pause.reload)
-_keeping: Final = partial(app.command, rich_help_panel=_SET_UP)
-_keeping(
-    name="setup", help=setup.HELP, epilog=setup.EPILOG, short_help="Put a chain into an editor"
-)(setup.setup)
-_keeping(name="add", help=add.HELP, epilog=add.EPILOG)(add.add)
-_keeping(name="list", help=list_.HELP, epilog=list_.EPILOG)(list_.list_)
-_keeping(
-    name="update",
-    help=update.HELP,
-    epilog=update.EPILOG,
-    short_help="Replace installed components by newer versions, where you agree",
-)(update.update)
-_keeping(name="remove", help=remove.HELP, epilog=remove.EPILOG)(remove.remove)
+JOIN_HELP: Final = "Carry a proxy's successor traffic. Proxies start this themselves."
 
 
-_looking: Final = partial(app.command, rich_help_panel=_LOOK)
-_looking(name="ps", help=ps.HELP, epilog=ps.EPILOG)(ps.ps)
-
-
-@app.command(
-    rich_help_panel=_LOOK,
-    epilog="Example:\n\n  conductor inspect ./proxy.wasm,profile=context --json",
-    help=paragraphs(
-        "Show what a component is and what it may do, without running it: what it may see, "
-        "change, answer and send, and what it may never do.",
-        "Exit code 1 when conductor would refuse the module.",
-    ),
-)
-def inspect(
-    component: Annotated[
-        str,
-        typer.Argument(
-            metavar="COMPONENT",
-            help="A module's path, a bundled name or a command; options may follow a comma.",
-            show_default=False,
-        ),
-    ],
-    all_: Annotated[
-        bool, typer.Option("--all", help="Show all that is known, instead of a card.")
-    ] = False,
-    json_: Json = False,
-) -> int:
-    """Shows what a component is and what it may do."""
-    from conductor.cli import inspect_
-
-    return inspect_.show(component, as_json=json_, whole=all_)
-
-
-_Lockable = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="COMPONENT",
-        help="The components as `agent`, `proxy` and `exec` take them.",
-        show_default=False,
-    ),
-]
-_LockFile = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
-]
-_Check = Annotated[
-    bool, typer.Option("--check", help="Write nothing; fail if the file would change.")
-]
-_ForProxy = Annotated[
-    bool,
-    typer.Option(
-        "--proxy",
-        help="Lock a chain for `conductor proxy`: its last component is no agent. "
-        "Default: the last component is the agent, unless it is sandboxed.",
-    ),
-]
-_LockAgent = Annotated[
-    bool | None,
-    typer.Option(
-        "--lock-agent/--no-lock-agent",
-        help="Refuse an agent whose program has changed, instead of reporting it. "
-        "Default: keep the lock file's setting; off in a new one.",
-        show_default=False,
-    ),
-]
-_Upgrade = Annotated[
-    bool,
-    typer.Option(
-        "--upgrade",
-        help="Rewrite a lock file of an older version in today's words, and show what changed. "
-        "Takes no components.",
-    ),
-]
-
-
-@app.command(
-    rich_help_panel=_TRUST,
-    epilog="Examples:\n\n  conductor lock datetime ./proxy.wasm,grant=clock claude\n\n"
-    "  conductor agent --locked datetime ./proxy.wasm,grant=clock claude",
-    help=paragraphs(
-        "Write a lock file: what the components of a chain are, and the most that each may do. "
-        "With --locked, `agent`, `proxy` and `exec` refuse a component that has changed or may do "
-        "more.",
-        "Exit code 1 with --check, when the file would change.",
-    ),
-)
-@takes("lock")
-def lock(
-    components: _Lockable = None,
-    output: _LockFile = LOCK_FILE,
-    check: _Check = False,
-    proxy: _ForProxy = False,
-    lock_agent: _LockAgent = None,
-    upgrade: _Upgrade = False,
-    **values: Any,
-) -> int:
-    """Writes the lock file of a chain."""
-    from conductor.cli import configured
-    from conductor.cli import lock as locking
-
-    parsed = options.assemble("proxy" if proxy else "agent", components or [], **values)
-    if not upgrade:
-        parsed = configured.applied(parsed)
-    wanted = locking.LockOptions(
-        components=components or [],
-        chain=parsed.components,
-        path=output,
-        check=check,
-        proxy=proxy,
-        pin_agent=lock_agent,
-        upgrade=upgrade,
-        isolation=parsed.options.isolation,
-        config=parsed.config,
-    )
-    return locking.run(wanted)
-
-
-@app.command(
-    rich_help_panel=_SET_UP,
-    short_help="Show which agents are here, and how to get the others",
-    epilog="Examples:\n\n  conductor agents\n\n  conductor agents opencode",
-    help=paragraphs(
-        "Show which agents conductor knows, and of each: where it is or how to install it, "
-        "whether it answers, whether somebody is logged in.",
-        "Each that is installed is started in an empty folder, asked to open a session, and ended. "
-        "Exit code 1 when one that is named is not installed or does not answer.",
-    ),
-)
-def agents(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME", help="Agents to show in detail; default: all.", show_default=False
-        ),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout", metavar="SECONDS", min=1.0, max=600.0, help="For all of them together."
-        ),
-    ] = 20.0,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
-) -> int:
-    """Shows the known agents."""
-    from conductor.cli import agents as listing
-
-    return listing.show(names or [], timeout=timeout, as_json=json_)
-
-
-@app.command(rich_help_panel=_LOOK, help="List the components that come with conductor.")
-def components(
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
-) -> int:
-    """Lists the bundled components."""
-    from conductor.cli import components as listing
-
-    return listing.show(as_json=json_)
-
-
-@app.command(
-    rich_help_panel=_LOOK,
-    help=paragraphs(
-        "Check this machine and this installation: what is there, what is missing, and whether "
-        "the system can lock up the process of sandboxed proxies.",
-        "Exit code 1 when something that conductor needs is missing.",
-    ),
-)
-@takes("doctor")
-def doctor(json_: Json = False, cache: str | None = None) -> int:
-    """Checks this machine and this installation."""
-    from conductor.cli import doctor as examination
-
-    return examination.show(cache, as_json=json_)
-
-
-app.add_typer(
-    trace_.app,
-    name="trace",
-    rich_help_panel=_LOOK,
-    short_help="Show who changed which message, and how long each took",
-)
-app.command(
-    name="report",
-    rich_help_panel=_LOOK,
-    help=report_.HELP,
-    epilog=report_.EPILOG,
-    short_help="Write a text for a bug report, without secrets",
-)(report_.report_)
-app.add_typer(cache.app, name="cache", rich_help_panel=_LOOK)
-app.add_typer(data.app, name="data", rich_help_panel=_LOOK)
-_making: Final = partial(app.command, rich_help_panel=_MAKE)
-_making(name="new", help=new_.HELP, epilog=new_.EPILOG)(new_.new)
-_making(name="dev", help=dev.HELP, epilog=dev.EPILOG)(dev.dev)
-_making(name="build", help=build_.HELP, epilog=build_.EPILOG)(build_.build)
-_making(name="test", help=test_.HELP, epilog=test_.EPILOG)(test_.transcripts)
-_making(name="check", help=check_.HELP, epilog=check_.EPILOG)(check_.check)
-_making(name="pack", help=pack.HELP, epilog=pack.EPILOG)(pack.pack)
-_making(name="publish", help=publish.HELP, epilog=publish.EPILOG)(publish.publish)
-_making(name="replay", help=replay.HELP, epilog=replay.EPILOG)(replay.replay)
-
-_trusting: Final = partial(app.command, rich_help_panel=_TRUST)
-_trusting(name="trust", help=trust_.TRUST_HELP, epilog=trust_.TRUST_EPILOG)(trust_.trust_)
-_trusting(name="untrust", help=trust_.UNTRUST_HELP, epilog=trust_.UNTRUST_EPILOG)(trust_.untrust)
-_trusting(name="trusted", help=trust_.TRUSTED_HELP)(trust_.trusted)
-app.add_typer(audit.audit_app, name="audit", rich_help_panel=_TRUST)
-app.add_typer(
-    config_.app,
-    name="config",
-    rich_help_panel=_SET_UP,
-    short_help="Show and check the configuration",
-)
-app.command(name="help", rich_help_panel=_LOOK, help=help_.HELP, epilog=help_.EPILOG)(help_.help_)
-app.command(
-    name="completion", rich_help_panel=_LOOK, help=completion.HELP, epilog=completion.EPILOG
-)(completion.completion)
-
-
-@app.command(hidden=True, help="Carry a proxy's successor traffic. Proxies start this themselves.")
 def join(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The conductor's socket.")],
 ) -> int:
@@ -336,7 +54,9 @@ def join(
     return joining.main([path])
 
 
-@app.command(hidden=True, help="Be an MCP server over stdio. Agents start this themselves.")
+MCP_HELP: Final = "Be an MCP server over stdio. Agents start this themselves."
+
+
 def mcp(
     address: Annotated[
         str,
@@ -347,6 +67,115 @@ def mcp(
     from conductor.mcp.doors import shim
 
     return shim.main([address])
+
+
+class _Command(NamedTuple):
+    """Where a command is written.
+
+    Attributes:
+        heading: Of its page; empty: no page shows it.
+        module: Of `conductor.cli`.
+        name: Of the function there, or of the group of commands.
+        texts: What the names of its `HELP` and `EPILOG` begin with there.
+        brief: Its help in lists of commands; None: the first sentence of its help.
+    """
+
+    heading: str
+    module: str
+    name: str
+    texts: str = ""
+    brief: str | None = None
+
+    def add_to(self, app: typer.Typer, name: str) -> None:
+        """Adds the command, under its name, to an app."""
+        module = import_module(f"conductor.cli.{self.module}")
+        command = getattr(module, self.name)
+        heading = self.heading or None
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=heading, short_help=self.brief)
+            return
+        app.command(
+            name=name,
+            help=getattr(module, f"{self.texts}HELP"),
+            epilog=getattr(module, f"{self.texts}EPILOG", None),
+            short_help=self.brief,
+            rich_help_panel=heading,
+            hidden=not heading,
+        )(command)
+
+
+_COMMANDS: Final = {
+    "agent": _Command(_RUN, "chains", "agent", "AGENT_"),
+    "proxy": _Command(_RUN, "chains", "proxy", "PROXY_"),
+    "exec": _Command(_RUN, "chains", "exec_", "EXEC_"),
+    "chat": _Command(_RUN, "chains", "chat", "CHAT_", "Talk to a chain in the browser"),
+    "pause": _Command(_RUN, "pause", "pause"),
+    "resume": _Command(_RUN, "pause", "resume", "RESUME_"),
+    "reload": _Command(_RUN, "pause", "reload", "RELOAD_"),
+    "setup": _Command(_SET_UP, "setup", "setup", brief="Put a chain into an editor"),
+    "add": _Command(_SET_UP, "add", "add"),
+    "list": _Command(_SET_UP, "list_", "list_"),
+    "update": _Command(
+        _SET_UP,
+        "update",
+        "update",
+        brief="Replace installed components by newer versions, where you agree",
+    ),
+    "remove": _Command(_SET_UP, "remove", "remove"),
+    "ps": _Command(_LOOK, "ps", "ps"),
+    "inspect": _Command(_LOOK, "inspect_", "inspect"),
+    "lock": _Command(_TRUST, "lock", "lock"),
+    "agents": _Command(
+        _SET_UP, "agents", "agents", brief="Show which agents are here, and how to get the others"
+    ),
+    "components": _Command(_LOOK, "components", "components"),
+    "doctor": _Command(_LOOK, "doctor", "doctor"),
+    "trace": _Command(
+        _LOOK, "trace_", "app", brief="Show who changed which message, and how long each took"
+    ),
+    "report": _Command(
+        _LOOK, "report_", "report_", brief="Write a text for a bug report, without secrets"
+    ),
+    "cache": _Command(_LOOK, "cache", "app"),
+    "data": _Command(_LOOK, "data", "app"),
+    "new": _Command(_MAKE, "new_", "new"),
+    "dev": _Command(_MAKE, "dev", "dev"),
+    "build": _Command(_MAKE, "build_", "build"),
+    "test": _Command(_MAKE, "test_", "transcripts"),
+    "check": _Command(_MAKE, "check_", "check"),
+    "pack": _Command(_MAKE, "pack", "pack"),
+    "publish": _Command(_MAKE, "publish", "publish"),
+    "replay": _Command(_MAKE, "replay", "replay"),
+    "trust": _Command(_TRUST, "trust_", "trust_", "TRUST_"),
+    "untrust": _Command(_TRUST, "trust_", "untrust", "UNTRUST_"),
+    "trusted": _Command(_TRUST, "trust_", "trusted", "TRUSTED_"),
+    "audit": _Command(_TRUST, "audit", "audit_app"),
+    "config": _Command(_SET_UP, "config_", "app", brief="Show and check the configuration"),
+    "help": _Command(_LOOK, "help_", "help_"),
+    "completion": _Command(_LOOK, "completion", "completion"),
+    "join": _Command("", "app", "join", "JOIN_"),
+    "mcp": _Command("", "app", "mcp", "MCP_"),
+}
+"""In the order of their pages."""
+_EXPLAIN_OTHERS: Final = ("help", "completion")
+
+
+def command(typed: str = "") -> Any:
+    """The parser of command lines that begin with a word: it knows the command of that name alone.
+    Where none has the name, or it explains others, it knows all of them."""
+    app = typer.Typer(
+        name="conductor",
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(epilog=_EXAMPLES)(_conductor)
+    alone = typed in _COMMANDS and typed not in _EXPLAIN_OTHERS
+    for name in [typed] if alone else [] if typed in ("--version", "-V") else _COMMANDS:
+        _COMMANDS[name].add_to(app, name)
+    pages.dress(app)
+    return typer.main.get_command(app)
 
 
 def _failed(error: ConductorError, arguments: list[str]) -> int:
@@ -361,8 +190,7 @@ def _failed(error: ConductorError, arguments: list[str]) -> int:
 
 def main(arguments: list[str]) -> int:
     """Runs one command line; the exit code."""
-    pages.dress(app)
-    command: Any = typer.main.get_command(app)
+    root = command(arguments[0] if arguments else "")
     typed, rest = arguments, None
     if arguments and arguments[0] in (*options.ALL, "setup") and "--" in arguments:
         # The parser would take what follows for more components.
@@ -371,11 +199,11 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments and (unfit := surroundings.unfit(arguments)) is not None:
             raise unfit
-        code = command.main(
+        code = root.main(
             typed or ["--help"], prog_name="conductor", standalone_mode=False, obj=rest
         )
     except usage.COMPLAINT as error:
-        return _failed(usage.explained(error, arguments, command.commands), arguments)
+        return _failed(usage.explained(error, arguments, root.commands), arguments)
     except ConductorError as error:
         return _failed(error, arguments)
     except BrokenPipeError:

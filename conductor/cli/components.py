@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Final
+
+import typer
+
 from conductor.cli import report
 from conductor.spec import catalog
+
+HELP: Final = "List the components that come with conductor."
+
+
+def components(
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+) -> int:
+    """Lists the bundled components."""
+    return show(as_json=json_)
 
 
 def show(*, as_json: bool) -> int:

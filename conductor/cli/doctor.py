@@ -20,11 +20,18 @@ from typing import Final
 import msgspec
 
 from conductor.cli import doctor_editors, report
+from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError, one_line
 from conductor.spec import catalog, managed, paths, retention
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
 from wasm_host.harden import ESSENTIAL, Layer, probe
+
+HELP: Final = paragraphs(
+    "Check this machine and this installation: what is there, what is missing, and whether "
+    "the system can lock up the process of sandboxed proxies.",
+    "Exit code 1 when something that conductor needs is missing.",
+)
 
 OLDEST_PYTHON: Final = (3, 11)
 
@@ -44,6 +51,12 @@ class CheckResult(msgspec.Struct, frozen=True):
     """What to do if it is not ok."""
     needed: bool = True
     """Conductor does not work, or not as promised, without it: `conductor doctor` then fails."""
+
+
+@takes("doctor")
+def doctor(json_: Json = False, cache: str | None = None) -> int:
+    """Checks this machine and this installation."""
+    return show(cache, as_json=json_)
 
 
 def show(cache: str | None, *, as_json: bool) -> int:

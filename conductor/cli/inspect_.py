@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+import typer
 
 import wasm_host
 from conductor.author.caged import CagedReader
@@ -25,6 +26,7 @@ from conductor.cli import (
 )
 from conductor.cli.inspect_lock import Locked, locked
 from conductor.cli.inspect_policy import PolicyFacts
+from conductor.cli.typer_options import Json, paragraphs
 from conductor.core import SERVICES
 from conductor.core.services import granted_names
 from conductor.errors import UsageError
@@ -46,6 +48,13 @@ from wasm_host.harden import Layer, probe
 
 EXIT_REFUSED: Final = 1
 DETECTED: Final = "detected when it starts"
+
+HELP: Final = paragraphs(
+    "Show what a component is and what it may do, without running it: what it may see, "
+    "change, answer and send, and what it may never do.",
+    "Exit code 1 when conductor would refuse the module.",
+)
+EPILOG: Final = "Example:\n\n  conductor inspect ./proxy.wasm,profile=context --json"
 
 _IMPORTS_HINT: Final = (
     "a guest may import nothing but WASI; it asks for anything else by a message "
@@ -130,6 +139,24 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[str] = []
     """Why conductor refuses it, or why nobody should trust it."""
     hint: str = ""
+
+
+def inspect(
+    component: Annotated[
+        str,
+        typer.Argument(
+            metavar="COMPONENT",
+            help="A module's path, a bundled name or a command; options may follow a comma.",
+            show_default=False,
+        ),
+    ],
+    all_: Annotated[
+        bool, typer.Option("--all", help="Show all that is known, instead of a card.")
+    ] = False,
+    json_: Json = False,
+) -> int:
+    """Shows what a component is and what it may do."""
+    return show(component, as_json=json_, whole=all_)
 
 
 def show(component: str, *, as_json: bool, whole: bool = False) -> int:

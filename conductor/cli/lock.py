@@ -6,13 +6,15 @@ import itertools
 import os
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
+import typer
 
 import wasm_host
 from conductor.author.caged import CagedReader
-from conductor.cli import consent, report
+from conductor.cli import configured, consent, options, report
+from conductor.cli.typer_options import paragraphs, takes
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
 from conductor.record.redaction import redacted as redact
@@ -30,6 +32,57 @@ from conductor.version import version
 
 if TYPE_CHECKING:
     from conductor.spec.config.model import Config, Written
+
+HELP: Final = paragraphs(
+    "Write a lock file: what the components of a chain are, and the most that each may do. "
+    "With --locked, `agent`, `proxy` and `exec` refuse a component that has changed or may do "
+    "more.",
+    "Exit code 1 with --check, when the file would change.",
+)
+EPILOG: Final = (
+    "Examples:\n\n  conductor lock datetime ./proxy.wasm,grant=clock claude\n\n"
+    "  conductor agent --locked datetime ./proxy.wasm,grant=clock claude"
+)
+
+_Lockable = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="COMPONENT",
+        help="The components as `agent`, `proxy` and `exec` take them.",
+        show_default=False,
+    ),
+]
+_LockFile = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
+]
+_Check = Annotated[
+    bool, typer.Option("--check", help="Write nothing; fail if the file would change.")
+]
+_ForProxy = Annotated[
+    bool,
+    typer.Option(
+        "--proxy",
+        help="Lock a chain for `conductor proxy`: its last component is no agent. "
+        "Default: the last component is the agent, unless it is sandboxed.",
+    ),
+]
+_LockAgent = Annotated[
+    bool | None,
+    typer.Option(
+        "--lock-agent/--no-lock-agent",
+        help="Refuse an agent whose program has changed, instead of reporting it. "
+        "Default: keep the lock file's setting; off in a new one.",
+        show_default=False,
+    ),
+]
+_Upgrade = Annotated[
+    bool,
+    typer.Option(
+        "--upgrade",
+        help="Rewrite a lock file of an older version in today's words, and show what changed. "
+        "Takes no components.",
+    ),
+]
 
 EXIT_STALE = 1
 _BY_SHAPE = ("core", "component")
@@ -52,6 +105,34 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
     pin_agent: bool | None = None
     """None: keep the lock file's setting; off in a new one."""
     upgrade: bool = False
+
+
+@takes("lock")
+def lock(
+    components: _Lockable = None,
+    output: _LockFile = LOCK_FILE,
+    check: _Check = False,
+    proxy: _ForProxy = False,
+    lock_agent: _LockAgent = None,
+    upgrade: _Upgrade = False,
+    **values: Any,
+) -> int:
+    """Writes the lock file of a chain."""
+    parsed = options.assemble("proxy" if proxy else "agent", components or [], **values)
+    if not upgrade:
+        parsed = configured.applied(parsed)
+    wanted = LockOptions(
+        components=components or [],
+        chain=parsed.components,
+        path=output,
+        check=check,
+        proxy=proxy,
+        pin_agent=lock_agent,
+        upgrade=upgrade,
+        isolation=parsed.options.isolation,
+        config=parsed.config,
+    )
+    return run(wanted)
 
 
 def run(options: LockOptions) -> int:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-import typer
-
 from conductor.cli import options, pages
 from conductor.cli.pages import Entry, Page, Section, entries
 from conductor.cli.typer_options import paragraphs
@@ -270,7 +268,7 @@ def _filters() -> Page:
 def _commands() -> Page:
     from conductor.cli import app  # it imports this module
 
-    root: Any = typer.main.get_command(app.app)
+    root: Any = app.command()
     return Page("", "All commands.", tuple(pages.headed(root.commands)))
 
 

@@ -8,7 +8,6 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import typer.main
 
 from conductor.cli import app, main, options
 from conductor.cli.pages import HEADINGS, RARE
@@ -24,7 +23,7 @@ from tests.harness.process.command import conductor, environment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-COMMAND: Any = typer.main.get_command(app.app)
+COMMAND: Any = app.command()
 COMMANDS: dict[str, Any] = COMMAND.commands
 SHOWN = [name for name, command in COMMANDS.items() if not command.hidden]
 

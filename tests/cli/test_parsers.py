@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-import typer.main
 
 from conductor.cli import app, fast, options, run
 from conductor.cli.options import Option, Parsed
@@ -19,7 +18,7 @@ from conductor.spec.config.model import Written
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS: Any = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
+COMMANDS: Any = app.command().commands
 
 SAMPLES = {
     "DAYS": ["0", "90"],

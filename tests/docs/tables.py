@@ -16,10 +16,9 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
-import typer.main
 
 from conductor.cli import app as command_line
-from conductor.cli import config_schema, configured, man, pages, topics
+from conductor.cli import config_schema, configured, man, topics
 from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
@@ -338,7 +337,7 @@ def doors() -> str:
     return table(head, [(one, str(many), what, then) for one, many, what, then in rows])
 
 
-COMMANDS: Final[dict[str, Any]] = typer.main.get_command(command_line.app).commands  # type: ignore[attr-defined]
+COMMANDS: Final[dict[str, Any]] = command_line.command().commands
 OFF: Final = {row.help: row.off for row in option_table.TABLE}
 PAGES: Final = {row.help: row.page for row in option_table.TABLE}
 
@@ -499,8 +498,7 @@ def drawn(text: str) -> str:
 
 def man_page() -> str:
     """The man page, as it should be."""
-    pages.dress(command_line.app)
-    return f"{man.page(typer.main.get_command(command_line.app))}\n"
+    return f"{man.page(command_line.command())}\n"
 
 
 def schema() -> str:

@@ -20,7 +20,7 @@ from tests.places import ROOT
 from wasm_host import Limits
 
 CLI = ROOT / "docs" / "cli.md"
-COMMAND: Any = typer.main.get_command(app.app)
+COMMAND: Any = app.command()
 COMPLAINT: type[Exception] = usage.COMPLAINT
 
 
