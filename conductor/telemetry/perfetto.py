@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR
+from conductor.telemetry.progress import PASSED, TOOLS, TURNS
 from conductor.telemetry.span import Place, Span, What
-from conductor.telemetry.spans import PASSED, TOOLS, TURNS
 
 _encode: Final = msgspec.json.Encoder().encode
 _ROWS: Final = 1_000_000

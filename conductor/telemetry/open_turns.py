@@ -1,0 +1,234 @@
+"""Makes spans of turns and of the tool calls within them, from the events of a trace."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from conductor.record.turns.line import AGENT, CLIENT, Line
+from conductor.telemetry import names, payloads
+from conductor.telemetry.progress import TOOLS, TURNS, Progress
+from conductor.telemetry.span import Attributes, Span, What, read_traceparent
+
+_MOST_OPEN: Final = 10_000
+_MOST_TOOLS: Final = 1_000
+"""Tool calls of one turn that are open."""
+_DONE: Final = frozenset({"completed", "failed", "cancelled"})
+
+
+class Turn(msgspec.Struct):
+    """A prompt without an end so far."""
+
+    span: Span
+    session: str
+    said: str = ""
+    """The words of the answer, where content is exported."""
+    tools: dict[str, Span] = {}
+    person: float = 0.0
+    inserted: bool = False
+
+
+class Turns:
+    """The open turns of one trace."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._open: OrderedDict[str, Turn] = OrderedDict()
+        """By session."""
+        self._models: OrderedDict[str, str] = OrderedDict()
+        """The model of each session."""
+        self._agent: Attributes = {}
+
+    def of(self, session: str) -> Turn | None:
+        """The turn of a session; where none is named, the open one, if it is the only one."""
+        if session:
+            return self._open.get(session)
+        return next(iter(self._open.values())) if len(self._open) == 1 else None
+
+    def finish(self) -> None:
+        """Nothing more will come."""
+        for turn in [*self._open.values()]:
+            turn.span.attributes[names.UNFINISHED] = True
+            self._end(turn, self._progress.at)
+
+    def begin(self, line: Line, body: payloads.Params, chain: str) -> None:
+        """The client sends a prompt; `chain`: the names of its components."""
+        session = line.names_session
+        if (before := self._open.get(session)) is not None:
+            before.span.attributes[names.UNFINISHED] = True
+            self._end(before, line.ts)
+        remote = read_traceparent(body.traceparent) if body.traceparent else None
+        agent = self._agent.get(names.AGENT_NAME, "") or AGENT
+        span = Span(
+            what=What.TURN,
+            name=f"{names.INVOKE} {agent}",
+            context=self._progress.ids.below(remote),
+            parent=remote,
+            is_remote=remote is not None,
+            links=self._progress.links,
+            start=line.ts,
+            end=line.ts,
+            attributes={
+                names.OPERATION: names.INVOKE,
+                names.PROVIDER: names.OTHER,
+                **self._agent,
+                names.CONVERSATION: session[: payloads.MOST_NAME],
+                names.SESSION: session[: payloads.MOST_NAME],
+                names.CHAIN: chain,
+            },
+            moments=[],
+            place=self._progress.place(TURNS),
+            event=self._progress.number,
+        )
+        if model := self._models.get(session):
+            span.attributes[names.MODEL] = model
+        if self._progress.content:
+            span.attributes[names.INPUT] = payloads.message("user", payloads.words(line.params))
+        self._open[session] = Turn(span, session, tools={})
+        if len(self._open) > _MOST_OPEN:
+            self._end(next(iter(self._open.values())), line.ts)
+
+    def answered(self, turn: Turn, line: Line, hop: Span, body: payloads.Result) -> None:
+        """The client has the answer to its prompt."""
+        found = turn.span.attributes
+        if line.is_error:
+            turn.span.error = hop.error
+            if names.ERROR in hop.attributes:
+                found[names.ERROR] = hop.attributes[names.ERROR]
+        if names.CANCELLED in hop.attributes:
+            found[names.CANCELLED] = True
+        usage = body.usage
+        if usage is not None:
+            for name, count in (
+                (names.INPUT_TOKENS, usage.inputTokens),
+                (names.OUTPUT_TOKENS, usage.outputTokens),
+                (names.CACHE_READ, usage.cachedReadTokens),
+                (names.CACHE_CREATION, usage.cachedWriteTokens),
+                (names.REASONING, usage.thoughtTokens),
+            ):
+                if count is not None:
+                    found[name] = count
+        stop = payloads.name_of(body.stop)
+        if body.message is not None and not stop and not line.is_error:
+            turn.inserted = True  # ACP v2: an update ends the turn
+            return
+        self._end(turn, line.ts, stop)
+
+    def _end(self, turn: Turn, at: float, stop: str = "") -> None:
+        for tool in turn.tools.values():
+            tool.attributes[names.UNFINISHED] = True
+            self._end_tool(tool, at)
+        turn.tools.clear()
+        found = turn.span.attributes
+        if stop:
+            found[names.FINISH] = (stop,)
+            if stop == "cancelled":
+                found[names.CANCELLED] = True
+        if turn.person:
+            found[names.PERSON_TIME] = round(turn.person, 6)
+        if self._progress.content and turn.said:
+            found[names.OUTPUT] = payloads.message("assistant", turn.said, stop)
+        if self._open.get(turn.session) is turn:
+            del self._open[turn.session]
+        self._progress.free(turn.span.place)
+        self._progress.finish(turn.span, at)
+
+    def learn(self, asked: Line, line: Line, body: payloads.Result) -> None:
+        """What answers say about agent and model."""
+        if is_agents(asked, line):
+            self._met(body)
+        elif line.target == CLIENT and body.model:
+            session = payloads.name_of(body.session) or asked.names_session
+            self._models[session] = body.model
+            if len(self._models) > _MOST_OPEN:
+                self._models.popitem(last=False)
+        elif line.target == CLIENT and asked.method == "session/set_model" and not line.is_error:
+            chosen = payloads.name_of(payloads.params(asked.params).modelId)
+            if chosen:
+                self._models[asked.names_session] = chosen
+
+    def _met(self, body: payloads.Result) -> None:
+        if body.agent is not None:
+            name, version = (payloads.name_of(x) for x in (body.agent.name, body.agent.version))
+            self._agent = {
+                names.AGENT_NAME: name,
+                names.AGENT_VERSION: version,
+                names.PROVIDER: names.provider(name),
+            }
+
+    def update(self, line: Line, asked: Callable[[Turn], Span | None]) -> None:
+        """The client gets an update; `asked` finds the prompt of a turn that the agent has."""
+        turn = self._open.get(line.names_session)
+        if turn is None:
+            return
+        update = payloads.update(line.params)
+        if update is None:
+            return
+        if update.kind in ("agent_message_chunk", "agent_message"):
+            if self._progress.content and len(turn.said) < payloads.MOST_TEXT:
+                turn.said = (turn.said + update.text)[: payloads.MOST_TEXT]
+        elif update.kind in ("tool_call", "tool_call_update"):
+            self._tool(turn, line, update, asked)
+        elif update.kind == "usage_update" and update.price is not None:
+            found = turn.span.attributes
+            found[names.COST], found[names.CURRENCY] = update.price
+        elif update.kind == "state_update" and update.state == "idle" and turn.inserted:
+            self._end(turn, line.ts, payloads.name_of(update.stop) or "end_turn")
+
+    def _tool(
+        self,
+        turn: Turn,
+        line: Line,
+        update: payloads.Update,
+        asked: Callable[[Turn], Span | None],
+    ) -> None:
+        id_ = payloads.name_of(update.id)
+        span = turn.tools.get(id_)
+        if span is None:
+            if len(turn.tools) >= _MOST_TOOLS or update.kind != "tool_call":
+                return
+            parent = asked(turn) or turn.span
+            name = payloads.name_of(update.name)
+            span = turn.tools[id_] = Span(
+                what=What.TOOL,
+                name=f"{names.EXECUTE} {name}".rstrip(),
+                context=self._progress.ids.below(parent.context),
+                parent=parent.context,
+                start=line.ts,
+                end=line.ts,
+                attributes={names.OPERATION: names.EXECUTE, names.TOOL_ID: id_},
+                place=self._progress.place(TOOLS),
+                origin=parent.place,
+                event=self._progress.number,
+            )
+            if name:
+                span.attributes[names.TOOL_NAME] = name
+            span.attributes[names.CONVERSATION] = turn.session[: payloads.MOST_NAME]
+        if kind := payloads.name_of(update.tool_kind):
+            span.attributes[names.TOOL_KIND] = kind
+        if self._progress.content:
+            for name, raw in (
+                (names.TOOL_ARGUMENTS, update.input),
+                (names.TOOL_RESULT, update.output),
+            ):
+                if text := payloads.json_text(raw):
+                    span.attributes[name] = text
+        if update.status in _DONE:
+            del turn.tools[id_]
+            if update.status == "failed":
+                span.error = span.attributes[names.ERROR] = "tool_error"
+            elif update.status == "cancelled":
+                span.attributes[names.CANCELLED] = True
+            self._end_tool(span, line.ts)
+
+    def _end_tool(self, span: Span, at: float) -> None:
+        self._progress.free(span.place)
+        self._progress.finish(span, at)
+
+
+def is_agents(asked: Line, line: Line) -> bool:
+    """Whether an answer is that of the agent to `initialize`."""
+    return asked.method == "initialize" and line.source == AGENT and asked.protocol != "mcp"
