@@ -16,7 +16,7 @@ import msgspec
 
 from conductor.cli import configured, replay_chain, report
 from conductor.cli.test_ import around_change
-from conductor.errors import UsageError, visible, visible_path
+from conductor.errors import UsageError, one_line, visible, visible_path
 from conductor.spec.manifest.reading import load, path_of
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _explained(failure: Failure) -> Iterator[str]:
         return
     yield f"expected {_cut(visible(failure.expected))}"
     for text in failure.got[:_MOST]:
-        yield f"got      {_cut(_quoted(text) if failure.is_text else visible(text))}"
+        yield f"got      {_cut(_quoted(text)) if failure.is_text else one_line(text, _SHOWN)}"
     if len(failure.got) > _MOST:
         yield f"and {len(failure.got) - _MOST} more"
 

@@ -207,6 +207,19 @@ def test_what_never_comes_ends_with_a_reason(tmp_path: Path) -> None:
     assert played.ended.startswith("nothing has moved for 0.01 s; the client waits for `")
 
 
+def test_a_script_that_ends_early_says_so(tmp_path: Path, python_guest: None) -> None:
+    """The proxy sends a prompt of its own, which takes the answer that the next one needs."""
+    bundled = COMPONENTS / "sparkle" / "test-scenarios" / "first-prompt" / "scenario.toml"
+    head, own, *steps = bundled.read_text().split("[[step]]")
+    assert "component" in own
+    path = tmp_path / "scenario.toml"
+    path.write_text("[[step]]".join(['chain = ["sparkle"]\nwait = 0.1\n' + head, *steps]))
+    played = play.play(str(path), str(tmp_path), None, lambda *entry: None)
+    said = [text for failure in played.failures for text in failure.got]
+    assert any("the scenario has no answer to this `session/prompt`" in text for text in said)
+    assert any("a step with `by = " in text for text in said)
+
+
 def test_the_bundled_scenarios(python_guest: None) -> None:
     paths = sorted(COMPONENTS.glob("*/test-scenarios/*/scenario.toml"))
     assert paths

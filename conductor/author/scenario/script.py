@@ -14,6 +14,7 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.record.replay.chain_recording import AGENT, CLIENT, ChainRecording, TraceEvent
 
 FIRST_SESSION: Final = "session-1"
+_HINT: Final = 'a request that a proxy makes by itself is a step with `by = "component"`'
 _COMPONENT: Final = "component"
 _PROMPT: Final = "session/prompt"
 
@@ -29,7 +30,7 @@ class Script:
 
     def __init__(self, scenario: Scenario, path: str, folder: str) -> None:
         """`path` is shown in errors; `folder` is where the sessions are."""
-        self.recording = ChainRecording(path, "scenario", began=scenario.clock)
+        self.recording = ChainRecording(path, "scenario", _HINT, began=scenario.clock)
         self.sent: list[int] = []
         self.messages: list[TraceEvent] = []
         """All that the client sends but for answers, in order."""
@@ -48,8 +49,12 @@ class Script:
             "authMethods": [],
         }
         self._request("initialize", initialize, initialized)
-        for at, step in enumerate(scenario.step):
-            self.sent.append(len(self.messages) if at else 0)
+        before = [None, *scenario.step]
+        for last, step in zip(before, scenario.step, strict=False):
+            # What a component asks by itself is a part of the client's step behind it.
+            follows = last is None or last.by == _COMPONENT
+            begun = self.sent[-1] if self.sent else 0
+            self.sent.append(begun if follows else len(self.messages))
             self._step(step)
 
     # -- steps ---------------------------------------------------------------------------------

@@ -20,12 +20,11 @@ from conductor.core.jsonrpc import Malformed, Message
 from conductor.core.policy.headings import session_of
 from conductor.record import diff
 from conductor.record.redaction import redacted
-from conductor.record.replay.chain_recording import AGENT, TraceEvent, members
+from conductor.record.replay.chain_recording import AGENT, RECORD_ANEW, TraceEvent, members
 
 Id = int | str
 """Of a request in a trace."""
 
-_HINT: Final = "send the requests of the trace, or record it anew"
 _id: Final = msgspec.json.Decoder(int | str).decode
 
 
@@ -45,9 +44,17 @@ class _Exchange(msgspec.Struct):
 class Agent:
     """The agent of a trace."""
 
-    def __init__(self, events: Iterable[TraceEvent], noun: str = "trace") -> None:
-        """`noun`: what the events come from, for people."""
+    def __init__(
+        self, events: Iterable[TraceEvent], noun: str = "trace", hint: str = RECORD_ANEW
+    ) -> None:
+        """
+        Args:
+            events: What passed at the agent's end.
+            noun: What they come from, for people.
+            hint: What to do about a request that is not among them.
+        """
         self._noun = noun
+        self._hint = hint
         self._sessions: dict[str | None, list[_Exchange]] = defaultdict(list)
         self._requests: dict[tuple[bool, Id], tuple[str | None, _Exchange | None]] = {}
         """Session of each request, and its exchange; true with those that the agent made."""
@@ -162,7 +169,7 @@ class Agent:
         if not isinstance(message.method, str) or not isinstance(message.id, msgspec.Raw):
             return []
         self.warnings.append(f"`{message.method}` is not in the {self._noun}, or not as often")
-        text = f"the {self._noun} has no answer to this `{message.method}`\nhint: {_HINT}"
+        text = f"the {self._noun} has no answer to this `{message.method}`\nhint: {self._hint}"
         body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, text)
         return [jsonrpc.answer(bytes(message.id), b"error", body)]
 

@@ -123,7 +123,7 @@ class ChainPlayer:
         self._is_due = is_due
         self._patience = patience
         self._on_stderr = on_stderr
-        self._agent = Agent(recording.agent, recording.noun)
+        self._agent = Agent(recording.agent, recording.noun, recording.hint)
         self._client = Client(recording.client, recording.agent, self._agent.came)
         self._services = RecordedServices(recording.services, performed)
         self._ended = ""

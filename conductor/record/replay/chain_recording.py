@@ -24,6 +24,7 @@ _LATEST: Final = 1e11
 """Seconds: times beyond the year 5000 are none."""
 _MARK: Final = b'"[redacted'
 _KINDS: Final = ("request", "response", "notification")
+RECORD_ANEW: Final = "send the requests of the trace, or record it anew"
 _RECORD_HINT: Final = "record a trace: `conductor agent --trace FILE …`"
 
 
@@ -66,7 +67,9 @@ class ChainRecording(msgspec.Struct):
 
     path: str
     noun: str = "trace"
-    """What it comes from, for people."""
+    """What it comes from, for people …"""
+    hint: str = RECORD_ANEW
+    """… and what to do about a request of the agent's that it does not have."""
     content: str = "all"
     """What it holds of messages: `all` or `redacted`."""
     began: str | None = None
