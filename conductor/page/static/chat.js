@@ -349,8 +349,12 @@ function help() {
 listen(KEYS);
 $("help-button").addEventListener("click", help);
 $("sessions-button").addEventListener("click", sessions);
-$("new-session").addEventListener("click", async () => {
+$("new-session").addEventListener("click", async ({ currentTarget: button }) => {
+  button.disabled = true; // an agent may take seconds
+  button.textContent = "Opening …";
   const made = await act("new", {});
+  button.disabled = false;
+  button.textContent = "New session";
   if (made !== null) choose(made.session);
 });
 $("cancel").addEventListener("click", () => act("cancel", { session: session()?.id }));

@@ -72,7 +72,7 @@ function marks(turn) {
 
 function plan(entries) {
   return el("ul.plan", {}, entries.map((entry) => el("li", { "data-status": entry.status },
-    el("span.sign", { "aria-hidden": true }, entry.status === "completed" ? "✓" : "○"),
+    el("span.sign", { "aria-hidden": true }, entry.status === "completed" ? "✓" : entry.status === "in_progress" ? "◐" : "○"),
     el("span.visually-hidden", {}, `${entry.status ?? "open"}: `), entry.content ?? "")));
 }
 
