@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -18,13 +19,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from conductor.cli import main
 from conductor.control import client, places, protocol
 from conductor.errors import ConductorError, UsageError
 from conductor.record.turns import reader as turns
 from conductor.run import held
 from conductor.run.plan import Options
 from conductor.spec.managed.file import parse
-from tests.harness.process.command import COMMAND, Ran, conductor, environment
+from tests.harness.process.command import COMMAND, Ran, environment
 from tests.harness.process.managed import Machine
 from tests.harness.process.rig import Chain, Rig
 from tests.page.viewing import Viewed
@@ -36,9 +38,14 @@ DATE = '<current-date date="2025-10-08" time="12:34:56"/>\n'
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The chains of a test are the only ones of its user; the folder of their sockets."""
+    """The chains of a test are the only ones of its user; the folder of their sockets.
+
+    Others of this machine, such as those of tests beside this one, have theirs in /tmp.
+    """
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "r"))
-    return tmp_path / "r" / "conductor"
+    folder = tmp_path / "r" / "conductor"
+    monkeypatch.setattr(places, "folders", lambda: [str(folder)])
+    return folder
 
 
 def found(chain: Chain) -> None:
@@ -53,6 +60,15 @@ def until(done: Any) -> None:
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def conductor(*arguments: str) -> Ran:
+    """Runs a command in this process, where other folders of sockets are not looked at."""
+    written = [io.BytesIO(), io.BytesIO()]
+    out, err = (io.TextIOWrapper(one, "utf-8", write_through=True) for one in written)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([*arguments])
+    return Ran(code, *(one.getvalue().decode() for one in written))
 
 
 def ok(*arguments: str) -> str:
