@@ -43,6 +43,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Others of this machine, such as those of tests beside this one, have theirs in /tmp.
     """
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "r"))
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
     folder = tmp_path / "r" / "conductor"
     monkeypatch.setattr(places, "folders", lambda: [str(folder)])
     return folder
