@@ -123,6 +123,7 @@ _COMMANDS: Final = {
     ),
     "remove": _Command(_SET_UP, "remove", "remove"),
     "ps": _Command(_LOOK, "ps", "ps"),
+    "top": _Command(_LOOK, "top", "top"),
     "inspect": _Command(_LOOK, "inspect_", "inspect"),
     "lock": _Command(_TRUST, "lock", "lock"),
     "agents": _Command(

@@ -531,7 +531,7 @@ TABLE: Final = (
     Option(
         "--control",
         choice("on", "off"),
-        "Whether `conductor ps`, `pause`, `resume` and `reload` reach this chain, by a "
+        "Whether `conductor ps`, `top`, `pause`, `resume` and `reload` reach this chain, by a "
         "socket that only you can open.",
         page="See [Running chains](#running-chains).",
         rare=True,

@@ -33,7 +33,7 @@ RARE: Final = frozenset(
     {
         "build", "cache", "check", "completion", "components", "data", "help", "pack", "pause",
         "proxy", "ps", "publish", "reload", "remove", "replay", "report", "resume", "test",
-        "trusted", "untrust",
+        "top", "trusted", "untrust",
     }
 )  # fmt: skip
 """Commands that the first page only names: it must fit a terminal."""

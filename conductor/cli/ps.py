@@ -66,17 +66,17 @@ def heading(state: ChainState) -> str:
     turn = "a turn runs" if state.turn else "idle"
     return (
         f"{state.pid}  conductor {one_line(state.command, 20)}, started{by} {_ago(state.uptime)} "
-        f"ago in {one_line(state.folder, 200)}: {turn}, {_size(state.memory)}"
+        f"ago in {one_line(state.folder, 200)}: {turn}, {size(state.memory)}"
     )
 
 
 def _row(one: ComponentState) -> tuple[str, ...]:
     numbers = (one.open, one.restarts, one.verdicts)
     name = one_line(one.name, 30)
-    return (name, one_line(one.state, 20), _size(one.memory), *(f"{n or '-'}" for n in numbers))
+    return (name, one_line(one.state, 20), size(one.memory), *(f"{n or '-'}" for n in numbers))
 
 
-def _size(size: int | None) -> str:
+def size(size: int | None) -> str:
     """Bytes for people."""
     return "-" if size is None else f"{size / 1024**2:.0f} MiB"
 

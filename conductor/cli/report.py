@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import io
 import os
 import re
 import select
@@ -173,6 +174,18 @@ def can_cover() -> bool:
         and os.environ.get("TERM", "dumb") not in ("", "dumb")
         and _is_terminal(2)
     )
+
+
+def can_draw() -> bool:
+    """Whether a screen can be drawn on standard output: it is a terminal that can go back."""
+    is_able = os.environ.get("TERM", "dumb") not in ("", "dumb")
+    return is_able and sys.stdout is not None and sys.stdout.isatty()
+
+
+def write_out() -> None:
+    """From now on standard output takes any text: what its encoding cannot carry is written out."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors=_WRITTEN_OUT)
 
 
 def cover(text: str) -> None:

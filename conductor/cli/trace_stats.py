@@ -22,10 +22,9 @@ from conductor.cli.trace_show import (
 )
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import one_line
+from conductor.record.turns import counts
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
-from conductor.record.turns.line import CONDUCTOR
-from conductor.record.turns.model import Change, Row
 
 HELP: Final = paragraphs(
     "Show how long each component had messages, by method: median, 95th and 99th percentile, and "
@@ -38,9 +37,6 @@ EPILOG: Final = paragraphs(
     "  conductor trace stats today.jsons",
     '  conductor trace stats today.jsons "~method session/prompt"',
 )
-
-_CHANGED: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED}
-_PERCENTILES: Final = (50, 95, 99)
 
 
 class Stat(msgspec.Struct, kw_only=True):
@@ -88,30 +84,24 @@ def counted(trace: turns.Reader, chosen: filters.Filter) -> list[Stat]:
     text = body(trace)
     for number in range(len(trace)):
         row = trace.row(number)
-        if row is None or row.kind == "verdict" or row.source == CONDUCTOR:
+        if row is None or not counts.counts(row):
             continue
         if chosen.text.strip() and not chosen.matches(row, text):
             continue
         counter = counters.setdefault((row.source, row.method), _Counter())
         counter.messages += 1
         counter.bytes += row.bytes
-        counter.changed += row.change in _CHANGED
-        if _has_time(row):
-            counter.times.append(row.ms_in)
+        counter.changed += row.change in counts.CHANGED
+        if (ms := counts.time(row)) is not None:
+            counter.times.append(ms)
     place = {name: at for at, name in enumerate(trace.components)}
     ordered = sorted(counters.items(), key=lambda each: (place.get(each[0][0], 0), each[0][1]))
     return [_stat(*names, counter) for names, counter in ordered]
 
 
-def _has_time(row: Row) -> bool:
-    """Whether an event says how long its sender had something. The time of a request that was
-    passed on is in its response."""
-    return row.kind == "response" or (row.kind == "notification" and row.ms_in > 0)
-
-
 def _stat(component: str, method: str, counter: _Counter) -> Stat:
     times = sorted(counter.times)
-    p50, p95, p99 = (_percentile(times, percent) for percent in _PERCENTILES)
+    p50, p95, p99 = (counts.percentile(times, each) for each in counts.PERCENTILES)
     return Stat(
         component=component,
         method=method,
@@ -123,11 +113,6 @@ def _stat(component: str, method: str, counter: _Counter) -> Stat:
         changed=counter.changed,
         bytes=counter.bytes,
     )
-
-
-def _percentile(times: list[float], percent: int) -> float:
-    """The smallest time that so many percent do not exceed."""
-    return times[-(-len(times) * percent // 100) - 1] if times else 0.0
 
 
 _COLUMNS: Final = ("messages", "p50", "p95", "p99", "longest", "changed")

@@ -99,6 +99,13 @@ class Control:
         """The state of the chain. Raises `ConductorError`."""
         return _converted(self.ask("state"), ChainState)
 
+    def figures(self, wanted: str = "") -> ChainState:
+        """The state of the chain, with what was counted of each component lately.
+
+        `wanted`: a filter, of what is counted. Raises `ConductorError`.
+        """
+        return _converted(self.ask("figures", wanted), ChainState)
+
     def _line(self, seconds: float | None) -> bytes:
         """The next line. Raises `OSError`, `TimeoutError` among them."""
         until = None if seconds is None else time.monotonic() + seconds

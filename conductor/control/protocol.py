@@ -29,12 +29,13 @@ class Greeting(msgspec.Struct):
 
 
 class Request(msgspec.Struct, omit_defaults=True):
-    """What a command asks for: `state`, `pause`, `resume`, `reload` or `figures`."""
+    """What a command asks for: `state`, `figures` (the state, and what was counted), `pause`,
+    `resume` or `reload`."""
 
     id: int
     do: str
     name: str = ""
-    """The component."""
+    """The component; of `figures` a filter: what is counted."""
 
 
 class Answer(msgspec.Struct, omit_defaults=True):
@@ -45,6 +46,20 @@ class Answer(msgspec.Struct, omit_defaults=True):
     error: str = ""
     hint: str = ""
     waits: str = ""
+
+
+class Figures(msgspec.Struct, kw_only=True):
+    """What was counted of a component lately; of the process, where guests share one."""
+
+    messages: int
+    """How many messages it sent."""
+    changed: int
+    """How many of them it made or changed."""
+    p50: float | None
+    """For how many milliseconds it had what it passed on or answered, without the time further
+    down the chain: the median; None: it did neither."""
+    p95: float | None
+    p99: float | None
 
 
 class ComponentState(msgspec.Struct, kw_only=True):
@@ -65,6 +80,9 @@ class ComponentState(msgspec.Struct, kw_only=True):
     restarts: int
     verdicts: int
     """How often it broke a rule of its policy."""
+    cpu: float | None = None
+    """Seconds of processor time that the process has used."""
+    figures: Figures | None = None
 
 
 class ChainState(msgspec.Struct, kw_only=True):
@@ -85,6 +103,8 @@ class ChainState(msgspec.Struct, kw_only=True):
     memory: int | None
     """Bytes of memory that the conductor's own process has."""
     components: list[ComponentState]
+    counted: float | None = None
+    """Seconds before now of which the figures are; None: there are none."""
 
 
 def encode(line: msgspec.Struct) -> bytes:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 from conductor.control import places, protocol
@@ -22,6 +23,7 @@ from conductor.control.state import chain_state
 from conductor.errors import ConductorError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from conductor.record.ring.figures import Figures
     from conductor.run.runtime import Runtime
 
 _MOST: Final = 8
@@ -35,6 +37,10 @@ _MOST_UNREAD: Final = 1024 * 1024
 _BACKLOG: Final = 16
 
 _DONE: Final = "done"
+_FIGURES: Final = "conductor.record.ring.figures"
+"""Loaded once somebody watches."""
+_REST: Final = 0.003
+"""Seconds that the chain has between two parts of the work for who watches, each as long."""
 
 
 class Server:
@@ -117,12 +123,13 @@ class Server:
             async with asyncio.timeout(_GREETED):
                 protocol.greeted(await reader.readuntil(b"\n"))
             writer.write(protocol.encode(protocol.Greeting()))
+            watched: list[Figures] = []
             while True:
                 line = await reader.readuntil(b"\n")
                 request = protocol.decode(line, Request)
                 if running is not None and not running.done():
                     raise ConductorError("one request at a time")
-                running = self._loop.create_task(self._answer(request, writer))
+                running = self._loop.create_task(self._answer(request, writer, watched))
                 await asyncio.wait((running,), timeout=_APART)
                 await asyncio.sleep(_APART)
         except (ConductorError, OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
@@ -133,7 +140,11 @@ class Server:
                 await asyncio.gather(running, return_exceptions=True)
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
 
-    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, request: Request, writer: asyncio.StreamWriter, watched: list[Figures]
+    ) -> None:
+        """Answers a request; `watched` has the figures of a connection that asks for them."""
+
         def send(answer: Answer) -> None:
             if writer.transport.get_write_buffer_size() > _MOST_UNREAD:
                 writer.transport.abort()
@@ -146,15 +157,36 @@ class Server:
                     send(Answer(request.id, waits=waits_for(self._runtime)))
                 await self._runtime.pause(request.name, paused=request.do == "pause")
                 result: object = _DONE
+            elif request.do == "figures":
+                async for waits in self._count(request.name, watched):
+                    send(Answer(request.id, waits=waits))
+                figures = watched[0] if watched else None
+                result = chain_state(self._runtime, self._command, self._began, figures)
             elif (does := self._does.get(request.do)) is not None:
                 result = does(request)
             else:
-                hint = did_you_mean(request.do, [*self._does, "pause", "resume"])
+                hint = did_you_mean(request.do, [*self._does, "figures", "pause", "resume"])
                 raise UsageError(f"the chain knows no request `{request.do[:40]}`", hint)
         except ConductorError as error:
             send(Answer(request.id, error=error.text, hint=error.hint))
         else:
             send(Answer(request.id, result=result))
+
+    async def _count(self, wanted: str, watched: list[Figures]) -> AsyncIterator[str]:
+        """Counts what has passed since, a part at a time: the chain goes on between. Says what the
+        asker waits for, about each second. Raises `UsageError`."""
+        ring = self._runtime.ring
+        if ring is None:
+            return
+        module = await asyncio.to_thread(importlib.import_module, _FIGURES)
+        if not watched or watched[0].wanted != wanted:
+            watched[:] = [module.Figures(ring, lambda: self._runtime.router.mode, wanted)]
+        spoken = time.monotonic()
+        for _ in watched[0].work():
+            await asyncio.sleep(_REST)
+            if time.monotonic() - spoken > 1.0:
+                spoken = time.monotonic()
+                yield "until what has passed is counted"
 
     def _reload(self, request: Request) -> object:
         self._runtime.reload()

@@ -14,6 +14,15 @@ def memory(pid: int) -> int | None:
     return int(pages[0]) * os.sysconf("SC_PAGE_SIZE") if pages else None
 
 
+def processor_time(pid: int) -> float | None:
+    """Seconds of processor time that a process has used; None: this system does not say."""
+    if sys.platform != "linux":
+        return None
+    # The name of the process, in brackets, may hold anything.
+    fields = _read(pid, "stat").rpartition(b")")[2].split()[11:13]
+    return sum(map(int, fields)) / os.sysconf("SC_CLK_TCK") if len(fields) == 2 else None
+
+
 def words(pid: int) -> str:
     """The name of a process; empty: this system does not say."""
     return _read(pid, "comm").decode(errors="replace").strip()
@@ -23,6 +32,6 @@ def _read(pid: int, name: str) -> bytes:
     """What Linux says of a process; empty: nothing."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read(256)
+            return file.read(1024)
     except OSError:
         return b""

@@ -197,6 +197,15 @@ class Ring:
         self._saved = self._clock()
         return self._save(self, why, mode)
 
+    def since(self, last: Chunk) -> list[Chunk] | None:
+        """What has come after a chunk; None: that chunk is not there any more."""
+        found: list[Chunk] = []
+        for chunk in reversed(self._chunks):
+            if chunk is last:
+                return found[::-1]
+            found.append(chunk)
+        return None
+
     def kept(self) -> Kept:
         """What it holds now."""
         self._forget(self._clock() - AGE)

@@ -230,6 +230,11 @@ class Runtime:
         )
 
     @property
+    def ring(self) -> Ring | None:
+        """Keeps what passes; None: nothing is kept."""
+        return self._ring
+
+    @property
     def failure(self) -> Closure | None:
         """Why the chain failed, or None."""
         return self._teardown.failure

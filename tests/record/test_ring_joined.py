@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from conductor.core import UPSTREAM
 from conductor.core.component import Component
 from conductor.core.policy.rules import Policy
+from conductor.record.ring.figures import Figures
 from conductor.record.ring.file import saved
 from conductor.run.plan import Planned
 from conductor.run.ring import Ring
@@ -96,6 +97,49 @@ def test_a_change_that_is_undone_goes_on_from_who_made_it() -> None:
     assert (first["from"], first["to"]) == ("client", "a")
     assert (second["from"], second["to"], second["params"]["t"]) == ("a", "b", "good")
     assert second["_conductor"]["passes"] == first["_conductor"]["n"]
+
+
+@pytest.mark.parametrize("most", [1 << 20, 8000])
+def test_what_passes_is_counted_while_somebody_watches(most: int) -> None:
+    ring = begun(most)
+    figures = Figures(ring, lambda: "agent", "~method session/prompt")
+
+    def counted() -> dict[str, tuple[int, int, int]]:
+        for _ in figures.work():
+            pass
+        found = figures.counted().items()
+        return {name: (it.messages, it.changed, len(it.times)) for name, it in found}
+
+    def turn(number: int) -> None:
+        """A prompt that `a` changes, and its answer."""
+        passed(
+            ring,
+            ("+client", "", prompt(number, "x")),
+            ("-a", "p", prompt(number, "x")),
+            ("+a", "s", prompt(number, "y")),
+            ("-b", "p", prompt(number, "y")),
+            ("+b", "s", prompt(number, "y")),
+            ("-agent", "", prompt(number, "y")),
+        )
+        for sender, receiver in (("+agent", "-b"), ("+b", "-a"), ("+a", "-client")):
+            side = {"+agent": "", "+b": "p", "+a": "p"}[sender], {"-client": ""}.get(receiver, "s")
+            answer = {"id": number, "result": {}}
+            passed(ring, (sender, side[0], answer), (receiver, side[1], answer))
+
+    assert counted() == {}
+    turn(1)
+    one = {"client": (1, 0, 0), "a": (2, 1, 1), "b": (2, 0, 1), "agent": (1, 0, 1)}
+    assert counted() == one
+    passed(ring, ("+client", "", {"id": 9, "method": "initialize"}))
+    assert counted() == one
+    for number in range(2, 40):
+        turn(number)
+    many = counted()
+    if most == 1 << 20:
+        assert many == {name: (39 * n, 39 * c, 39 * t) for name, (n, c, t) in one.items()}
+    else:  # what it had counted is not there any more: it begins anew with what is
+        assert 0 < many["a"][0] < 20
+    assert 0 < figures.seconds < 300
 
 
 def test_a_copy_and_what_comes_of_it_are_left_out() -> None:

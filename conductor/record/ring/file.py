@@ -47,7 +47,7 @@ def _written(
 ) -> Iterator[None]:
     """Writes the file, step by step. One that fails ends it: that costs nobody but its reader."""
     try:
-        for _ in _paced(_lines(file, ring, why, mode(), content)):
+        for _ in paced(_lines(file, ring, why, mode(), content)):
             yield
     except Exception as error:  # whatever a peer has sent: the chain goes on
         reason = private_files.reason(error) or repr(error)
@@ -58,7 +58,7 @@ def _written(
         retention.prune(os.path.dirname(file.path), retention.RINGS)
 
 
-def _paced(steps: Iterator[None]) -> Iterator[None]:
+def paced(steps: Iterator[None]) -> Iterator[None]:
     """Groups steps, so that a group takes a few milliseconds."""
     until = time.monotonic() + _STEP
     for _ in steps:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import select
 import shlex
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,32 +71,42 @@ class Running:
     """`conductor ARGUMENTS` while it runs; what it writes is collected from both streams.
 
     `terminal`: standard input and error are a new terminal, as for a user who pipes the answer.
+    `screen`: so is standard output, with so many columns and lines.
     `env`: variables beside those of `environment`.
     """
 
     def __init__(
-        self, *arguments: str, terminal: bool = False, env: dict[str, str] | None = None
+        self,
+        *arguments: str,
+        terminal: bool = False,
+        screen: tuple[int, int] | None = None,
+        env: dict[str, str] | None = None,
     ) -> None:
         self._texts: dict[int, bytes] = {}
         slave = -1
+        terminal = terminal or screen is not None
         if terminal:
             self._typing, slave = os.openpty()
+        if screen is not None:
+            columns, lines = screen
+            size = struct.pack("HHHH", lines, columns, 0, 0)
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, size)
+            env = {"TERM": "xterm", **(env or {})}
         self.process = subprocess.Popen(
             [*COMMAND, *arguments],
             stdin=slave if terminal else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.PIPE if screen is None else slave,
             stderr=slave if terminal else subprocess.PIPE,
             env=environment(**(env or {})),
             start_new_session=True,
         )
-        assert self.process.stdout is not None
-        self.out = self.process.stdout.fileno()
         if terminal:
             os.close(slave)
             self.err = self._typing
         else:
             assert self.process.stderr is not None
             self.err = self.process.stderr.fileno()
+        self.out = self.err if self.process.stdout is None else self.process.stdout.fileno()
         self._texts = {self.out: b"", self.err: b""}
         self._open = {self.out, self.err}
 

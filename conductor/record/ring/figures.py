@@ -1,0 +1,139 @@
+"""What each component did lately, for somebody who watches: counted from the ring.
+
+A chain that nobody watches counts nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from conductor.record.ring.file import paced
+from conductor.record.ring.joined import Joiner, Verdict
+from conductor.record.trace.events import EventWriter
+from conductor.record.trace.hops import Crossings
+from conductor.record.turns import counts
+from conductor.record.turns import filter as filters
+from conductor.record.turns.model import Row
+from conductor.record.turns.reader import held
+from conductor.run.ring import AGE, Chunk, Ring
+
+_MOST_EVENTS: Final = 50_000
+"""Events after which it begins anew, from what the ring has: so its memory is bounded."""
+_MOST_BYTES: Final = 32 * 1024 * 1024
+_MOST_COUNTED: Final = 20_000
+"""Messages of which the figures are: to sort them must not hold up the chain."""
+
+
+class _Sent(NamedTuple):
+    """A message that a component sent."""
+
+    at: float
+    name: str
+    ms: float | None
+    number: int
+    """Of its event."""
+
+
+class Counted(NamedTuple):
+    """What was counted of one component; its times in milliseconds, in order."""
+
+    messages: int
+    changed: int
+    times: Sequence[float]
+
+
+class Figures:
+    """Counts the messages that passed in the last minutes; a
+    `conductor.record.trace.sinks.Sink`."""
+
+    failed = False
+
+    def __init__(self, ring: Ring, mode: Callable[[], str], wanted: str = "") -> None:
+        """`mode`: of the router. `wanted`: a filter, of what is counted. Raises `UsageError`."""
+        self.wanted = wanted
+        self._ring = ring
+        self._mode = mode
+        self._chosen = filters.parse(wanted)
+        self._begin()
+
+    def _begin(self) -> None:
+        kept = self._ring.kept()
+        self._is_of = self._mode()
+        self._todo: deque[Chunk] = deque(kept.chunks)
+        self._last = kept.chunks[-1] if kept.chunks else None
+        self._joiner = Joiner(kept, self._is_of, "all")
+        self._events = EventWriter(self, "all", Crossings())
+        self._reader, self._lines = held(_MOST_BYTES)
+        self._sent: deque[_Sent] = deque(maxlen=_MOST_COUNTED)
+        self._most = 0
+        self._since = self._joiner.start or time.monotonic()
+
+    def work(self) -> Iterator[None]:
+        """Takes what has passed since it was called last. A step takes a few milliseconds."""
+        return paced(self._taken())
+
+    def _taken(self) -> Iterator[None]:
+        new = None if self._last is None else self._ring.since(self._last)
+        if new is None or self._is_of != self._mode() or len(self._reader) > self._most > 0:
+            self._begin()
+        elif new:
+            self._todo.extend(new)
+            self._last = new[-1]
+        while self._todo:
+            yield from self._joiner.take(self._todo.popleft())
+            hops, self._joiner.hops = self._joiner.hops, []
+            for hop in hops:
+                if not isinstance(hop, Verdict):
+                    self._events.write(hop.trace, hop.departure, hop.target, hop.at, hop.size)
+                    yield
+        self._most = self._most or max(_MOST_EVENTS, 2 * len(self._reader))
+        while self._sent and self._sent[0].at < time.monotonic() - AGE:
+            self._sent.popleft()
+
+    def write(self, line: bytes) -> None:
+        """See `Sink`."""
+        number = len(self._reader)
+        self._lines.append(line)
+        self._reader.take(line)
+        row = self._reader.row(number)
+        if row is None or not counts.counts(row) or not self._is_wanted(row):
+            return
+        at = self._joiner.start + row.at
+        self._sent.append(_Sent(at, row.source, counts.time(row), number))
+
+    def _is_wanted(self, row: Row) -> bool:
+        return not self.wanted.strip() or self._chosen.matches(
+            row, lambda number: self._lines.line(number).decode("utf-8", "replace")
+        )
+
+    begin = write
+
+    def gather(self, record: bytes) -> None:
+        """See `Sink`."""
+
+    def close(self) -> None:
+        """See `Sink`."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds before now of which the figures are."""
+        is_full = len(self._sent) == _MOST_COUNTED
+        since = self._sent[0].at if is_full else self._since
+        return min(time.monotonic() - since, AGE)
+
+    def counted(self) -> dict[str, Counted]:
+        """The figures by component, as a trace names them."""
+        by_name: defaultdict[str, list[_Sent]] = defaultdict(list)
+        for sent in self._sent:
+            by_name[sent.name].append(sent)
+        return {
+            name: Counted(
+                len(sent),
+                sum(self._reader.change(one.number) in counts.CHANGED for one in sent),
+                sorted(one.ms for one in sent if one.ms is not None),
+            )
+            for name, sent in by_name.items()
+        }
