@@ -20,7 +20,7 @@ _MOST_ROWS: Final = 2_000
 _MOST_TURNS: Final = 2_000
 _MOST_EVENT: Final = 4 * 1024 * 1024
 """Bytes of an event whose texts the page shows as they are; of a larger one it has …"""
-_MOST_TEXT: Final = 20_000
+_MOST_TEXT: Final = 10_000
 """… so many characters of each …"""
 _MOST_READ: Final = 64 * 1024 * 1024
 """… up to so many bytes."""

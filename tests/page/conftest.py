@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -37,6 +37,38 @@ def browser() -> Iterator[Browser]:
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield started
         started.close()
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser) -> Iterator[Page]:
+    """A window of the browser."""
+    context = browser.new_context()
+    made = context.new_page()
+    made.set_default_timeout(float(os.environ.get("PAGE_DEADLINE", "60")) * 1000)
+    yield made
+    context.close()
+
+
+@pytest.fixture
+def page(window: Page) -> Iterator[Page]:
+    """The window, as new. No script may fail in it, and nothing may break its policy."""
+    window.goto("about:blank")
+    window.set_viewport_size({"width": 1280, "height": 800})
+    wrong: list[str] = []
+
+    def failed(error: object) -> None:
+        wrong.append(str(error))
+
+    def said(message: ConsoleMessage) -> None:
+        if "Policy" in message.text:
+            wrong.append(message.text)
+
+    window.on("pageerror", failed)
+    window.on("console", said)
+    yield window
+    window.remove_listener("pageerror", failed)
+    window.remove_listener("console", said)
+    assert wrong == []
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import base64
-import importlib
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.page.agent import PICTURE
+from tests.page.looks import look_at
 from tests.page.talking import DEMO, FANCY, Talking, idle
 from tests.page.viewing import EVIL
 from tests.places import DEADLINE
@@ -27,32 +27,18 @@ _DEADLINE: Final = float(os.environ.get("PAGE_DEADLINE", "60")) * 1000
 expect.set_options(timeout=_DEADLINE)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def demo() -> Iterator[Talking]:
     """A chat with the demo agent, begun before the browser."""
     with Talking("datetime", "redact", DEMO) as talking:
         yield talking
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def fancy() -> Iterator[Talking]:
     """A chat with an agent that has options and pictures."""
     with Talking(FANCY) as talking:
         yield talking
-
-
-@pytest.fixture
-def page(demo: Talking, fancy: Talking, browser: Browser) -> Iterator[Page]:
-    """A window of a browser. No script may fail in it, and nothing may break its policy."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    made = context.new_page()
-    made.set_default_timeout(_DEADLINE)
-    wrong: list[str] = []
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    made.on("console", lambda said: wrong.append(said.text) if "Policy" in said.text else None)
-    yield made
-    context.close()
-    assert wrong == []
 
 
 def say(page: Page, text: str) -> None:
@@ -67,31 +53,6 @@ def say(page: Page, text: str) -> None:
 def ended(page: Page) -> None:
     """Waits for the end of the turn."""
     expect(page.locator("#send")).to_be_visible()
-
-
-def picture(page: Page, name: str, folder: Path | None) -> None:
-    """Takes pictures in both colours and two widths, for people to look at."""
-    for width in (800, 1280):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        for colours in ("light", "dark") if folder is not None else ():
-            page.emulate_media(color_scheme=colours)
-            page.screenshot(path=f"{folder}/chat-{name}-{colours}-{width}.png")
-    page.emulate_media(color_scheme="light")
-
-
-def findings(page: Page) -> list[Any]:
-    """What axe has to say of the page."""
-    axe: Any = importlib.import_module("axe_playwright_python.sync_playwright").Axe()
-    found: list[Any] = []
-    for colours in ("light", "dark"):
-        page.emulate_media(color_scheme=colours)
-        found += [
-            (colours, wrong["id"], node["target"], node["failureSummary"])
-            for wrong in axe.run(page).response["violations"]
-            for node in wrong["nodes"]
-        ]
-    return found
 
 
 def test_a_turn_and_what_was_done_to_it(demo: Talking, page: Page, pictures: Path | None) -> None:
@@ -113,12 +74,12 @@ def test_a_turn_and_what_was_done_to_it(demo: Talking, page: Page, pictures: Pat
     expect(page.locator("#prompt")).to_have_value("/toolcall ")
     page.locator("#settings select").select_option("Act without asking")
     demo.until(lambda chat: chat["sessions"][0]["modes"]["currentModeId"] == "code")
-    picture(page, "turn", pictures)
+    look_at(page, "chat-turn", pictures)
     switch = page.get_by_role("switch", name="datetime takes part")
     switch.press("Enter")
     expect(switch).to_have_attribute("aria-checked", "false")
     expect(page.locator("article.turn").last.locator(".happened")).to_contain_text("paused")
-    assert findings(page) == []
+    look_at(page, "chat-paused", None, dark=True)
     switch.press("Space")
     expect(switch).to_have_attribute("aria-checked", "true")
 
@@ -134,8 +95,7 @@ def test_a_question_is_answered_by_a_key_and_only_where_it_stands(
     expect(ask.locator(".line.added")).to_have_text("+ a = 2\n")
     expect(page.locator(".question")).to_contain_text("asks: Edit a.py")
     expect(page.locator("#working")).to_have_text("The agent waits for your answer.")
-    picture(page, "question", pictures)
-    assert findings(page) == []
+    look_at(page, "chat-question", pictures)
     # Who writes has keys for words.
     page.locator("#prompt").press("1")
     expect(page.locator("#prompt")).to_have_value("1")
@@ -224,6 +184,7 @@ def test_a_turn_goes_on_without_a_page_and_its_end_is_seen_by_all(
     expect(other.locator(".ask")).to_be_visible()
     page.goto("about:blank")
     other.locator(".ask button", has_text="Reject").first.click()
+    other.close()
     demo.until(idle)
     demo.visit(page)
     expect(page.locator("article.turn").last).to_contain_text("permission: reject-once")
@@ -238,13 +199,15 @@ def test_the_page_says_that_the_chain_or_conductor_has_gone(
         expect(page.locator("#notice")).to_contain_text("exited with code 3")
         expect(page.locator("article.turn").last).to_contain_text("I begin")
         expect(page.locator("#prompt")).to_be_disabled()
-        picture(page, "ended", pictures)
+        look_at(page, "chat-ended", pictures)
         talking.process.send_signal(signal.SIGINT)
         assert talking.process.wait(DEADLINE) == 1
         expect(page.locator("#notice")).to_contain_text("conductor has gone")
         expect(page.locator("article.turn").last).to_contain_text("I begin")
 
 
-def test_without_the_secret_the_page_says_what_to_do(demo: Talking, page: Page) -> None:
+def test_without_the_secret_the_page_says_what_to_do(demo: Talking, browser: Browser) -> None:
+    page = browser.new_page()
     page.goto(demo.address.split("#")[0])
     expect(page.locator("#notice")).to_contain_text("open the whole address")
+    page.close()

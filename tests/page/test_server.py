@@ -117,7 +117,7 @@ def test_of_a_very_large_message_the_beginnings_of_its_texts_are_shown(tmp_path:
     assert status == 200
     text = answer["event"]["params"]["prompt"][0]["text"]
     assert text.startswith("word word")
-    assert text.endswith(" … 4,980,000 more characters")
+    assert text.endswith(" … 4,990,000 more characters")
     assert len(json.dumps(detail)) < 1_000_000
     assert turns[0]["tokens_in"] == pytest.approx(1_250_000, rel=0.01)
 

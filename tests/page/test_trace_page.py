@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.harness.process.command import conductor
+from conductor.page import saved
+from tests.page.looks import look_at
 from tests.page.viewing import EVIL, Lines, Viewed
 from tests.record.turns import recorded
 
@@ -20,39 +21,20 @@ from playwright.sync_api import expect
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request
 
-WIDTHS: Final = (800, 1280, 1680)
 _DEADLINE: Final = float(os.environ.get("PAGE_DEADLINE", "60")) * 1000
 expect.set_options(timeout=_DEADLINE)
 
 
-@pytest.fixture(scope="module")
-def trace() -> Path:
-    """The trace of a real chain. It is made before the browser starts."""
-    return recorded.trace()
-
-
-@pytest.fixture(scope="module")
-def viewed(trace: Path) -> Iterator[Viewed]:
-    """Its page."""
-    with Viewed(trace) as view:
+@pytest.fixture(scope="module", autouse=True)
+def viewed() -> Iterator[Viewed]:
+    """The page of the trace of a real chain, which is made before the browser starts."""
+    with Viewed(recorded.trace()) as view:
         yield view
 
 
-@pytest.fixture
-def page(viewed: Viewed, browser: Browser) -> Iterator[Page]:
-    """A window of a browser. No script may fail in it, and nothing may break its policy."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    made = context.new_page()
-    made.set_default_timeout(_DEADLINE)
-    wrong: list[str] = []
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    made.on("console", lambda said: wrong.append(said.text) if "Policy" in said.text else None)
-    yield made
-    context.close()
-    assert wrong == []
-
-
-def test_a_turn_answers_the_questions_of_a_person(viewed: Viewed, page: Page) -> None:
+def test_a_turn_answers_the_questions_of_a_person(
+    viewed: Viewed, page: Page, pictures: Path | None
+) -> None:
     viewed.visit(page, "turn=1")
     # What did I say, and what did the agent get?
     words = page.locator(".prompt-words")
@@ -68,19 +50,11 @@ def test_a_turn_answers_the_questions_of_a_person(viewed: Viewed, page: Page) ->
     assert page.locator("[data-longest=true]").count() == 1
     # What did it cost?
     expect(page.locator("#turn-view h2")).to_contain_text("tokens in")
+    page.locator(".event").nth(5).click()
+    page.locator(".pane").first.wait_for()
+    look_at(page, "whole", pictures, dark=True)
     viewed.visit(page, "turn=7")
     expect(page.locator("#turn-view h2")).to_contain_text("0.25")
-
-
-def test_what_was_refused_stands_in_the_conversation(page: Page, tmp_path: Path) -> None:
-    lines = Lines(tmp_path / "refused.jsons", "sneaky")
-    lines.turn("be quick", "yes", ends=False)
-    lines.verdict("sneaky", "originate", "it may not send session/update")
-    with Viewed(lines.path) as view:
-        view.visit(page)
-        expect(page.locator(".turn .refused")).to_contain_text("it may not send session/update")
-        expect(page.locator("#turn-view h2")).to_contain_text("1 refused")
-        expect(page.locator(".card[data-component=sneaky] .refused")).to_contain_text("originate")
 
 
 def test_a_message_is_shown_before_and_after_a_component(viewed: Viewed, page: Page) -> None:
@@ -119,10 +93,14 @@ def test_the_address_is_a_link_without_the_secret(viewed: Viewed, page: Page) ->
     assert viewed.secret not in "".join(map(str, held))
 
 
-def test_another_browser_without_the_secret_says_what_to_do(viewed: Viewed, page: Page) -> None:
+def test_another_browser_without_the_secret_says_what_to_do(
+    viewed: Viewed, browser: Browser
+) -> None:
+    page = browser.new_page()
     page.goto(f"http://127.0.0.1:{viewed.port}/#turn=1")
     expect(page.locator("#conversation")).to_contain_text("open the whole address again")
     assert "current-date" not in page.content()
+    page.close()
 
 
 def test_everything_is_reached_by_keys(viewed: Viewed, page: Page) -> None:
@@ -143,6 +121,9 @@ def test_everything_is_reached_by_keys(viewed: Viewed, page: Page) -> None:
     page.keyboard.type("~mcp")
     expect(page.locator("#filter-note")).to_contain_text("in 1 turn")
     expect(page.locator(".turn")).to_have_count(1)
+    page.locator("#filter").fill("~component")
+    expect(page.locator("#filter-note")).to_contain_text("needs a NAME")
+    expect(page.locator("#filter")).to_have_attribute("aria-invalid", "true")
     page.keyboard.press("Escape")
     expect(page.locator("#filter-note")).to_be_empty()
     page.locator(".sequence-view").focus()
@@ -166,12 +147,6 @@ def test_tab_goes_through_all_and_the_focus_is_seen(viewed: Viewed, page: Page) 
     for wanted in ("skip", "component", "filter", "turn-head", "time-row", "link", "sequence-view"):
         assert any(each.startswith(wanted) for each in seen), (wanted, seen)
     assert not [each for each in seen if each.endswith(" none") and not each.startswith("BODY")]
-
-
-def test_a_filter_that_is_wrong_says_where(viewed: Viewed, page: Page) -> None:
-    viewed.visit(page, "filter=~component")
-    expect(page.locator("#filter-note")).to_contain_text("needs a NAME")
-    expect(page.locator("#filter")).to_have_attribute("aria-invalid", "true")
 
 
 def test_both_readers_of_the_filter_choose_the_same(viewed: Viewed, page: Page) -> None:
@@ -214,10 +189,9 @@ def test_nothing_of_a_trace_is_obeyed(page: Page, tmp_path: Path) -> None:
         assert {url.split("/")[2] for url in asked if url.startswith("http")} == {
             f"127.0.0.1:{view.port}"
         }
-    saved = tmp_path / "saved.html"
-    done = conductor("trace", "view", str(lines.path), "--save", str(saved))
-    assert done.code == 0, done.err
-    page.goto(saved.as_uri())
+    file = tmp_path / "saved.html"
+    saved.save(str(lines.path), str(file))
+    page.goto(file.as_uri())
     page.locator(".card").first.wait_for()
     _is_harmless(page)
 
@@ -233,19 +207,29 @@ def _is_harmless(page: Page) -> None:
     assert page.locator("main img, main script, main iframe").count() == 0
 
 
-def test_a_saved_page_opens_from_a_file(viewed: Viewed, page: Page, tmp_path: Path) -> None:
-    saved = tmp_path / "saved.html"
-    done = conductor("trace", "view", str(recorded.trace()), "--save", str(saved))
-    assert done.code == 0, done.err
-    page.context.set_offline(True)
+def test_a_saved_page_opens_from_a_file(page: Page, tmp_path: Path, pictures: Path | None) -> None:
+    file = tmp_path / "saved.html"
+    saved.save(str(recorded.trace()), str(file))
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"{saved.as_uri()}#turn=3&filter=~mcp")
+
+    def ask(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", ask)
+    page.goto(f"{file.as_uri()}#turn=3&filter=~mcp")
     expect(page.locator(".card[data-component=tools-demo]")).to_be_visible()
     expect(page.locator("#filter-note")).to_contain_text("in 1 turn")
     page.locator(".event").first.click()
     expect(page.locator(".pane").first).to_contain_text("{")
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    page.remove_listener("request", ask)
+    lines = Lines(tmp_path / "empty.jsons", "redact")
+    saved.save(str(lines.path), str(file))
+    page.goto("about:blank")
+    page.goto(file.as_uri())
+    expect(page.locator("#conversation")).to_contain_text("This trace is empty")
+    expect(page.locator("#chain .component")).to_have_text(["redact", "agent"])
+    look_at(page, "empty", pictures)
 
 
 def test_a_long_trace_is_asked_for_by_parts(page: Page, tmp_path: Path) -> None:
@@ -274,128 +258,63 @@ def test_a_long_trace_is_asked_for_by_parts(page: Page, tmp_path: Path) -> None:
         assert len([r for r in asked if "/api/turn/" in r.url]) < 80
 
 
-def test_a_trace_is_shown_as_it_grows_and_says_so_when_another_comes(
-    page: Page, tmp_path: Path
+def test_a_trace_is_shown_as_it_grows_in_each_of_its_states(
+    page: Page, tmp_path: Path, pictures: Path | None
 ) -> None:
     path = tmp_path / "later.jsons"
+    title, notice = page.locator("#turn-view h2"), page.locator("#notice")
     with Viewed(path, "--live") as view:
         page.goto(view.address)
-        expect(page.locator("#notice")).to_contain_text("This file is not there yet")
-        lines = Lines(path)
+        expect(notice).to_contain_text("This file is not there yet")
+        look_at(page, "loading", pictures)
+        lines = Lines(path, "sneaky")
         lines.turn("one", "first answer")
-        expect(page.locator("#turn-view h2")).to_contain_text("Turn 1")
+        expect(title).to_contain_text("Turn 1")
         expect(page.locator("#state")).to_contain_text("live")
-        expect(page.locator("#notice")).to_be_empty()
+        expect(notice).to_be_empty()
+        # No tab holds one of the few connections of a browser: news come by requests that end.
+        with page.expect_event("requestfinished", lambda asked: "/api/head" in asked.url):
+            pass
         lines.turn("two", "second answer", ends=False)
-        expect(page.locator("#turn-view h2")).to_contain_text("Turn 2 not ended")
+        lines.verdict("sneaky", "originate", "it may not send session/update")
+        expect(title).to_contain_text("Turn 2 not ended")
+        expect(title).to_contain_text("1 refused")
+        expect(page.locator(".turn .refused")).to_contain_text("it may not send session/update")
+        expect(page.locator(".card[data-component=sneaky] .refused")).to_contain_text("originate")
         # Who has chosen a turn keeps it.
         page.keyboard.press("k")
-        lines.turn("three", "third answer")
-        expect(page.locator("#conversation")).to_contain_text("third answer")
-        expect(page.locator("#turn-view h2")).to_contain_text("Turn 1")
+        lines.fails("three", "the agent died: " + "x" * 300)
+        expect(page.locator("#conversation")).to_contain_text("the agent died")
+        expect(title).to_contain_text("Turn 1")
         page.keyboard.press(".")
-        expect(page.locator("#turn-view h2")).to_contain_text("Turn 3")
+        expect(title).to_have_text(re.compile(r"Turn 3 .* failed$"))
+        look_at(page, "failed", pictures)
+        _is_within(page, ".event .label", ".sequence-view")
         path.rename(tmp_path / "old.jsons")
-        Lines(path).turn("anew", "of another chain")
-        expect(page.locator("#notice")).to_contain_text("The file was replaced")
+        lines = Lines(path)
+        lines.turn("word " * 1_000_000, "of another chain")
+        with path.open("a", encoding="utf-8") as file:
+            file.write("no event\n")
+        expect(notice).to_contain_text("The file was replaced")
+        expect(notice).to_contain_text("Line 5 is no event")
         expect(page.locator("#conversation")).to_contain_text("of another chain")
         expect(page.locator("#conversation")).not_to_contain_text("first answer")
-
-
-def test_a_page_keeps_what_it_has_when_conductor_has_gone(page: Page, tmp_path: Path) -> None:
-    lines = Lines(tmp_path / "trace.jsons")
-    lines.turn("one", "an answer that stays")
-    with Viewed(lines.path, "--live") as view:
-        view.visit(page)
+        page.locator(".event").first.click()
+        expect(page.locator(".pane")).to_contain_text("4,990,000 more characters")
+        look_at(page, "too-large", pictures)
         view.interrupt()
         assert view.end().code == 0
-        expect(page.locator("#notice")).to_contain_text("conductor has gone")
-        expect(page.locator("#conversation")).to_contain_text("an answer that stays")
+        expect(notice).to_contain_text("conductor has gone")
+        expect(page.locator("#conversation")).to_contain_text("of another chain")
         expect(page.locator("#state")).to_contain_text("gone")
 
 
-STATES: Final = ("whole", "empty", "loading", "cut", "too-large", "disconnected")
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_each_state_is_clear_in_all_looks_and_open_to_all(
-    state: str, viewed: Viewed, page: Page, tmp_path: Path, pictures: Path | None
-) -> None:
-    """Looks: both schemes, three widths. `PAGE_PICTURES` names a folder for the screenshots."""
-    axe: Any = importlib.import_module("axe_playwright_python.sync_playwright").Axe()
-
-    with _in_state(state, viewed, page, tmp_path) as wanted:
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            for width in WIDTHS:
-                page.set_viewport_size({"width": width, "height": 800})
-                expect(page.locator("body")).to_contain_text(wanted)
-                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-                if pictures is not None:
-                    page.screenshot(path=pictures / f"{state}-{scheme}-{width}.png")
-            # Of the second scheme only the colours are new.
-            only = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}
-            found: Any = axe.run(page, options=only)
-            wrong = [
-                (each["id"], node["target"], node["failureSummary"])
-                for each in found.response["violations"]
-                for node in each["nodes"]
-            ]
-            assert wrong == []
-
-
-class _in_state:  # noqa: N801 - reads as a part of the sentence
-    """The page in one of the states that it can be in; what must be read there."""
-
-    def __init__(self, state: str, viewed: Viewed, page: Page, folder: Path) -> None:
-        self._state, self._viewed, self._page, self._folder = state, viewed, page, folder
-        self._own: Viewed | None = None
-
-    def __enter__(self) -> str:
-        return getattr(self, f"_{self._state.replace('-', '_')}")()  # type: ignore[no-any-return]
-
-    def __exit__(self, *_: object) -> None:
-        if self._own is not None:
-            self._own.__exit__()
-
-    def _open(self, path: Path, *options: str) -> Viewed:
-        self._own = Viewed(path, *options)
-        return self._own
-
-    def _whole(self) -> str:
-        self._viewed.visit(self._page, "turn=1&event=20")
-        self._page.locator(".pane").first.wait_for()
-        return "What the agent got"
-
-    def _empty(self) -> str:
-        path = self._folder / "empty.jsons"
-        Lines(path)
-        self._page.goto(self._open(path).address)
-        return "This trace is empty"
-
-    def _loading(self) -> str:
-        self._page.goto(self._open(self._folder / "later.jsons", "--live").address)
-        return "This file is not there yet"
-
-    def _cut(self) -> str:
-        lines = Lines(self._folder / "cut.jsons")
-        lines.turn("Why does the login test fail?", "The token has **expired**.")
-        with lines.path.open("a", encoding="utf-8") as file:
-            file.write('no event\n{"type":"request","ts":3')
-        self._open(lines.path).visit(self._page)
-        return "The last line is cut off"
-
-    def _too_large(self) -> str:
-        lines = Lines(self._folder / "large.jsons")
-        lines.turn("word " * 1_000_000, "That is long.")
-        self._open(lines.path).visit(self._page, "event=1")
-        return "4,980,000 more characters"
-
-    def _disconnected(self) -> str:
-        lines = Lines(self._folder / "gone.jsons")
-        lines.turn("Why does the login test fail?", "The token has **expired**.")
-        view = self._open(lines.path, "--live")
-        view.visit(self._page)
-        view.interrupt()
-        view.end()
-        return "conductor has gone"
+def _is_within(page: Page, inner: str, outer: str) -> None:
+    """No element is wider than the one that it is in."""
+    box = page.locator(outer).bounding_box()
+    assert box is not None
+    for one in page.locator(inner).all():
+        its = one.bounding_box()
+        assert its is not None
+        assert box["x"] <= its["x"]
+        assert its["x"] + its["width"] <= box["x"] + box["width"]

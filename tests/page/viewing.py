@@ -79,7 +79,8 @@ class Lines:
         self.path = path
         self._n = 0
         head = {"type": "_conductor", "format": 1, "content": "all"}
-        self._write({**head, "components": [*components, "demo"]})
+        agent = {"name": "demo", "role": "agent"}
+        self._write({**head, "components": [*components, "demo"], "chain": [agent]})
 
     def _write(self, *lines: object) -> None:
         with self.path.open("a", encoding="utf-8") as file:
@@ -110,6 +111,16 @@ class Lines:
             end = {"is_error": False, "payload": {"stopReason": "end_turn"}}
             events.append(self._event("response", own, **up, **end))
         self._write(*events)
+
+    def fails(self, said: str, why: str) -> None:
+        """A prompt that is answered with an error."""
+        down = {"from": "client", "to": "agent", "session": "s-1"}
+        up = {"from": "agent", "to": "client", "session": "s-1"}
+        prompt = {"sessionId": "s-1", "prompt": [{"type": "text", "text": said}]}
+        request = self._event("request", {}, **down, method="session/prompt", params=prompt)
+        own = {"of": request["_conductor"]["n"], "method": "session/prompt", "ms": 20.0}
+        error = {"is_error": True, "payload": {"code": -32603, "message": why}}
+        self._write(request, self._event("response", own, **up, **error))
 
     def _event(self, kind: str, own: dict[str, Any], **more: Any) -> dict[str, Any]:
         self._n += 1

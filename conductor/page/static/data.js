@@ -108,7 +108,7 @@ class Saved {
     this.saved = true;
   }
 
-  async head() { return { ...this.held.head, turns: this.held.turns.length, running: [], notice: "", empty: !this.held.rows.length }; }
+  async head() { return { events: 0, ...this.held.head, turns: this.held.turns.length, running: [], notice: "", empty: !this.held.rows.length }; }
   async turns(after) { return this.held.turns.slice(after); }
   async only(numbers) { return numbers.map((number) => this.held.turns[number]); }
   async turn(number) {

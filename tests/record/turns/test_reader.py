@@ -186,8 +186,10 @@ def test_the_head_says_what_is_not_in_a_trace() -> None:
     """Of a file of a ring that it begins in mid-session; and who is the agent, before any event."""
     chain = '[{"name":"p","role":"proxy"},{"name":"demo","role":"agent"}]'
     begin = f'{{"type":"_conductor","components":["p","demo"],"content":"all","chain":{chain}'
+    prompt = '"type":"request","ts":1,"from":"client","to":"agent","id":1,"_conductor":{"n":1}'
     head = read([f"{begin}}}\n".encode()]).head()
-    assert head.components == ("client", "p", "agent")
+    later = read([f"{begin}}}\n".encode(), f"{{{prompt}}}\n".encode()]).head()
+    assert head.components == later.components == ("client", "p", "agent")
     assert not head.ring
     told = []
     for older in ("true", "false"):
