@@ -426,6 +426,14 @@ TABLE: Final = (
         rare=True,
     ),
     Option(
+        "--trace-size",
+        OPTIONAL_SIZE,
+        "How large the file of `--trace` may become. A trace that is full ends with a line that "
+        "says so, and the chain goes on. `none` sets no bound.",
+        panel=_OUTPUT,
+        rare=True,
+    ),
+    Option(
         "--ring",
         OPTIONAL_SIZE,
         "How much of the last five minutes of messages the conductor keeps in memory. It writes "

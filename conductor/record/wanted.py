@@ -90,7 +90,8 @@ def _tracer(
     from conductor.record.trace.sinks import Several
     from conductor.record.trace.tracer import Tracer
 
-    file = [TraceFile.create(options.trace, log)] if options.trace is not None else []
+    path, most = options.trace, options.trace_size
+    file = [TraceFile.create(path, log, most)] if path is not None else []
     every: list[Sink] = [*file, *sinks]
     content = options.trace_content
     # Without content nothing can be replayed, and where components lie is nobody's business.

@@ -79,6 +79,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """File that every message is written to (`conductor.record.trace`); None: no trace."""
     trace_content: str = "redacted"
     """The part of each message that is written: `all`, `redacted` (no secrets), or `none`."""
+    trace_size: int = 1024 * 1024 * 1024
+    """Bytes of the trace at most: then a last line says that it is full; 0: any number."""
     recording: bool = False
     """Have hosts report what passes between their guests; a trace implies it."""
     ring: int = 16 * 1024 * 1024

@@ -136,7 +136,8 @@ class ChainPlayer:
     async def run(self) -> Replayed:
         """Runs the chain to its end. Raises `ConductorError` if it cannot be started."""
         reader, lines = turns.held(_MOST_LINES)
-        file = [TraceFile.create(self._options.trace, self._log)] if self._options.trace else []
+        path, most = self._options.trace, self._options.trace_size
+        file = [TraceFile.create(path, self._log, most)] if path else []
         self._held = _Held(reader, lines)
         sinks: list[Sink] = [self._held, *file]
         chain = described(self._specs, self._recording.content, agent_last=False)

@@ -16,6 +16,10 @@ FLUSH_BYTES: Final = 64 * 1024
 FLUSH_SECONDS: Final = 0.2
 """… and for how long."""
 
+_ROOM: Final = 256
+"""Bytes of the last line of a trace that is full, and of what stands around records."""
+_MIB: Final = 1024 * 1024
+
 _MOST_HELD: Final = 32 * 1024 * 1024
 """Bytes that wait for a reader (of a pipe) that does not keep up, before the trace is given up."""
 
@@ -26,13 +30,22 @@ Later = Callable[[float, Callable[[], None]], object]
 class TraceFile:
     """Buffers lines and writes them; a failure is reported once and ends the trace, nothing else.
 
-    Made by `TraceFile.create`. `log` takes level, component and text.
+    Made by `TraceFile.create`. `log` takes level, component and text. `most` is how many bytes the
+    file may have, with the line that says that it is full; 0: any number.
     """
 
     def __init__(
-        self, fd: int, path: str, log: Callable[[str, str, str], None], later: Later | None = None
+        self,
+        fd: int,
+        path: str,
+        log: Callable[[str, str, str], None],
+        later: Later | None = None,
+        most: int = 0,
     ) -> None:
         self._fd = fd
+        self._most = most
+        self._taken = 0
+        """Bytes of all lines so far."""
         self._path = path
         self._log = log
         self._later = later or _on_the_loop
@@ -50,38 +63,57 @@ class TraceFile:
         """Whether nothing more can be written."""
 
     @classmethod
-    def create(cls, path: str, log: Callable[[str, str, str], None]) -> TraceFile:
+    def create(cls, path: str, log: Callable[[str, str, str], None], most: int = 0) -> TraceFile:
         """Opens `path`, empty and for its owner only. Raises `UsageError`."""
         try:
-            return cls(open_private(path, os.O_WRONLY | os.O_TRUNC), path, log)
+            return cls(open_private(path, os.O_WRONLY | os.O_TRUNC), path, log, most=most)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot write the trace `{path}`: {reason(error)}", HINT) from None
 
     def begin(self, line: bytes) -> None:
         """Takes the first line: there is no event loop yet, so it is written with the next."""
-        line = hidden_json_line(line)
-        self._held.append(line)
-        self._size += len(line)
+        self._take(hidden_json_line(line))
 
     def write(self, line: bytes) -> None:
         """Takes one line."""
         if self.failed:
             return
         line = hidden_json_line(line)
-        self._held.append(line)
-        self._size += len(line)
+        if self._most and self._taken + len(line) + self._records_size + _ROOM > self._most:
+            self._end()
+            return
+        self._take(line)
         # A reader that is behind is not tried with every line: it costs a call and a copy.
         if self._size >= (_MOST_HELD if self._blocked else FLUSH_BYTES):
             self.flush()
         else:
             self._schedule()
 
+    def _take(self, line: bytes) -> None:
+        self._held.append(line)
+        self._size += len(line)
+        self._taken += len(line)
+
+    def _end(self) -> None:
+        """The file is full: its last line says so, and so does the log."""
+        if self._records:
+            self._take(hidden_json_line(self._of_records()))
+        self._take(b'{"type":"_conductor","full":%d}\n' % self._most)
+        self.flush()
+        if not self.failed:
+            text = f"the trace `{self._path}` is full ({self._most / _MIB:g} MiB)"
+            self._stop(
+                "warning",
+                f"{text}, nothing more is written to it\n"
+                "hint: --trace-size takes another size, or `none`",
+            )
+
     def gather(self, record: bytes) -> None:
         """Takes a record (JSON): those of a moment share a line of type `_conductor`."""
         if self.failed:
             return
         self._records.append(record)
-        self._records_size += len(record)
+        self._records_size += len(record) + 1
         if self._records_size >= FLUSH_BYTES:
             self._write_records()
         else:
@@ -93,9 +125,13 @@ class TraceFile:
             self._later(FLUSH_SECONDS, self._on_time)
 
     def _write_records(self) -> None:
+        if self._records:
+            self.write(self._of_records())
+
+    def _of_records(self) -> bytes:
+        """The line of the records that wait, which then wait no more."""
         records, self._records, self._records_size = self._records, [], 0
-        if records:
-            self.write(b'{"type":"_conductor","records":[' + b",".join(records) + b"]}\n")
+        return b'{"type":"_conductor","records":[' + b",".join(records) + b"]}\n"
 
     def flush(self) -> None:
         """Writes what is held."""
@@ -136,11 +172,14 @@ class TraceFile:
             self._schedule()
 
     def _fail(self, why: str) -> None:
+        text = f"the trace `{self._path}` is incomplete, nothing more is written to it: {why}"
+        self._stop("error", f"{text}\nhint: make room, or trace to another file")
+
+    def _stop(self, level: str, text: str) -> None:
         self.failed = True
         self._held.clear()
         os.close(self._fd)
-        text = f"the trace `{self._path}` is incomplete, nothing more is written to it: {why}"
-        self._log("error", "trace", f"{text}\nhint: make room, or trace to another file")
+        self._log(level, "trace", text)
 
 
 def _on_the_loop(delay: float, work: Callable[[], None]) -> object:

@@ -88,6 +88,7 @@ class Line(msgspec.Struct, gc=False):
     components: list[str] | None = None
     chain: list[_Member] | None = None
     ring: Ring | None = None
+    full: int | None = None
     verdict: dict[str, Any] | None = None
     happened: dict[str, Any] | None = None
     process: int | None = None

@@ -350,6 +350,8 @@ class Reader:
             turn.share(who).verdicts += 1
         elif line.happened is not None:
             self._happened(number, line.happened)
+        elif line.full is not None:
+            self.gap(f"the trace was full at line {number + 1}: what came then is not in it")
 
     def _happened(self, number: int, happened: dict[str, Any]) -> None:
         """Something has happened to a component. Between two turns the former one shows it."""

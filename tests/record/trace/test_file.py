@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 from conductor.errors import UsageError
 from conductor.record.trace.file import FLUSH_BYTES, FLUSH_SECONDS, TraceFile
+from conductor.record.turns import reader
 
 
 class Timer:
@@ -43,10 +45,10 @@ def said() -> list[str]:
     return []
 
 
-def over(fd: int, said: list[str], timer: Timer) -> TraceFile:
+def over(fd: int, said: list[str], timer: Timer, most: int = 0) -> TraceFile:
     """A trace over a descriptor."""
     return TraceFile(
-        fd, "t", lambda level, name, text: said.append(f"{level} {name} {text}"), timer
+        fd, "t", lambda level, name, text: said.append(f"{level} {name} {text}"), timer, most
     )
 
 
@@ -155,3 +157,31 @@ def test_a_pipe_nobody_reads_does_not_hold_up_the_start(tmp_path: Path) -> None:
 def test_a_path_that_is_none() -> None:
     with pytest.raises(UsageError, match="cannot write the trace"):
         TraceFile.create("a\0b", lambda *_: None)
+
+
+def test_a_full_trace_says_so_in_its_last_line_and_once_in_the_log(
+    tmp_path: Path, said: list[str]
+) -> None:
+    most, path = 1 << 20, tmp_path / "t"
+    event = b'{"type":"request","ts":1.0,"from":"a","to":"b","id":1,"method":"%b"}\n' % (b"m" * 900)
+    file = over(os.open(path, os.O_WRONLY | os.O_CREAT), said, Timer(), most)
+    file.begin(b'{"type":"_conductor","format":1,"components":["a","b"]}\n')
+    written = 0
+    while not file.failed:
+        file.gather(b'{"component":"a"}')
+        file.write(event)
+        written += 1
+    file.gather(b'{"component":"b"}')
+    file.write(event)
+    file.close()
+    (text,) = said
+    assert text.startswith("warning trace the trace `t` is full (1 MiB), nothing more is written")
+    assert text.endswith("hint: --trace-size takes another size, or `none`")
+    lines = path.read_bytes().splitlines()
+    assert most - 2 * len(event) < path.stat().st_size <= most
+    assert json.loads(lines[-1]) == {"type": "_conductor", "full": most}
+    records = [one for line in lines for one in json.loads(line).get("records", ())]
+    assert records == [{"component": "a"}] * written
+    assert reader.opened(str(path)).head().gaps == (
+        f"the trace was full at line {len(lines)}: what came then is not in it",
+    )
