@@ -130,6 +130,11 @@ def test_everything_is_reached_by_keys(viewed: Viewed, page: Page) -> None:
     page.keyboard.press("ArrowDown")
     expect(page.locator(".event[aria-selected=true]")).to_have_count(1)
     expect(page.locator(".pane").first).to_be_visible()
+    page.set_viewport_size({"width": 800, "height": 800})
+    page.locator("#tab-conversation").press("ArrowRight")
+    expect(page.locator("#tab-turn")).to_be_focused()
+    expect(page.locator("#turn-view")).to_be_visible()
+    expect(page.locator("#conversation")).not_to_be_visible()
 
 
 def test_tab_goes_through_all_and_the_focus_is_seen(viewed: Viewed, page: Page) -> None:

@@ -9,6 +9,7 @@ import { Details } from "./details.js";
 import { duration, el, fill, renew, several } from "./dom.js";
 import { listen } from "./help.js";
 import { TurnPane } from "./pane.js";
+import { show } from "./panes.js";
 import { Questions } from "./questions.js";
 import { settings } from "./settings.js";
 
@@ -312,14 +313,6 @@ async function listOlder(place, held, cursor, list) {
 
 // -- keys and panes ---------------------------------------------------------------------------
 
-function show(which) {
-  document.querySelector("main").dataset.pane = which;
-  for (const tab of ["conversation", "turn"]) {
-    $(`tab-${tab}`).setAttribute("aria-selected", String(tab === which));
-    $(`tab-${tab}`).tabIndex = tab === which ? 0 : -1;
-  }
-}
-
 function step(by) {
   const numbers = own(session()).map((turn) => turn.number);
   if (!numbers.length) return;
@@ -363,15 +356,6 @@ $("conversation").addEventListener("scroll", () => {
   stuck = place.scrollHeight - place.scrollTop - place.clientHeight < 80;
 });
 new ResizeObserver(stick).observe($("conversation"));
-for (const which of ["conversation", "turn"]) {
-  $(`tab-${which}`).addEventListener("click", () => show(which));
-  $(`tab-${which}`).addEventListener("keydown", (event) => {
-    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-    const other = which === "turn" ? "conversation" : "turn";
-    show(other);
-    $(`tab-${other}`).focus();
-  });
-}
 addEventListener("popstate", draw);
 addEventListener("hashchange", draw);
 draw();

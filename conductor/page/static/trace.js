@@ -10,6 +10,7 @@ import { help, listen } from "./help.js";
 import { histogram } from "./histogram.js";
 import { List } from "./list.js";
 import { TurnPane } from "./pane.js";
+import { show } from "./panes.js";
 
 const $ = (id) => document.getElementById(id);
 const PAGE = 2000;
@@ -236,15 +237,6 @@ async function follow() {
 
 // -- keys and panes ---------------------------------------------------------------------------
 
-function show(name) {
-  document.querySelector("main").dataset.pane = name;
-  for (const tab of ["conversation", "turn"]) {
-    const isOn = tab === name;
-    $(`tab-${tab}`).setAttribute("aria-selected", String(isOn));
-    $(`tab-${tab}`).tabIndex = isOn ? 0 : -1;
-  }
-}
-
 function step(by) {
   const numbers = turns.filter(wantedTurn).map((turn) => turn.number);
   if (!numbers.length) return;
@@ -290,15 +282,6 @@ $("filter").addEventListener("input", () => {
   typing = setTimeout(() => go({ filter: $("filter").value }, { replace: true }), 250);
 });
 $("help-button").addEventListener("click", () => help($("help"), KEYS));
-for (const name of ["conversation", "turn"]) {
-  $(`tab-${name}`).addEventListener("click", () => show(name));
-  $(`tab-${name}`).addEventListener("keydown", (event) => {
-    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-    const other = name === "turn" ? "conversation" : "turn";
-    show(other);
-    $(`tab-${other}`).focus();
-  });
-}
 addEventListener("popstate", () => draw());
 addEventListener("hashchange", () => draw());
 state();

@@ -60,6 +60,11 @@ function spans(detail) {
   return made;
 }
 
+function percentOf(ms, whole) {
+  const percent = Math.min(Math.round(ms / whole * 100), 100);
+  return percent || !ms ? `${percent} %` : "< 1 %";
+}
+
 /** The time of a turn: when and how long each component had it, and a person was asked. */
 export function waterfall(turn, detail, components, chosen, choose) {
   const shares = (turn.shares ?? []).filter((share) => share.component !== "client");
@@ -78,7 +83,7 @@ export function waterfall(turn, detail, components, chosen, choose) {
       if (name) track.style.setProperty("--hue", hue(components, name));
       const inside = [el("span.name", {}, name ? swatch(components, name) : el("span.swatch.person"), label), track,
         el("span.time", { "data-longest": String(one === longest) }, duration(ms)),
-        el("span.part", {}, turn.ms ? `${Math.min(Math.round(ms / turn.ms * 100), 100)} %` : "")];
+        el("span.part", {}, turn.ms ? percentOf(ms, turn.ms) : "")];
       return el("div", { role: "listitem" }, name ? el("button.time-row", {
         type: "button", "data-key": `time ${name}`, "aria-pressed": String(chosen === name),
         title: `only what ${name} touched`, onclick: () => choose(name),
