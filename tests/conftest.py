@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.places import LONG
+
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
 
@@ -20,6 +22,29 @@ _NO_CLOCK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 settings.register_profile("wild", _NO_CLOCK)
 settings.register_profile("steady", _NO_CLOCK, derandomize=True, database=None)
 settings.load_profile("wild" if os.environ.get("FUZZ_EXAMPLES") else "steady")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest --long` runs all tests: before a release, and before an issue is resolved."""
+    parser.addoption("--long", action="store_true", help="all rows of the tests in tests/long.txt")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test in tests/long.txt that has parameters, the first row runs; one without does not
+    run. Tests that are named one by one always run."""
+    if config.getoption("--long") or any("::" in each for each in config.args):
+        return
+    table = set(LONG.read_text(encoding="utf-8").split())
+    tried: set[str] = set()
+    later = []
+    for item in items:
+        name, parameters, _ = item.nodeid.partition("[")
+        if name in table and (not parameters or name in tried):
+            later.append(item)
+        tried.add(name)
+    if later:
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if item not in set(later)]
 
 
 @pytest.fixture(scope="session", autouse=True)
