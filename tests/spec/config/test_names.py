@@ -336,7 +336,7 @@ def test_what_follows_is_one_command_as_it_was_typed() -> None:
     words = ["sh", "-c", "a b", "x,name=y", "--", "it's"]
     spec = catalog.resolve(Written(words))
     assert (spec.command or [])[1:] == words[1:]
-    assert spec.name == "a-b"
+    assert spec.name == "sh"
     assert catalog.resolve(Written(["demo", "--no-v2"])).bundled == "demo"
 
 
