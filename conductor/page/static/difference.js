@@ -48,7 +48,7 @@ function middle(old, now, put) {
   }
 }
 
-const WORDS = /\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu;
+const WORDS = /\[redacted(?:: [\w-]+)?\]|\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu;
 
 /** Runs of the words of two texts: `[[kind, text], …]`. */
 export function ofWords(before, after) {

@@ -35,7 +35,8 @@ export class Sequence {
     this.lanes = [...lanes, "conductor"];
     this.components = lanes;
     this.head.replaceChildren(el("span.gutter", {}, "#"), el("div.lanes", {}, this.lanes.map((name, place) => {
-      const made = el("span.lane-name", { title: name, style: { left: this.x(place) } }, name);
+      const style = { left: this.x(place), maxWidth: `calc(${100 / this.lanes.length}% - 8px)` };
+      const made = el("span.lane-name", { title: name, style }, name);
       if (name !== "conductor") made.style.setProperty("--hue", hue(lanes, name));
       return made;
     })));

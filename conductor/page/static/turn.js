@@ -41,6 +41,12 @@ function spans(detail) {
     if (made.get(name).length < MOST_SPANS) made.get(name).push([Math.max((at - begin) * 1000, 0), ms]);
   };
   let [got, gave] = [0, detail.turn.ms ?? 0];
+  let left = (detail.turn.shares ?? []).find((share) => share.component === "agent")?.ms ?? 0;
+  const works = (since, ms) => {
+    const long = Math.min(ms, left);
+    left -= long;
+    if (long > 0) put("agent", begin + since / 1000, long);
+  };
   for (const each of detail.visits ?? []) {
     put(each.component, each.at, each.ms ?? 0);
     if (each.method !== "session/prompt") continue;
@@ -48,15 +54,15 @@ function spans(detail) {
     if (each.kind === "request") got = Math.max(got, end + (each.ms ?? 0));
     else if (each.kind === "response") gave = Math.min(gave, end);
   }
-  // The agent works from the prompt to its answer, but for the times in which a person is asked.
+  // The agent works from the prompt on, for as long as its share says, but not while a person is asked.
   for (const each of detail.items ?? []) {
     if (each.kind !== "question" || !each.ms) continue;
     put("", each.at, each.ms);
     const asked = (each.at - begin) * 1000;
-    if (asked > got) put("agent", begin + got / 1000, asked - got);
+    works(got, asked - got);
     got = Math.max(got, asked + each.ms);
   }
-  put("agent", begin + got / 1000, Math.max(gave - got, 0));
+  works(got, gave - got);
   return made;
 }
 
