@@ -44,7 +44,7 @@ def test_a_block_of_each_turn(
     assert "  added 1 block" in block[2]
     at = block.index("  + datetime added text block in session/prompt")
     assert block[at + 1].startswith("      + <current-date ")
-    assert [line for line in block if line.startswith("  + redact added text in session/pro")]
+    assert [line for line in block if line.startswith("  ~ redact changed text in session/")]
     assert block[-2].startswith("  says     ")
 
 

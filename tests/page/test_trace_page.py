@@ -126,6 +126,8 @@ def test_everything_is_reached_by_keys(viewed: Viewed, page: Page) -> None:
     expect(page.locator("#filter")).to_have_attribute("aria-invalid", "true")
     page.keyboard.press("Escape")
     expect(page.locator("#filter-note")).to_be_empty()
+    expect(page.locator(".turn")).not_to_have_count(1)
+    expect(page.locator(".event[data-kind]").first).to_be_visible()
     page.locator(".sequence-view").focus()
     page.keyboard.press("ArrowDown")
     expect(page.locator(".event[aria-selected=true]")).to_have_count(1)
