@@ -25,12 +25,13 @@ CHUNKS = (
     "agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "session_message_chunk",
 )  # fmt: skip
 KINDS = (
-    "agent_message", "agent_thought", "user_message", "tool_call", "tool_call_update",
-    "tool_call_content_chunk", "plan", "plan_update", "session_info_update", "notice",
-    "compaction_update", "compaction_summary_chunk", "session_message", "subagent_update",
-    "terminal_update", *CHUNKS,
+    "agent_message", "agent_thought", "user_message", "tool_call", "tool_call_update", "plan",
+    "plan_update", "session_info_update", "notice", "compaction_update",
+    "compaction_summary_chunk", "session_message", "subagent_update", *CHUNKS,
 )  # fmt: skip
-"""Updates that are looked at. Others carry no text of the model's or of its tools."""
+"""Updates that are looked at. Others carry no text of the model's, or nobody may change them."""
+CALLS = ("tool_call", "tool_call_update")
+FINISHED = ("completed", "failed", "cancelled")
 BESIDE = (
     "usage_update", "available_commands_update", "current_mode_update", "config_option_update",
     "session_info_update", "plan", "plan_update", "plan_removed",
@@ -157,6 +158,24 @@ def clean(value: Any) -> Any:
     return value
 
 
+def without_secrets(update: dict[str, Any]) -> dict[str, Any]:
+    """An update without secrets. Of a tool call the conductor lets only the output be changed, and
+    only once it is finished: a user approves of what the agent reports. It would undo the whole
+    update for anything more."""
+    if update.get("sessionUpdate") not in CALLS:
+        return dict(clean(update))
+    if update.get("status") not in FINISHED:
+        return update
+    output = {"rawOutput": clean(update["rawOutput"])} if "rawOutput" in update else {}
+    blocks = update.get("content")
+    if isinstance(blocks, list):
+        output["content"] = [
+            clean(one) if isinstance(one, dict) and one.get("type") == "content" else one
+            for one in blocks
+        ]
+    return update | output
+
+
 # -- streamed texts --------------------------------------------------------------------------------
 
 
@@ -221,7 +240,7 @@ async def said(update: Update, following: Any) -> None:
         finish(update.session)
     if not streamed or not isinstance(content, dict):
         if update.kind in KINDS:
-            update.params["update"] = clean(update.update)
+            update.params["update"] = without_secrets(update.update)
         await following(update)
         return
     update.state.update = message

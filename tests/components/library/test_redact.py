@@ -85,16 +85,18 @@ async def test_everywhere_else_text_may_be() -> None:
                         {"type": "diff", "path": AWS, "oldText": None, "newText": say}],
             "_meta": {"x": AWS},
         }  # fmt: skip
+        done = call | {"status": "completed", "rawOutput": {"out": [say]}}
         p.agent.update(session, "tool_call", **call)
+        p.agent.update(session, "tool_call_update", **done)
         p.agent.update(session, "brand_new_kind", text=say)
         updates = [one.raw["params"]["update"] for one in p.heard]
-        assert updates[0] == {
-            "sessionUpdate": "tool_call", **call, "title": "see X",
-            "rawInput": {"command": ["see X"]},
-            "content": [{"type": "content", "content": text("see X")},
-                        {"type": "diff", "path": AWS, "oldText": None, "newText": "see X"}],
+        # What the user has to approve of stays: the guard `tool-calls`.
+        assert updates[0] == {"sessionUpdate": "tool_call", **call}
+        assert updates[1] == {
+            "sessionUpdate": "tool_call_update", **done, "rawOutput": {"out": ["see X"]},
+            "content": [{"type": "content", "content": text("see X")}, call["content"][1]],
         }  # fmt: skip
-        assert updates[1]["text"] == say
+        assert updates[2]["text"] == say
         await p.prompt({"type": "resource", "resource": {"uri": "a", "text": say}}, text(say, n=1))
         blocks = p.agent.requests[-1].raw["params"]["prompt"]
         assert blocks[0]["resource"]["text"] == "see X"
