@@ -122,7 +122,8 @@ def test_a_python_proxy_runs_sandboxed_without_a_toolchain(installed: Path, tmp_
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr
-    assert done.stderr.splitlines() == [
+    # A slow machine also says how long it compiles.
+    assert [line for line in done.stderr.splitlines() if not line.endswith(" s …")] == [
         "conductor: first use of `shout` (./shout.py), which asks for",
         "  profile filter: granted",
         "conductor: compiling the Python guest; once on this machine …",
