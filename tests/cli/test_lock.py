@@ -269,7 +269,8 @@ def test_proxies_are_locked_without_an_agent(here: Path) -> None:
     lock(here, "--proxy", proxy)
     assert (written(here)[0]["role"], written(here)[0]["profile"]) == ("proxy", "trusted")
     ran = conductor("agent", "--locked", proxy, stdin=INITIALIZE, cwd=here)
-    ran.assert_error(2, "- pass (", "+ pass (", ", agent, command")
+    name = Path(sys.executable).name
+    ran.assert_error(2, f"- {name} (", f"+ {name} (", ", agent, command")
     ran = conductor("lock", "--lock-agent", "--proxy", proxy, cwd=here)
     ran.assert_error(2, "no agent in this chain")
 
