@@ -14,8 +14,9 @@ _OWN: Final = 0o700
 _LONGEST_PATH: Final = 100
 """Bytes of a Unix socket's path that every system takes."""
 _END: Final = ".sock"
-UNHEARD: Final = ".new"
-"""What the name of a socket ends in until its process listens."""
+_UNHEARD: Final = ".new"
+"""What the name of a socket ends in until its process listens. No longer than the other: the path
+has a limit."""
 
 
 def folders() -> list[str]:
@@ -54,7 +55,7 @@ def made(folder: str) -> str:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, _OWN)
         why = why_not(folder)
-        if not why and len(os.fsencode(_socket(folder, 2**31) + UNHEARD)) > _LONGEST_PATH:
+        if not why and len(os.fsencode(_socket(folder, 2**31))) > _LONGEST_PATH:
             why = "has a path that is too long for a socket"
     except OSError as error:
         return f"cannot be used: {error.strerror}"
@@ -90,6 +91,11 @@ def remove(path: str) -> None:
     with contextlib.suppress(OSError):
         if stat.S_ISSOCK(os.lstat(path).st_mode):
             os.unlink(path)
+
+
+def unheard(path: str) -> str:
+    """The path of a socket until its process listens."""
+    return f"{path.removesuffix(_END)}{_UNHEARD}"
 
 
 def _socket(folder: str, pid: int) -> str:

@@ -74,7 +74,7 @@ class Server:
         try:
             if not path:
                 raise OSError(0, "; ".join(whys))
-            unheard = f"{path}{places.UNHEARD}"
+            unheard = places.unheard(path)
             places.remove(unheard)  # of a process that had our id, and has ended
             listening.bind(unheard)
             os.chmod(unheard, 0o600)

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -37,17 +38,19 @@ DATE = '<current-date date="2025-10-08" time="12:34:56"/>\n'
 
 
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The chains of a test are the only ones of its user; the folder of their sockets.
 
     Others of this machine, such as those of tests beside this one, have theirs in /tmp.
     """
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "r"))
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
-    folder = tmp_path / "r" / "conductor"
-    monkeypatch.setattr(places, "folders", lambda: [str(folder)])
-    return folder
+    # pytest's own folders may be too long for the address of a socket.
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+        folder = Path(short) / "conductor"
+        monkeypatch.setattr(places, "folders", lambda: [str(folder)])
+        yield folder
 
 
 def found(chain: Chain) -> None:
