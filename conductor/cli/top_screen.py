@@ -59,6 +59,8 @@ class Screen:
             signal.SIGWINCH: lambda *_: self._woken(),
             signal.SIGTERM: _ends,
             signal.SIGHUP: _ends,
+            # Whatever started us may have had it ignored, as a shell does of what runs behind it.
+            signal.SIGINT: signal.default_int_handler,
         }
         before = {number: signal.signal(number, does) for number, does in handlers.items()}
         self._watch.start()
