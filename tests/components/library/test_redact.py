@@ -78,7 +78,7 @@ async def test_everywhere_else_text_may_be() -> None:
     async with play("redact", config={"replacement": "X"}, grants=[]) as p:
         session = await p.new_session()
         say = f"see {AWS}"
-        call = {
+        call: dict[str, Any] = {
             "toolCallId": AWS, "title": say, "status": "in_progress",
             "rawInput": {"command": [say]},
             "content": [{"type": "content", "content": text(say)},
