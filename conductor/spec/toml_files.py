@@ -108,7 +108,7 @@ def line_of(source: str, at: tuple[Key, ...]) -> int:
             has_key = None
             while has_key is None and number > low:
                 beginning = "".join(lines[:number])
-                left -= len(beginning)
+                left -= 2 * len(beginning)  # `_has_key` may read it twice
                 if left < 0:
                     return 0
                 has_key = _has_key(beginning, at)
