@@ -188,7 +188,7 @@ class _Pass:
             return REDACTED
         members = {k: self._member(k, v, level, searched) for k, v in held.items()}
         # Of a name that stands twice only the last value has been searched: then write it anew.
-        if all(members[name] is held[name] for name in held) and _is_whole(value, held):
+        if all(members[name] is held[name] for name in held) and is_whole(value, held):
             return value
         return _object(members)
 
@@ -252,7 +252,7 @@ def _first(value: _Value) -> bytes:
     return bytes(memoryview(value)[:1])
 
 
-def _is_whole(value: _Value, held: dict[str, Raw]) -> bool:
+def is_whole(value: _Value, held: Mapping[str, _Value]) -> bool:
     """Whether an object has no other text than that of these members: none stands there twice."""
     texts = sum(len(_encode(name)) + memoryview(raw).nbytes + 2 for name, raw in held.items())
     return memoryview(value).nbytes == texts + 1

@@ -13,7 +13,7 @@ them on, so nothing else would write them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -23,7 +23,7 @@ from conductor.core.dialects import ENVELOPES
 from conductor.core.json_text import read_members, too_many_values, write_members
 from conductor.core.jsonrpc import Malformed, Message
 from conductor.record import sides
-from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
+from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, is_whole, redacted
 from conductor.record.trace.hops import CONDUCTOR, shown_name
 from conductor.run.report_lines import Delivered, text_lines
 
@@ -34,6 +34,8 @@ FORMAT: Final = 1
 """Of records; goes up when older readers would misunderstand them."""
 
 _SIDES: Final = ("p", "s", "c")
+_PLAIN: Final = ("jsonrpc", "id", "method")
+"""Members of a message that are no secret."""
 _HEADERS: Final = frozenset(
     {
         "age", "allow", "cache-control", "content-encoding", "content-language", "content-length",
@@ -153,10 +155,14 @@ class Conversation:
         cleaned = {name: self._cleaned(message, value, call) for name, value in kept.items()}
         if call is not None:
             self._write_event(message, call, kept, cleaned, sent=sent)
-        if cleaned == kept:
+        if not self._redact:
             return text
-        held = read_members(text) or {}
-        return bytes(write_members({**held, **{k: msgspec.Raw(v) for k, v in cleaned.items()}}))
+        held = {name: bytes(value) for name, value in (read_members(text) or {}).items()}
+        shown = {
+            name: value if name in _PLAIN else cleaned[name] if name in cleaned else redacted(value)
+            for name, value in held.items()
+        }
+        return text if shown == held and _stands_once(text, held) else _written(shown)
 
     def _service_call(self, side: str, message: Message, *, sent: bool) -> _ServiceCall | None:
         """The service call that a message makes or answers; None for all other messages."""
@@ -243,16 +249,12 @@ def _cleaned_service(value: bytes, call: _ServiceCall) -> bytes:
 def _cleaned_envelope(value: bytes) -> bytes:
     """The params of an envelope: what is a secret depends on the method of the message in it."""
     try:
-        method, params, nested = dialects.unwrap(msgspec.Raw(value))
+        method, _, nested = dialects.unwrap(msgspec.Raw(value))
     except Malformed:
         return redacted(value)
-    if not nested and isinstance(params, msgspec.Raw):
-        inner = bytes(params)
-        if redacted(inner, method) == inner:
-            return value
-    held = read_members(value) or {}
     if not nested:
         return _cleaned_params(value, method)
+    held = read_members(value) or {}
     held["message"] = msgspec.Raw(_cleaned_params(bytes(held["message"]), method))
     return bytes(write_members(held))
 
@@ -262,10 +264,19 @@ def _cleaned_params(value: bytes, method: str) -> bytes:
     if "params" not in held:
         return redacted(value)
     params = bytes(held["params"])
-    cleaned = redacted(params, method)
-    if cleaned == params:
-        return value
-    return bytes(write_members({**held, "params": msgspec.Raw(cleaned)}))
+    members = {name: bytes(each) for name, each in held.items()}
+    cleaned = {**members, "params": redacted(params, method)}
+    return value if cleaned == members and _stands_once(value, members) else _written(cleaned)
+
+
+def _stands_once(text: bytes, held: Mapping[str, bytes]) -> bool:
+    """Whether no member of an object stands in its text twice: only the last one is searched."""
+    twice = b"\\u" in text or any(text.count(f'"{name}"'.encode()) > 1 for name in held)
+    return not twice or is_whole(text.strip(), held)
+
+
+def _written(members: Mapping[str, bytes]) -> bytes:
+    return bytes(write_members({name: msgspec.Raw(value) for name, value in members.items()}))
 
 
 def header(

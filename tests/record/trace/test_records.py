@@ -96,7 +96,22 @@ def test_what_is_no_message_stands_as_text(text: str, shown: list[Any]) -> None:
 KEPT: Final = "kept"
 SECRET: Final = "hunter2"  # noqa: S105 - what shall not be found
 
+TOKEN: Final = f"ghp_{SECRET}{'x' * 29}"
+LEAKS: Final = json.dumps({"prompt": f"say {TOKEN}"})
+HARMLESS: Final = message(method="_x", params={"a": KEPT})[1:]
+
 SECRETS: Final[dict[str, list[tuple[bool, str]]]] = {
+    "beside what a message has": [(True, message(method="_x", params={"a": KEPT}, extra=TOKEN))],
+    "a member that stands twice": [
+        (True, f'{{"params":{LEAKS},{HARMLESS}'),
+    ],
+    "a member spelt in another way": [
+        (True, f'{{"para\\u006ds":{LEAKS},{HARMLESS}'),
+    ],
+    "a member of an envelope that stands twice": [
+        (True, '{"method":"proxy/successor","params":{"params":' + LEAKS
+         + ',"method":"session/prompt","params":{"a":"kept"}}}'),
+    ],
     "a message": [(True, "s" + message(method="_x", params={"apiKey": SECRET, "a": KEPT}))],
     "a login": [(False, "p" + message(id=1, method="authenticate",
                                       params={"methodId": KEPT, "code": SECRET}))],
