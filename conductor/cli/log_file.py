@@ -144,7 +144,9 @@ def _own() -> LogFile:
 
 def _clean(text: str) -> str:
     """A short entry without what looks like a secret."""
-    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    if len(text) > _LONGEST:
+        # Between two words: the beginning of a secret would not be known for one.
+        text = text[:_LONGEST].rpartition(" ")[0] + " …"
     lower = text.lower()
     if not any(name in lower for name in _NAMES) and not any(hint in text for hint in HINTS):
         return text

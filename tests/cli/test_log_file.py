@@ -347,8 +347,10 @@ def test_an_entry_is_short_and_its_lines_are_marked(tmp_path: Path) -> None:
     log = LogFile(str(path), wrong, own=False)
     log.write("a\nb \x1b[31m\udcff")
     log.write("x" * 1_000_000)
+    log.write("y " * 2040 + "ghp_" + "z" * 36)
     log.close()
-    first, further, long = path.read_text().splitlines()
+    first, further, long, cut = path.read_text().splitlines()
     assert first.endswith("Z a")
     assert further.startswith("  | b \\u{1b}[31m")
     assert len(long) < 5000
+    assert cut.endswith("y …"), "a secret is not cut: its beginning would not be known for one"
