@@ -15,7 +15,7 @@ HOSTILE: Final = TESTS / "hostile"
 ACTORS: Final = TESTS / "e2e" / "actors"
 GOLDEN: Final = TESTS / "golden"
 LONG: Final = TESTS / "long.txt"
-"""Names the tests that take more than 4 seconds of one core with all their rows."""
+"""Names the tests that take more than 3 seconds of one core with all their rows."""
 
 DEADLINE: Final = 90.0
 """Seconds before a test gives up on another process; a test that passes never comes near."""
