@@ -144,9 +144,10 @@ SECRETS: Final[dict[str, list[tuple[bool, str]]]] = {
 @pytest.mark.parametrize("name", SECRETS)
 def test_secrets_are_left_out(name: str) -> None:
     written = Written()
-    shown = [json.dumps(written.line(text, sent=sent)) for sent, text in SECRETS[name]]
-    assert SECRET not in "".join(shown)
-    assert KEPT in shown[-1]
+    # As bytes: of a member that stands twice a parser would show the last one only.
+    shown = [written.it.line(text, sent=sent) or b"" for sent, text in SECRETS[name]]
+    assert SECRET.encode() not in b"".join(shown)
+    assert KEPT.encode() in shown[-1]
     whole = Written("all")
     for sent, text in SECRETS[name]:
         assert whole.line(text, sent=sent) == json.loads(text.lstrip("psc"))
