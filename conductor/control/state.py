@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from conductor.control import protocol
 from conductor.control.protocol import ChainState, ComponentState
-from conductor.record.trace.hops import shown_name
-from conductor.record.turns.counts import PERCENTILES, percentile
 from conductor.run import health
 from conductor.run.process_state import memory, processor_time, words
 from conductor.version import version
 
 if TYPE_CHECKING:
-    from conductor.record.ring.figures import Counted, Figures
+    from conductor.record.ring.figures import Figures
     from conductor.run.runtime import Runtime
 
 
@@ -34,16 +32,15 @@ def chain_state(
         uptime=round(time.monotonic() - began, 1),
         turn=runtime.router.pending() > 0,
         memory=memory(os.getpid()),
-        components=list(_components(runtime, {} if figures is None else figures.counted())),
+        components=list(_components(runtime, figures)),
         counted=None if figures is None else round(figures.seconds, 1),
     )
 
 
-def _components(runtime: Runtime, counted: dict[str, Counted]) -> Iterator[ComponentState]:
+def _components(runtime: Runtime, figures: Figures | None) -> Iterator[ComponentState]:
+    counted = {} if figures is None else _figures(runtime, figures)
     for name, planned in runtime.planned.items():
-        is_agent = name == runtime.agent and runtime.router.mode == "agent"
-        figures = counted.get("agent" if is_agent else shown_name(name))
-        process = getattr(runtime.connections.transports.get(name), "pid", None)
+        process = runtime.connections.process(name)
         for component in planned.guests or (name,):
             yield ComponentState(
                 name=component,
@@ -56,7 +53,7 @@ def _components(runtime: Runtime, counted: dict[str, Counted]) -> Iterator[Compo
                 restarts=runtime.count("restart", component),
                 verdicts=runtime.count("violation", component),
                 cpu=None if process is None else processor_time(process),
-                figures=None if figures is None else _figures(figures),
+                figures=counted.get(name),
             )
 
 
@@ -67,12 +64,24 @@ def _state(runtime: Runtime, name: str, component: str) -> str:
     return "paused" if state == "up" and component in runtime.pauses.names else state
 
 
-def _figures(counted: Counted) -> protocol.Figures:
-    times = counted.times
-    p50, p95, p99 = (round(percentile(times, each), 3) if times else None for each in PERCENTILES)
-    return protocol.Figures(
-        messages=counted.messages, changed=counted.changed, p50=p50, p95=p95, p99=p99
-    )
+def _figures(runtime: Runtime, figures: Figures) -> dict[str, protocol.Figures]:
+    """What was counted, by component."""
+    # Loaded once somebody watches: the event loop of every chain loads this module.
+    from conductor.record.trace.hops import shown_name
+    from conductor.record.turns.counts import PERCENTILES, percentile
+
+    counted, found = figures.counted(), {}
+    for name in runtime.planned:
+        is_agent = name == runtime.agent and runtime.router.mode == "agent"
+        its = counted.get("agent" if is_agent else shown_name(name))
+        if its is not None:
+            p50, p95, p99 = (
+                round(percentile(its.times, each), 3) if its.times else None for each in PERCENTILES
+            )
+            found[name] = protocol.Figures(
+                messages=its.messages, changed=its.changed, p50=p50, p95=p95, p99=p99
+            )
+    return found
 
 
 def _folder() -> str:

@@ -147,6 +147,10 @@ class Connections:
         transport = self.transports.get(name)
         return transport.buffered if transport is not None else 0
 
+    def process(self, name: str) -> int | None:
+        """The id of a component's process; None: it has none of its own, or not yet."""
+        return getattr(self.transports.get(name), "pid", None)
+
     async def open(self, name: str, transport: Transport) -> None:
         """Puts a transport in a component's place and opens it. Raises `ComponentError`."""
         events = self._put(name, transport)

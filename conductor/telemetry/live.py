@@ -183,7 +183,7 @@ class Telemetry:
         for name in planned:
             yield OUTBOX, {"component": name}, float(runtime.connections.held(name))
         for name, it in planned.items():
-            process = getattr(runtime.connections.transports.get(name), "pid", None)
+            process = runtime.connections.process(name)
             if it.guests and process is not None and (bytes_ := memory(process)) is not None:
                 yield MEMORY, {"component": name}, float(bytes_)
 
