@@ -43,6 +43,7 @@ _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 MARK: Final = "[redacted]"
 """What stands in place of a secret that nobody has named, but that looks like one."""
 _KEY: Final = "PRIVATE KEY-----"
+_KEY_BYTES: Final = _KEY.encode()
 _KEY_BEGINS: Final = "-----BEGIN "
 _KEY_ENDS: Final = "-----END "
 _KEY_LINES: Final = 200
@@ -197,6 +198,10 @@ class PrivateKeys:
     def __init__(self) -> None:
         self._left = 0
         """Lines that the key may still have which is being written."""
+
+    def concerns(self, lines: Iterable[bytes]) -> bool:
+        """Whether a part of a key may be among some lines; else `without` changes none of them."""
+        return self._left > 0 or _KEY_BYTES in b"\n".join(lines)
 
     def without(self, line: str) -> str | None:
         """A line as it may be shown; None: it is part of a key, whose first line shows a mark."""

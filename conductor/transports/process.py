@@ -80,6 +80,10 @@ class Stderr:
         if may and lines and self._left_out:
             self._write(f"({self._left_out} lines were left out: more than {_LINES} a second)")
             self._left_out = 0
+        if len(lines) > may + _TAIL_LINES and not self._keys.concerns(lines):
+            # A flood: what is neither shown nor kept is not even read.
+            self._left_out += len(lines) - may - _TAIL_LINES
+            lines = [*lines[:may], *lines[-_TAIL_LINES:]]
         for at, line in enumerate(lines):
             text = _text(line)
             quoted = self._keys.without(text)
