@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from conductor.cli import configured, report
-from conductor.cli.trace_show import ADDED, DIM, HEAD, PLAIN, REMOVED, WRONG, Line
+from conductor.cli.trace_show import ADDED, DIM, HEAD, PLAIN, REMOVED, WRONG, Line, cut
 from conductor.errors import UsageError, one_line
 from conductor.record.turns.model import Op
 
@@ -54,7 +54,7 @@ class Run(NamedTuple):
     def lines(self, *, show: bool) -> Iterator[Line]:
         """The chain, notes and turns, for people; with `show` what differs in each."""
         width = min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
-        yield HEAD, _cut(_chain(self.chosen), width)
+        yield HEAD, cut(_chain(self.chosen), width)
         for note in _notes(self.recording, self.chosen, self.replayed):
             yield DIM, f"note: {note}"
         for turn in self.compared:
@@ -165,9 +165,9 @@ def _turn(turn: TurnComparison, width: int, *, show: bool) -> Iterator[Line]:
     place = f"turn {turn.turn}" if turn.turn else "outside of turns"
     words = f"  “{one_line(turn.prompt, 400)}”" if turn.prompt else ""
     if turn.same:
-        yield PLAIN, _cut(f"same    {place}{words}", width)
+        yield PLAIN, cut(f"same    {place}{words}", width)
         return
-    yield WRONG, _cut(f"DIFFERS {place}{words}", width)
+    yield WRONG, cut(f"DIFFERS {place}{words}", width)
     if not turn.then:
         yield PLAIN, "    the recording has no such turn"
         return
@@ -176,7 +176,7 @@ def _turn(turn: TurnComparison, width: int, *, show: bool) -> Iterator[Line]:
         return
     for says in turn.says:
         told = f"    {says.component}: {says.then} then, {says.now} now"
-        yield PLAIN, _cut(told, width)
+        yield PLAIN, cut(told, width)
     for end, differences in (("agent", turn.agent), ("client", turn.client)):
         for difference in differences[:_MOST] if show else ():
             yield from _difference(end, difference, width)
@@ -184,7 +184,7 @@ def _turn(turn: TurnComparison, width: int, *, show: bool) -> Iterator[Line]:
             yield DIM, f"    … {len(differences) - _MOST} more to the {end}"
         if differences and not show:
             kinds = ", ".join(dict.fromkeys(difference.what for difference in differences))
-            yield PLAIN, _cut(f"    to the {end}: {kinds}", width)
+            yield PLAIN, cut(f"    to the {end}: {kinds}", width)
 
 
 _HOW: Final = {
@@ -197,7 +197,7 @@ _HOW: Final = {
 def _difference(end: str, difference: Difference, width: int) -> Iterator[Line]:
     sign, how = _HOW[difference.op]
     what = one_line(difference.what, 200)
-    yield PLAIN, _cut(f"  {sign} to the {end}: {what}{how}", width)
+    yield PLAIN, cut(f"  {sign} to the {end}: {what}{how}", width)
     for edit in difference.edits[:_MOST]:
         yield from _edit(edit, width)
     if len(difference.edits) > _MOST:
@@ -206,15 +206,11 @@ def _difference(end: str, difference: Difference, width: int) -> Iterator[Line]:
 
 def _edit(edit: Edit, width: int) -> Iterator[Line]:
     if edit.what not in ("text", "the whole"):
-        yield DIM, _cut(f"      {edit.op} {edit.what}", width)
+        yield DIM, cut(f"      {edit.op} {edit.what}", width)
     if edit.before:
-        yield REMOVED, _cut(f"      - {one_line(edit.before, 2_000)}", width)
+        yield REMOVED, cut(f"      - {one_line(edit.before, 2_000)}", width)
     if edit.after:
-        yield ADDED, _cut(f"      + {one_line(edit.after, 2_000)}", width)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+        yield ADDED, cut(f"      + {one_line(edit.after, 2_000)}", width)
 
 
 # -- for programs ----------------------------------------------------------------------------------

@@ -315,7 +315,7 @@ def explained(path: str, mismatch: Mismatch) -> Iterator[str]:
     """A delivery that differs, for people: `-` is missing, `+` came, as in a diff."""
     yield f"{visible_path(path)}:{mismatch.line}"
     for line in mismatch.given:
-        yield f"> {_cut(_text(line))}"
+        yield f"> {cut(_text(line))}"
     if not mismatch.returned:
         yield "nothing came"
     pairs = list(zip(mismatch.expected, mismatch.returned, strict=False))
@@ -324,16 +324,16 @@ def explained(path: str, mismatch: Mismatch) -> Iterator[str]:
         yield f"  {common} line{'s' if common > 1 else ''} as expected, then"
     for expected, returned in pairs[common:]:
         if expected == returned:
-            yield f"  {_cut(_text(returned))}"
+            yield f"  {cut(_text(returned))}"
             continue
         left, right, at = around_change(_text(expected), _text(returned))
         yield f"- {left}"
         yield f"+ {right}"
         yield f"  {' ' * at}^"
     for line in mismatch.expected[len(pairs) :]:
-        yield f"- {_cut(_text(line))}"
+        yield f"- {cut(_text(line))}"
     for line in mismatch.returned[len(pairs) :]:
-        yield f"+ {_cut(_text(line))}"
+        yield f"+ {cut(_text(line))}"
 
 
 def _exact(line: bytes) -> str:
@@ -344,8 +344,8 @@ def _text(line: bytes) -> str:
     return visible(_exact(line))
 
 
-def _cut(text: str) -> str:
-    most = 4 * _AROUND
+def cut(text: str, most: int = 4 * _AROUND) -> str:
+    """A text, or its beginning and how long it is."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 

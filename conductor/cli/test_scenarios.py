@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor.cli import configured, replay_chain, report
-from conductor.cli.test_ import around_change
+from conductor.cli.test_ import around_change, cut
 from conductor.errors import UsageError, one_line, visible, visible_path
 from conductor.spec.manifest.reading import load, path_of
 
@@ -172,7 +172,7 @@ def _lines(file: str, played: Played) -> Iterator[str]:
             yield f"  {each}"
     if played.failures or played.ended:
         for each in played.stderr:
-            yield f"| {_cut(visible(each))}"
+            yield f"| {cut(visible(each), _SHOWN)}"
 
 
 def _explained(failure: Failure) -> Iterator[str]:
@@ -183,16 +183,13 @@ def _explained(failure: Failure) -> Iterator[str]:
         yield f"got      {right}"
         yield f"         {' ' * at}^"
         return
-    yield f"expected {_cut(visible(failure.expected))}"
+    yield f"expected {cut(visible(failure.expected), _SHOWN)}"
     for text in failure.got[:_MOST]:
-        yield f"got      {_cut(_quoted(text)) if failure.is_text else one_line(text, _SHOWN)}"
+        got = cut(_quoted(text), _SHOWN) if failure.is_text else one_line(text, _SHOWN)
+        yield f"got      {got}"
     if len(failure.got) > _MOST:
         yield f"and {len(failure.got) - _MOST} more"
 
 
 def _quoted(text: str) -> str:
     return visible(msgspec.json.encode(text).decode())
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"

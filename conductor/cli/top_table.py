@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from conductor.cli import ps
-from conductor.cli.trace_show import duration
+from conductor.cli.trace_show import cut, duration
 from conductor.control.protocol import ChainState, ComponentState
 from conductor.control.watching import Seen
 from conductor.errors import one_line
@@ -45,19 +45,19 @@ def rows(chains: Sequence[Seen], width: int) -> Iterator[Row]:
         if at:
             yield Row("")
         if seen.state is None:
-            yield Row(_cut(f"{seen.pid}  does not answer: {one_line(seen.why)}", width), "red")
+            yield Row(cut(f"{seen.pid}  does not answer: {one_line(seen.why)}", width), "red")
         else:
             yield from _chain(seen, seen.state, width)
     if not chains:
-        yield Row(_cut("no chain of yours runs", width), "dim")
+        yield Row(cut("no chain of yours runs", width), "dim")
 
 
 def _chain(seen: Seen, state: ChainState, width: int) -> Iterator[Row]:
-    yield Row(_cut(ps.heading(state), width), "bold")
+    yield Row(cut(ps.heading(state), width), "bold")
     if seen.why:
-        yield Row(_cut(f"  {one_line(seen.why)}", width), "red")
+        yield Row(cut(f"  {one_line(seen.why)}", width), "red")
     elif state.counted is None:
-        yield Row(_cut("  it keeps no messages (`--ring none`): no figures", width), "dim")
+        yield Row(cut("  it keeps no messages (`--ring none`): no figures", width), "dim")
     longest = min(max(width // 3, _SHORTEST), _LONGEST)
     table = [_HEADS, *_cells(seen, state, longest)]
     names = _fitting(table, width)
@@ -67,7 +67,7 @@ def _chain(seen: Seen, state: ChainState, width: int) -> Iterator[Row]:
             f"{row[name]:<{widths[name]}}" if name in _LEFT else f"{row[name]:>{widths[name]}}"
             for name in names
         ]
-        text = _cut("  " + "  ".join(cells).rstrip(), width)
+        text = cut("  " + "  ".join(cells).rstrip(), width)
         if not place:
             yield Row(text, "dim")
         else:
@@ -129,7 +129,3 @@ def _style(one: ComponentState) -> str:
     if one.state in ("ended", "left out", "restarting"):
         return "red"
     return ""
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: max(width - 1, 0)]}…"

@@ -140,7 +140,7 @@ def body(trace: turns.Reader) -> Callable[[int], str]:
 
 def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Line]:
     head = trace.head()
-    yield HEAD, _cut(" > ".join(one_line(name, 60) for name in head.components), width)
+    yield HEAD, cut(" > ".join(one_line(name, 60) for name in head.components), width)
     count = len(trace.turns) - 1
     which = "" if len(shown) in (count, count + 1) else f"{len(shown)} of "
     told = f"{which}{count} turn{'s' * (count != 1)}, {head.events} events"
@@ -266,7 +266,7 @@ class _Printer:
         )
 
     def _fit(self, text: str, end: str = "") -> str:
-        return text if self._whole else _cut(text, self._width, end)
+        return text if self._whole else cut(text, self._width, end)
 
 
 _SHOWN: Final = {
@@ -329,5 +329,6 @@ def duration(ms: float) -> str:
     return f"{ms // 60_000:.0f} min {ms % 60_000 / 1000:.0f} s"
 
 
-def _cut(text: str, width: int, end: str = "") -> str:
-    return text if len(text) <= width else f"{text[: width - 1 - len(end)]}…{end}"
+def cut(text: str, width: int, end: str = "") -> str:
+    """A line that fits a width; `end` stays behind what is cut."""
+    return text if len(text) <= width else f"{text[: max(width - 1 - len(end), 0)]}…{end}"
