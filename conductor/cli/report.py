@@ -168,18 +168,17 @@ _covered = False
 
 def can_cover() -> bool:
     """Whether a status line can be drawn: standard error is a terminal that can go back."""
-    return (
-        sys.stderr is not None
-        and _entry is None
-        and os.environ.get("TERM", "dumb") not in ("", "dumb")
-        and _is_terminal(2)
-    )
+    return sys.stderr is not None and _entry is None and _can_go_back() and _is_terminal(2)
 
 
 def can_draw() -> bool:
     """Whether a screen can be drawn on standard output: it is a terminal that can go back."""
-    is_able = os.environ.get("TERM", "dumb") not in ("", "dumb")
-    return is_able and sys.stdout is not None and sys.stdout.isatty()
+    return _can_go_back() and sys.stdout is not None and sys.stdout.isatty()
+
+
+def _can_go_back() -> bool:
+    """Whether the terminal, if there is one, can draw over what it shows."""
+    return os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def write_out() -> None:

@@ -147,16 +147,19 @@ class EventWriter:
             verdict["session"] = violation.session[:_LONGEST]
         if self._content == "none":
             del verdict["pointer"], verdict["text"]
-        head = b'{"type":"_conductor","ts":%.6f,"verdict":' % at
-        self._file.write(b"".join((head, _encode(verdict), b"}\n")))
+        self._write_about("verdict", verdict, at)
 
     def happened(self, event: str, component: str, text: str, at: float) -> None:
         """Writes what has happened to `component`: `restart`, `pause` …, and words for it."""
         happened = {"event": event, "component": component, "text": clean_text(text)}
         if self._content == "none":
             del happened["text"]  # a component may have written it
-        head = b'{"type":"_conductor","ts":%.6f,"happened":' % at
-        self._file.write(b"".join((head, _encode(happened), b"}\n")))
+        self._write_about("happened", happened, at)
+
+    def _write_about(self, name: str, value: dict[str, str], at: float) -> None:
+        """Writes a line that is no event."""
+        line = b'{"type":"_conductor","ts":%.6f,"%b":%b}\n' % (at, name.encode(), _encode(value))
+        self._file.write(line)
 
     def _call(
         self, trace: Trace, departure: Departure, target: str, at: float, size: int
