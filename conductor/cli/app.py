@@ -159,11 +159,13 @@ _COMMANDS: Final = {
 }
 """In the order of their pages."""
 _EXPLAIN_OTHERS: Final = ("help", "completion")
+_NONE: Final = ("--version", "-V")
+"""Words that need no command."""
 
 
 def command(typed: str = "") -> Any:
     """The parser of command lines that begin with a word: it knows the command of that name alone.
-    Where none has the name, or it explains others, it knows all of them."""
+    It knows all commands where none has the name, or where that command explains others."""
     app = typer.Typer(
         name="conductor",
         add_completion=False,
@@ -172,8 +174,12 @@ def command(typed: str = "") -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(epilog=_EXAMPLES)(_conductor)
-    alone = typed in _COMMANDS and typed not in _EXPLAIN_OTHERS
-    for name in [typed] if alone else [] if typed in ("--version", "-V") else _COMMANDS:
+    names = tuple(_COMMANDS)
+    if typed in _NONE:
+        names = ()
+    elif typed in _COMMANDS and typed not in _EXPLAIN_OTHERS:
+        names = (typed,)
+    for name in names:
         _COMMANDS[name].add_to(app, name)
     pages.dress(app)
     return typer.main.get_command(app)

@@ -91,7 +91,7 @@ class Watch:
 
     def _follow(self, pid: int, path: str) -> None:
         """Asks one chain again and again, until it has ended or does not answer."""
-        why = "the chain has ended"
+        why = ""
         try:
             with contextlib.closing(Control.connected(path)) as control:
                 while not self._over.is_set():
@@ -101,7 +101,7 @@ class Watch:
         except TimeoutError:
             why = "it does not answer"
         except OSError:
-            pass
+            why = "the chain has ended"
         except ConductorError as error:
             why = error.text
         with self._lock:

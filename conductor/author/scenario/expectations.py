@@ -199,16 +199,13 @@ def _of_messages(
     lacking = [text for text in found if _has_any(expectation.lacks, text)]
     got = tuple((lacking or found)[:_MOST_SHOWN])
     if not found:
-        what = "nothing there" if held else _listed(came)
-        got = (f"{what}" if held else f"no `{name}`, but {what}",)
-    equals = expectation.equals if found else None
-    about = f"the {end}'s `{name}`{pointer}"
+        got = ("nothing there" if held else f"no `{name}`, but {_listed(came)}",)
     return Failure(
         at=at,
-        about=about,
+        about=f"the {end}'s `{name}`{pointer}",
         expected=expected,
         got=got,
-        equals=equals,
+        equals=expectation.equals if found else None,
         is_text=bool(found),
         may_come=may_come,
     )
