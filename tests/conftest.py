@@ -36,15 +36,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     table = set(LONG.read_text(encoding="utf-8").split())
     tried: set[str] = set()
-    later = []
+    now: list[pytest.Item] = []
+    later: list[pytest.Item] = []
     for item in items:
         name, parameters, _ = item.nodeid.partition("[")
-        if name in table and (not parameters or name in tried):
-            later.append(item)
+        is_later = name in table and (not parameters or name in tried)
+        (later if is_later else now).append(item)
         tried.add(name)
     if later:
         config.hook.pytest_deselected(items=later)
-        items[:] = [item for item in items if item not in set(later)]
+        items[:] = now
 
 
 @pytest.fixture(scope="session", autouse=True)
