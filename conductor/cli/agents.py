@@ -32,7 +32,7 @@ from conductor.spec.programs import first_of
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 HELP: Final = paragraphs(
-    "Show which agents conductor knows, and of each: where it is or how to install it, "
+    "Show which agents conductor knows: of each, where it is or how to install it, "
     "whether it answers, whether somebody is logged in.",
     "Each that is installed is started in an empty folder, asked to open a session, and ended. "
     "Exit code 1 when one that is named is not installed or does not answer.",

@@ -57,8 +57,8 @@ EXEC_EPILOG: Final = paragraphs(
 
 CHAT_HELP: Final = paragraphs(
     "Talk to a chain in the browser, and see what each component did beside each turn.",
-    "The page is served on this machine alone, to whom has the address with its secret, until "
-    "Ctrl-C, which ends the chain too. The agent's questions wait for your answer there.",
+    "The page is served on this machine alone, until Ctrl-C, which ends the chain too; only its "
+    "whole address, with the secret, opens it. The agent's questions wait for your answer there.",
 )
 CHAT_EPILOG: Final = paragraphs(
     "Examples:",

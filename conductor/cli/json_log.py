@@ -1,4 +1,4 @@
-"""`--log-format json`: standard error gets one JSON object a line, whoever wrote it.
+"""`--log-format json`: standard error gets one JSON object a line, from every writer.
 
 Loaded only with that option. What code in this process prints becomes entries, too.
 """
@@ -21,13 +21,13 @@ _MOST: Final = 64 * 1024
 
 
 def entry(text: str, level: str, component: str, further: dict[str, Any]) -> bytes:
-    """One line: `ts`, `level`, `component` (empty: the conductor), `text`, and `further` ones."""
+    """One line: `ts`, `level`, `component` (or `conductor`), `text`, and `further` ones."""
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
     fields: dict[str, Any] = {
         "ts": f"{stamp}.{int(now * 1000) % 1000:03d}Z",
         "level": level,
-        "component": component,
+        "component": component or "conductor",
         "text": text if len(text) <= _MOST else f"{text[:_MOST]}…",
         **further,
     }

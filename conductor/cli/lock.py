@@ -56,7 +56,7 @@ _LockFile = Annotated[
     str, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
 ]
 _Check = Annotated[
-    bool, typer.Option("--check", help="Write nothing; fail if the file would change.")
+    bool, typer.Option("--check", help="Fail if the file would change, and write nothing.")
 ]
 _ForProxy = Annotated[
     bool,

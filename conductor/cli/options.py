@@ -385,7 +385,7 @@ TABLE: Final = (
     Option(
         "--drain",
         SECONDS,
-        "After the editor closes its end: how long open requests may go without a message.",
+        "How long open requests may go without a message after the editor closes its end.",
         commands=LONG_LIVED,
         panel=_LIMITS,
         page="Only messages of the agent and of other programs count, not those of guests.",
@@ -394,7 +394,7 @@ TABLE: Final = (
     Option(
         "--drain-total",
         SECONDS,
-        "After the editor closes its end: how long open requests may take in total.",
+        "How long open requests may take in total after the editor closes its end.",
         commands=LONG_LIVED,
         panel=_LIMITS,
         rare=True,

@@ -58,7 +58,7 @@ class Run(NamedTuple):
         for note in _notes(self.recording, self.chosen, self.replayed):
             yield DIM, f"note: {note}"
         for turn in self.compared:
-            if turn.turn or not turn.same:  # what belongs to no turn is told only if it differs
+            if turn.turn or not turn.same:  # what belongs to no turn is shown only if it differs
                 yield from _turn(turn, width, show=show)
         if self.replayed.ended:
             yield WRONG, f"it did not come to its end: {self.replayed.ended}"
@@ -106,7 +106,7 @@ def _swapped(given: list[str]) -> dict[str, str]:
         name, equals, component = text.partition("=")
         if not (equals and name and component):
             raise UsageError(
-                f"`--with {text}` names no proxy of the trace",
+                f"`--with {text}` does not say what runs in place of which proxy",
                 "as in `--with redact=./new.wasm`: the name in the trace, and what runs instead",
             )
         if name in swapped:
@@ -175,8 +175,7 @@ def _turn(turn: TurnComparison, width: int, *, show: bool) -> Iterator[Line]:
         yield PLAIN, "    there is no such turn now"
         return
     for says in turn.says:
-        told = f"    {says.component}: {says.then} then, {says.now} now"
-        yield PLAIN, cut(told, width)
+        yield PLAIN, cut(f"    {says.component}: {says.then} then, {says.now} now", width)
     for end, differences in (("agent", turn.agent), ("client", turn.client)):
         for difference in differences[:_MOST] if show else ():
             yield from _difference(end, difference, width)

@@ -80,7 +80,7 @@ def show(
     wanted: Wanted = "",
     turn: Annotated[
         int | None,
-        typer.Option("--turn", metavar="NUMBER", help="Only this turn.", show_default=False),
+        typer.Option("--turn", metavar="NUMBER", min=0, help="Only this turn.", show_default=False),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every edit and item, uncut.")] = False,
     json_: Annotated[
@@ -93,8 +93,11 @@ def show(
     shown = list(_chosen(trace, chosen, turn))
     if turn is not None and not shown:
         last = len(trace.turns) - 1
+        if turn > last:
+            raise UsageError(f"the trace `{file}` has no turn {turn}", f"its turns are 0 to {last}")
         raise UsageError(
-            f"the trace `{file}` has no such turn {turn}", f"its turns are 0 to {last}"
+            f"the filter `{one_line(wanted)}` chooses no event of turn {turn}",
+            "leave out the filter, or --turn to see which turns it chooses",
         )
     if json_:
         for each in shown:
@@ -143,11 +146,13 @@ def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Lin
     yield HEAD, cut(" > ".join(one_line(name, 60) for name in head.components), width)
     count = len(trace.turns) - 1
     which = "" if len(shown) in (count, count + 1) else f"{len(shown)} of "
-    told = f"{which}{count} turn{'s' * (count != 1)}, {head.events} events"
-    yield DIM, told + ("; without content" if head.content == "none" else "")
+    content = "; without content" if head.content == "none" else ""
+    yield DIM, f"{which}{count} turn{'s' * (count != 1)}, {head.events} events{content}"
     yield from about_ring(head)
     for gap in head.gaps:
         yield WRONG, f"gap: {gap}"
+    if not shown and count:
+        yield PLAIN, "The filter chooses no event of this trace (see `conductor help filters`)."
 
 
 def about_ring(head: Head) -> Iterator[Line]:
@@ -254,8 +259,8 @@ class _Printer:
         if len(items) > most:
             yield DIM, f"  … {len(items) - most} more (--all)"
         turn = self._turn
-        told = any(item.kind == "error" for item in items)
-        if turn.stop and turn.stop != "end_turn" and not (turn.failed and told):
+        has_error = any(item.kind == "error" for item in items)
+        if turn.stop and turn.stop != "end_turn" and not (turn.failed and has_error):
             yield (WRONG if turn.failed else DIM), self._fit(f"  ended    {one_line(turn.stop)}")
 
     def _whole_item(self, item: Item) -> list[str]:

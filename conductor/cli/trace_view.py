@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 HELP: Final = paragraphs(
     "Show a trace as a page: the conversation, what each component changed, how long each took.",
-    "The page is served on this machine alone, to whom has the address with its secret, until "
-    "Ctrl-C. With --save it becomes one file that opens without conductor, to send to a colleague.",
+    "The page is served on this machine alone, until Ctrl-C; only its whole address, with the "
+    "secret, opens it. With --save it becomes one file that opens without conductor, to send to a "
+    "colleague.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -32,7 +33,12 @@ NoOpen = Annotated[bool, typer.Option("--no-open", help="Only print the address;
 Port = Annotated[
     int,
     typer.Option(
-        "--port", metavar="PORT", min=0, max=65535, help="Default: any free.", show_default=False
+        "--port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Port of the page. Default: any free.",
+        show_default=False,
     ),
 ]
 
@@ -51,7 +57,11 @@ def view(
     turn: Annotated[
         int | None,
         typer.Option(
-            "--turn", metavar="NUMBER", help="With --save: only this turn.", show_default=False
+            "--turn",
+            metavar="NUMBER",
+            min=0,
+            help="Open the page at this turn; with --save, write this turn alone.",
+            show_default=False,
         ),
     ] = None,
     no_open: NoOpen = False,
@@ -68,11 +78,12 @@ def view(
         size = saved.save(file, save, number=turn)
         report.say(f"written {save} ({size / 1024 / 1024:.1f} MiB)")
         return 0
-    return run(TraceFile(file, follow=live), "trace.html", port=port, opens=not no_open)
+    at = "" if turn is None else f"turn={turn}"
+    return _run(TraceFile(file, follow=live), port=port, opens=not no_open, at=at)
 
 
-def run(source: Source, start: str, *, port: int, opens: bool) -> int:
-    """Serves a page until Ctrl-C."""
+def _run(source: Source, *, port: int, opens: bool, at: str) -> int:
+    """Serves the page of a trace until Ctrl-C."""
     import asyncio
 
     from conductor.page import server
@@ -82,9 +93,9 @@ def run(source: Source, start: str, *, port: int, opens: bool) -> int:
     listening = listen(port)
     pauses = [pausing(Elsewhere(source).pause)] if source.live else []
     secret = server.new_secret()
-    announce(listening, secret, opens=opens)
+    announce(listening, secret, opens=opens, at=at)
     try:
-        asyncio.run(server.serve(source, listening, secret, start, pauses))
+        asyncio.run(server.serve(source, listening, secret, "trace.html", pauses))
     except KeyboardInterrupt:
         return 0
     return 0
@@ -101,10 +112,17 @@ def listen(port: int) -> socket.socket:
         raise UsageError(f"cannot listen on port {port}: {why}", "choose another --port") from None
 
 
-def announce(listening: socket.socket, secret: str, *, opens: bool) -> None:
-    """Prints the address of a page, and opens a browser with it."""
+def announce(listening: socket.socket, secret: str, *, opens: bool, at: str = "") -> None:
+    """Prints the address of a page, and opens a browser with it.
+
+    Args:
+        listening: Where the page is served.
+        secret: What the address must hold.
+        opens: Whether to open the browser.
+        at: What the page shows first, as its addresses have it: `turn=3`.
+    """
     host, port = listening.getsockname()
-    address = f"http://{host}:{port}/#secret={secret}"
+    address = f"http://{host}:{port}/#secret={secret}{at and f'&{at}'}"
     report.say(address)
     report.write("the page is served until Ctrl-C", dim=True)
     if opens:

@@ -33,7 +33,11 @@ EPILOG: Final = "Examples:\n\n  conductor update --check\n\n  conductor update w
 def update(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Default: all that is installed.", show_default=False),
+        typer.Argument(
+            metavar="NAME",
+            help="Which to update. Default: all that is installed.",
+            show_default=False,
+        ),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Show what is newer, and install nothing.")

@@ -121,12 +121,6 @@ class _Updated(msgspec.Struct):
     update: Update
 
 
-class _Data(msgspec.Struct):
-    component: Any = None
-    exit_code: Any = None
-    signal: Any = None
-
-
 class Error(msgspec.Struct):
     """An error."""
 

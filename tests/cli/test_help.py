@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conductor.cli import app, main, options
+from conductor.cli import pages as help_pages
 from conductor.cli.pages import HEADINGS, RARE
 from conductor.cli.topics import TOPICS
 from conductor.core.policy.rules import PROFILE_NAMES
@@ -116,6 +117,8 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         for parameter in command.params:
             if getattr(parameter, "hidden", False):
                 continue  # the opposites of switches
+            meaning = help_pages.gist(getattr(parameter, "help", None) or "What it is.")
+            assert not meaning.startswith("Default"), parameter.opts  # of what?
             for option in (*parameter.opts, *parameter.secondary_opts):
                 assert (option if option.startswith("-") else parameter.metavar) in page
 

@@ -69,7 +69,8 @@ def test_what_is_asked_for(
     assert [line[:8] for line in lines if line.startswith("Turn")] == ["Turn 1  "]
     assert shown(capsys, monkeypatch, "show", "--turn", "3")[3].startswith("Turn 3  ")
     assert shown(capsys, monkeypatch, "show", "--turn", "0")[3] == "Outside of turns"
-    assert len(shown(capsys, monkeypatch, "show", "~text nowhere")) == 2
+    *_, line = shown(capsys, monkeypatch, "show", "~text nowhere")
+    assert line.startswith("The filter chooses no event")
 
 
 def test_the_same_as_json(
@@ -114,7 +115,8 @@ def test_percentiles(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     [
         (("show", "TRACE", "~nope"), "there is no term `~nope`, at character 1"),
         (("stats", "TRACE", "("), "a term is missing, at character 2"),
-        (("show", "TRACE", "--turn", "99"), "no such turn 99"),
+        (("show", "TRACE", "--turn", "99"), "has no turn 99"),
+        (("show", "TRACE", "~component nobody", "--turn", "1"), "chooses no event of turn 1"),
     ],
 )
 def test_mistakes(

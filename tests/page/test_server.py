@@ -16,8 +16,12 @@ from tests.record.turns import recorded
 @pytest.fixture(scope="module")
 def viewed() -> Iterator[Viewed]:
     """The page of a real chain's trace."""
-    with Viewed(recorded.trace()) as view:
+    with Viewed(recorded.trace(), "--turn", "1") as view:
         yield view
+
+
+def test_an_address_may_name_the_turn_to_show_first(viewed: Viewed) -> None:
+    assert viewed.address.endswith(f"#secret={viewed.secret}&turn=1")
 
 
 def test_what_it_answers_holds_nothing_of_other_sites(viewed: Viewed) -> None:

@@ -30,7 +30,7 @@ class Viewed(Running):
         super().__init__("trace", "view", str(path), "--no-open", *options)
         self.wait_for(self.out, "#secret=")
         self.wait_for(self.out, "\n")
-        found = re.search(r"http://\S+#secret=(\S+)", self.text(self.out))
+        found = re.search(r"http://\S+#secret=([^\s&]+)\S*", self.text(self.out))
         assert found is not None
         self.address, self.secret = found[0], found[1]
         self.port = urlsplit(self.address).port or 0

@@ -42,7 +42,7 @@ export function block(content) {
 }
 
 /** A file before and after: the lines that differ, and some around them. */
-export function fileDiff(content) {
+function fileDiff(content) {
   const before = content.oldText ? String(content.oldText).split("\n") : [];
   const after = String(content.newText ?? "").split("\n");
   let head = 0;

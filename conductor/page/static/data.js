@@ -7,7 +7,7 @@ import { field } from "./rows.js";
 const SEEN = 200;
 const HIDDEN = 3000;
 const KEPT = "conductor-secret";
-export const GONE = "conductor has gone. What is here stays; start it again to see more.";
+const GONE = "conductor has gone. What is here stays; start it again to see more.";
 
 /** Takes the secret out of the address as soon as the page opens, so that a copied address has none.
  * @returns {string} */

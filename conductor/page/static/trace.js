@@ -105,7 +105,7 @@ async function choose(text) {
     hits = new Map(found.turns);
     search.key = key;
     $("filter").removeAttribute("aria-invalid");
-    note.textContent = found.count ? `${several(found.count, "event")} in ${several(hits.size, "turn")}` : "No event is like that.";
+    note.textContent = found.count ? `${several(found.count, "event")} in ${several(hits.size, "turn")}` : "The filter chooses no event.";
   } catch (error) {
     if (error.name === "AbortError") {
       isWanted = true;

@@ -185,7 +185,7 @@ function acts(detail) {
 }
 
 /** The mark of a component in its colour. */
-export function swatch(components, name) {
+function swatch(components, name) {
   const made = el("span.swatch", { "aria-hidden": true });
   made.style.setProperty("--hue", hue(components, name));
   return made;

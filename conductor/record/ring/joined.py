@@ -276,7 +276,7 @@ class Joiner:
         )
 
     def _hop(
-        self, message: Sent, wire: Wire, target: str, left: float, source: str = "", **told: Any
+        self, message: Sent, wire: Wire, target: str, left: float, source: str = "", **members: Any
     ) -> None:
         """Adds a hop of `message`, or of the answer to it, as `wire` has it."""
         trace = Trace(
@@ -287,7 +287,7 @@ class Joiner:
             method=wire.method or message.wire.method,
             payload=wire.body,
             is_error=wire.is_error,
-            **told,
+            **members,
         )
         departure = Departure(source or message.source, left - self.start, trace)
         self.hops.append(Hop(trace, departure, target, wire.at - self.start, wire.size))
