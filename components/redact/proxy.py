@@ -21,15 +21,10 @@ CONTEXT = 128
 MOST = 4096
 """Characters without white space from which on not all of them are held back."""
 
-CHUNKS = (
-    "agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "session_message_chunk",
-)  # fmt: skip
-KINDS = (
-    "agent_message", "agent_thought", "user_message", "tool_call", "tool_call_update", "plan",
-    "plan_update", "session_info_update", "notice", "compaction_update",
-    "compaction_summary_chunk", "session_message", "subagent_update", *CHUNKS,
-)  # fmt: skip
-"""Updates that are looked at. Others carry no text of the model's, or nobody may change them."""
+CHUNKS = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
+TEXTS = ("agent_message", "agent_thought", "user_message", "plan", "plan_update", *CHUNKS)
+"""Updates of which the conductor shows none whose change it refuses, for `redact` fails closed."""
+NOTICES = ("notice", "compaction_summary_chunk")
 CALLS = ("tool_call", "tool_call_update")
 FINISHED = ("completed", "failed", "cancelled")
 BESIDE = (
@@ -37,12 +32,17 @@ BESIDE = (
     "session_info_update", "plan", "plan_update", "plan_removed",
 )  # fmt: skip
 """Updates that have no place among what is said: a word may go on after them."""
+KEPT = frozenset(("_meta", "annotations"))
+"""Members that nobody may change."""
 FIXED = frozenset(
-    ("_meta", "sessionUpdate", "type", "toolCallId", "messageId", "kind", "status", "path",
+    (*KEPT, "sessionUpdate", "type", "toolCallId", "messageId", "kind", "status", "path",
      "terminalId", "mimeType", "data", "blob", "priority", "role", "audience", "cwd",
      "additionalDirectories", "sessionId", "senderSessionId", "recipientSessionId")
 )  # fmt: skip
 """Members that are no text for people: others rely on them."""
+WORDS = frozenset(("text", "content"))
+NOTICE_WORDS = frozenset(("text", "title", "description"))
+"""The members of blocks, and of notices, that the conductor lets be changed."""
 
 
 class Span(NamedTuple):
@@ -93,7 +93,10 @@ class Held:
     text: str = ""
     before: str = ""
     """What was said in front of it."""
-    update: dict[str, Any] = field(default_factory=dict)
+    of: tuple[str, Any] | None = None
+    """The kind and the message that it belongs to."""
+    chunk: tuple[Update, Any] | None = None
+    """The chunk that waits for what follows, with what passes it on."""
     in_key: bool = False
     """Whether it stands within a private key."""
     busy: bool = False
@@ -147,30 +150,48 @@ def replaced(name: str) -> str:
     return str(proxy.config.replacement.replace("{name}", name))
 
 
-def clean(value: Any) -> Any:
-    """A JSON value without secrets."""
+def clean(value: Any, fixed: frozenset[str] = FIXED) -> Any:
+    """A JSON value without secrets, but for what stands in members that are fixed."""
     if isinstance(value, str):
         return without(value, spans(value), 0, len(value))
     if isinstance(value, list):
-        return [clean(one) for one in value]
+        return [clean(one, fixed) for one in value]
     if isinstance(value, dict):
-        return {key: one if key in FIXED else clean(one) for key, one in value.items()}
+        return {key: one if key in fixed else clean(one, fixed) for key, one in value.items()}
     return value
 
 
+def reworded(value: Any, words: frozenset[str]) -> Any:
+    """The same where only the members with words may be changed."""
+    if isinstance(value, list):
+        return [reworded(one, words) for one in value]
+    if not isinstance(value, dict):
+        return value
+    changed = dict(value)
+    for key, one in value.items():
+        if key not in KEPT:
+            changed[key] = (
+                clean(one) if isinstance(one, str) and key in words else reworded(one, words)
+            )
+    return changed
+
+
 def without_secrets(update: dict[str, Any]) -> dict[str, Any]:
-    """An update without secrets. Of a tool call the conductor lets only the output be changed, and
-    only once it is finished: a user approves of what the agent reports. It would undo the whole
-    update for anything more."""
-    if update.get("sessionUpdate") not in CALLS:
+    """An update without secrets. The conductor would undo the whole change for anything more than
+    it allows, and shows tool calls and notices then as they were. Of a tool call it lets only the
+    output be changed, once it is finished: a user approves of what the agent reports."""
+    kind = update.get("sessionUpdate")
+    if kind in TEXTS:
         return dict(clean(update))
-    if update.get("status") not in FINISHED:
+    if kind in NOTICES:
+        return dict(reworded(update, NOTICE_WORDS))
+    if kind not in CALLS or update.get("status") not in FINISHED:
         return update
-    output = {"rawOutput": clean(update["rawOutput"])} if "rawOutput" in update else {}
+    output = {"rawOutput": clean(update["rawOutput"], KEPT)} if "rawOutput" in update else {}
     blocks = update.get("content")
     if isinstance(blocks, list):
         output["content"] = [
-            clean(one) if isinstance(one, dict) and one.get("type") == "content" else one
+            reworded(one, WORDS) if isinstance(one, dict) and one.get("type") == "content" else one
             for one in blocks
         ]
     return update | output
@@ -197,31 +218,35 @@ def open_end(text: str, found: list[Span]) -> int:
     return at
 
 
-def shown(held: Held, said: str, *, last: bool) -> str:
-    """What of a session's text can be shown, now that more was said."""
+def shown(held: Held, said: str, *, last: bool) -> tuple[str, str]:
+    """What of a session's text can be shown, now that more was said: of what was said before, and
+    of that. A secret in both is replaced in the first."""
     whole, held.text = held.text + said, ""
     if held.in_key:
         closing = KEY_END.search(whole)
         if closing is None:
             held.text = whole[-CONTEXT:]
-            return ""
+            return "", ""
         held.in_key, held.before, whole = False, "", whole[closing.end() :]
     text, start = held.before + whole, len(held.before)
     found = spans(text)
+    cut = len(text) if last else max(start, open_end(text, found))
+    held.text, held.before = text[cut:], text[:cut][-CONTEXT:]
     if found and found[-1].name == "private-key" and found[-1].end == len(text) and not last:
         key = found[-1]
         held.in_key = not KEY_END.search(text, key.start)
         if held.in_key:
             held.text, held.before = text[max(start, key.start) :][-CONTEXT:], ""
-            return without(text, found, start, len(text))
-    cut = len(text) if last else max(start, open_end(text, found))
-    held.text, held.before = text[cut:], text[:cut][-CONTEXT:]
-    return without(text, found, start, cut)
+            cut = len(text)
+    parting = max(start, len(text) - len(said))
+    parting = next((one.end for one in found if one.start < parting < one.end), parting)
+    parting = min(parting, cut)
+    return without(text, found, start, parting), without(text, found, parting, cut)
 
 
 @proxy.update()
 async def said(update: Update, following: Any) -> None:
-    config, content = proxy.config, update.update.get("content")
+    config, content, held = proxy.config, update.update.get("content"), update.state
     if not config.updates:
         await following(update)
         return
@@ -231,33 +256,51 @@ async def said(update: Update, following: Any) -> None:
         and content.get("type") == "text"
         and isinstance(content.get("text"), str)
     )
-    message = {"sessionUpdate": update.kind, "messageId": update.update.get("messageId")}
+    of = update.kind, update.update.get("messageId")
     if update.kind == "state_update":
-        update.state.busy = update.update.get("state") != "idle"
-        if not update.state.busy:
-            finish(update.session)
-    elif update.kind not in BESIDE and (not streamed or message != update.state.update):
-        finish(update.session)
-    if not streamed or not isinstance(content, dict):
-        if update.kind in KINDS:
-            update.params["update"] = without_secrets(update.update)
-        await following(update)
+        held.busy = update.update.get("state") != "idle"
+        if not held.busy:
+            await finish(update.session)
+    elif update.kind not in BESIDE and (not streamed or of != held.of):
+        await finish(update.session)
+    if streamed:
+        update.state.of = of
+        await streams(update, following)
         return
-    update.state.update = message
-    content["text"] = shown(update.state, content["text"], last=False)
-    if content["text"] or set(update.update) - {"sessionUpdate", "content", "messageId"}:
+    if update.kind:
+        update.params["update"] = without_secrets(update.update)
+    await following(update)
+
+
+async def streams(update: Update, following: Any) -> None:
+    """Shows what can be shown, now that a chunk came; with what cannot yet it waits for the next.
+
+    Every chunk goes on, in order, if need be without text. The conductor compares what goes on with
+    the oldest that has not: with one that was left out, a later one might break a rule.
+    """
+    held, content = update.state, update.update["content"]
+    before, content["text"] = shown(held, content["text"], last=False)
+    if held.chunk:
+        await goes(held.chunk, before)
+    waits = held.text or held.in_key
+    held.chunk = (update, following) if waits else None
+    if not waits:
         await following(update)
 
 
-def finish(session: Session) -> None:
+async def goes(chunk: tuple[Update, Any], text: str) -> None:
+    """A chunk that has waited goes on, with more text."""
+    update, following = chunk
+    update.update["content"]["text"] += text
+    await following(update)
+
+
+async def finish(session: Session) -> None:
     """Shows what was held back: nothing follows that could change it."""
     held = session.state
     session.state = Held(busy=held.busy, asked=held.asked)
-    if held.text and not held.in_key:
-        said = {name: value for name, value in held.update.items() if value is not None}
-        kind = said.pop("sessionUpdate")
-        text = shown(held, "", last=True)
-        session.update(kind, **said, content={"type": "text", "text": text})
+    if held.chunk:
+        await goes(held.chunk, "" if held.in_key else shown(held, "", last=True)[0])
 
 
 # -- requests --------------------------------------------------------------------------------------
@@ -270,15 +313,17 @@ async def asked(request: Request, following: Any) -> Any:
     if not isinstance(request.params, dict) or not isinstance(request.params.get("sessionId"), str):
         return await following(request)
     result: Any = None
+    if not request.state.asked and not request.state.busy:
+        await finish(request.session)  # what the agent has said outside of a turn
     request.state.asked.append(request)
     try:
         result = await following(request)
     finally:
-        ended(request, result)
+        await ended(request, result)
     return result
 
 
-def ended(request: Request, result: Any) -> None:
+async def ended(request: Request, result: Any) -> None:
     """Shows what was held back, unless it is of another turn, which goes on."""
     state = request.state
     first = state.asked[0] is request
@@ -286,7 +331,7 @@ def ended(request: Request, result: Any) -> None:
     begun = request.method == "session/prompt" and isinstance(result, dict)
     begun = begun and "stopReason" not in result  # in ACP v2, whose turns end by an update
     if first and not begun and not state.busy:
-        finish(request.session)
+        await finish(request.session)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,10 @@ class Held:
     """The end of what was said in a session, which may be the beginning of a word."""
 
     text: str = ""
-    update: dict[str, Any] = field(default_factory=dict)
+    of: tuple[str, Any] | None = None
+    """The kind and the message that it belongs to."""
+    chunk: tuple[Update, Any] | None = None
+    """The chunk that waits for what follows, with what passes it on."""
     before: str = ""
     """The character in front of it, if it is known."""
     calls: dict[str, list[str]] = field(default_factory=dict)
@@ -109,7 +112,7 @@ async def declared(request: Request, following: Any) -> Any:
                 servers[known] = servers[known.removeprefix("acp:")] = name
     result = await following(request)
     if "sessionId" in params:
-        finish(request.session)
+        await finish(request.session)
     return result
 
 
@@ -301,31 +304,50 @@ async def said(update: Update, following: Any) -> None:
         and isinstance(content.get("text"), str)
         and content.get("type") == "text"
     )
-    message = (update.kind, update.update.get("messageId"))
-    if not fits_on or message != (held.update.get("sessionUpdate"), held.update.get("messageId")):
-        finish(update.session)
-    if not fits_on or not isinstance(content, dict):
+    of = update.kind, update.update.get("messageId")
+    if not fits_on or of != held.of:
+        await finish(update.session)
+    if fits_on:
+        update.state.of = of
+        await streams(update, following)
+    else:
         await following(update)
-        return
-    held = update.state
-    whole = held.text + content["text"]
-    shown, held.text = written(whole, held.before, open_end(whole))
+
+
+async def streams(update: Update, following: Any) -> None:
+    """Rewrites a chunk as far as it is clear; with an end that may become a word it waits.
+
+    Every chunk goes on, in order, if need be without text. The conductor compares what goes on with
+    the oldest that has not: with one that was left out, a later one might break a rule.
+    """
+    held, content = update.state, update.update["content"]
+    whole, clear = held.text + content["text"], open_end(held.text + content["text"])
+    first, rest = written(whole, held.before, min(len(held.text), clear))
+    taken = len(whole) - len(rest)
+    before = (held.before + whole[:taken])[-1:]
+    content["text"], held.text = written(rest, before, max(0, clear - taken))
     held.before = (held.before + whole[: len(whole) - len(held.text)])[-1:]
-    held.update = {"sessionUpdate": update.kind, "messageId": update.update.get("messageId")}
-    if shown or set(update.update) - {"sessionUpdate", "content", "messageId"}:
-        content["text"] = shown
+    if held.chunk:
+        await goes(held.chunk, first)
+    held.chunk = (update, following) if held.text else None
+    if not held.text:
         await following(update)
 
 
-def finish(session: Any) -> None:
-    """Says the end that was held back: nothing follows that could change it."""
+async def goes(chunk: tuple[Update, Any], text: str) -> None:
+    """A chunk that has waited goes on, with more text."""
+    update, following = chunk
+    update.update["content"]["text"] += text
+    await following(update)
+
+
+async def finish(session: Any) -> None:
+    """Shows the end that was held back: nothing follows that could change it."""
     held = session.state
     session.state = Held(calls=held.calls)
-    if held.text:
-        said = {name: value for name, value in held.update.items() if value is not None}
-        kind = said.pop("sessionUpdate")
+    if held.chunk:
         text, _ = written(held.text, held.before)
-        session.update(kind, **said, content={"type": "text", "text": text})
+        await goes(held.chunk, text)
 
 
 @proxy.request("session/prompt")
@@ -334,7 +356,7 @@ async def prompt(request: Request, following: Any) -> Any:
         return await following(request)
     finally:
         if "sessionId" in request.params:
-            finish(request.session)
+            await finish(request.session)
 
 
 if __name__ == "__main__":

@@ -259,8 +259,8 @@ OPTIONS: Final = (
     _named("capabilities", "POINTERS",
            "capabilities it may claim: `/fs/readTextFile+/terminal`; `*` for any"),
     Option("fails", "closed|open", _policy("fails", _one_of("closed", "open")),
-           "what happens to a request that it holds when it fails or breaks a rule: conductor "
-           "refuses the request, or passes the original on"),
+           "what happens to a message that it holds when it fails or breaks a rule: conductor "
+           "refuses a request and leaves out an update, or passes the original on"),
     Option("ids", "kept", _policy("ids", _ids),
            "for a program: it passes requests on under the ids they came with. Needed where it "
            "may also send such requests of its own, as with `profile=full` or `turns=`, since "

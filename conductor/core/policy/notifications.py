@@ -161,7 +161,8 @@ class PolicedNotifications:
     ) -> Params | None:
         """The params that go on of a carried notification that a component passes on as `params`.
 
-        Where it breaks a rule these are the ones it was given; None if it is too late for that.
+        Where it breaks a rule these are the ones it was given; None if it is too late for that, or
+        if the component fails closed and may drop it.
         """
         violation = self._checks.forwards(
             lane.peer.policed, lane.direction, notification, params, rights
@@ -169,6 +170,8 @@ class PolicedNotifications:
         if violation is None:
             return params
         self._checks.report(lane.peer, lane.direction, notification.heading, violation, out)
+        if lane.peer.policed.policy.fails == "closed" and rights & DROP:
+            return None
         return notification.params if notification in lane.in_flight.queue else None
 
     def _copy_back(self, lane: Lane, copy: Notification, out: list[Effect]) -> None:

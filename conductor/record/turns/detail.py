@@ -217,7 +217,7 @@ class _Items:
             return
         if text:
             self._add(number, line, kind, text=text)
-        elif content is not None:
+        elif content is not None and content != {"type": "text", "text": ""}:
             blocks = content if isinstance(content, list) else [content]
             self._add(number, line, kind, blocks=_list(blocks))
 

@@ -212,15 +212,13 @@ async def test_what_is_held_is_said_before_anything_else() -> None:
             for one in updates[:-2]
         ]
         assert said == [
-            ("agent_message_chunk", "m1", ""),  # its `_meta` goes on
             ("agent_message_chunk", "m1", "colo"),
-            ("agent_message_chunk", "m2", "ur "),
             ("plan", None, None),  # has no place among what is said
-            ("agent_message_chunk", "m2", "colo"),
+            ("agent_message_chunk", "m2", "ur colo"),
             ("agent_thought_chunk", None, "color"),
             ("state_update", None, None),
         ]
-        assert updates[0]["_meta"] == {"k": 1}
+        assert updates[0]["_meta"] == {"k": 1}  # it goes on with its chunk
         assert [one["content"] for one in updates[-2:]] == [{"type": "image", "data": "colo"}, 7]
 
 

@@ -105,15 +105,19 @@ def test_its_own_where_it_may() -> None:
         pb >> ("g", "p", update("more")) << ("client", update("more"))
 
 
-def test_a_change_that_breaks_a_rule_sends_on_what_was_given() -> None:
+@pytest.mark.parametrize("fails", ["open", "closed"])
+def test_a_change_that_breaks_a_rule_sends_on_what_was_given_unless_it_fails_closed(
+    fails: str,
+) -> None:
     odd = update("a")
     odd["params"]["update"]["more"] = 1
-    with chain(CARRY_TEXT) as pb:
+    with chain(CARRY_TEXT, fails=fails) as pb:
         told(pb, "a", "b")
         pb >> ("g", "p", {**odd, "params": {**odd["params"], "sessionId": "S", "_meta": {"x": 1}}})
         effect = taken(pb)
         assert "proxy `g`" in str(effect)
-        pb << ("client", update("a"))
+        if fails == "open":
+            pb << ("client", update("a"))
         pb >> ("g", "p", update("b")) << ("client", update("b"))
 
 
