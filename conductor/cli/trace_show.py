@@ -47,6 +47,9 @@ _MOST_EDITS: Final = 6
 """Edits of one component that are shown without --all …"""
 _MOST_ITEMS: Final = 8
 """… and items of a turn."""
+_PART_OF_WAY: Final = 0.05
+_LEAST_WAY: Final = 10.0
+"""Time that nobody had a turn is shown from this part of it, and from so many milliseconds on."""
 _MOST_LINES: Final = 4
 """Lines of an error or a verdict."""
 _SIGNS: Final = {Op.ADDED: "+", Op.REMOVED: "-", Op.CHANGED: "~"}
@@ -152,7 +155,7 @@ def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Lin
     for gap in head.gaps:
         yield WRONG, f"gap: {gap}"
     if not shown and count:
-        yield PLAIN, "The filter chooses no event of this trace (see `conductor help filters`)."
+        yield PLAIN, cut("The filter chooses no event (see `conductor help filters`).", width)
 
 
 def about_ring(head: Head) -> Iterator[Line]:
@@ -173,7 +176,7 @@ class _Printer:
         self._width = width
         self._whole = whole
         names = [share.component for share in detail.turn.shares]
-        self._name = min(max(map(len, names), default=6), 20)
+        self._name = min(max(6, *map(len, names)), 20) if names else 6
 
     def lines(self) -> Iterator[Line]:
         """The lines of its block."""
@@ -204,25 +207,28 @@ class _Printer:
     def _shares(self) -> Iterator[Line]:
         shares = [share for share in self._turn.shares if share.component != CLIENT]
         times = {share.component: share.ms for share in self._turn.shares}
-        longest = max((*times.values(), self._turn.person_ms), default=0.0) or 1.0
+        longest = max(*times.values(), self._turn.person_ms, self._turn.way_ms) or 1.0
         for share in shares:
             style = WRONG if share.verdicts else PLAIN
-            yield style, self._fit(self._row(share.component, share.ms, longest, _did(share)))
+            yield style, self._row(share.component, share.ms, longest, _did(share))
         if times.get(CLIENT):
             yield DIM, self._row("client", times[CLIENT], longest, "files, terminals and the like")
         if self._turn.person_ms:
             yield DIM, self._row("you", self._turn.person_ms, longest, "asked, and answered")
+        if self._turn.way_ms > max(_PART_OF_WAY * (self._turn.ms or 0.0), _LEAST_WAY):
+            did = "on the way, or waiting in conductor"
+            yield DIM, self._row("no one", self._turn.way_ms, longest, did)
 
     def _row(self, name: str, ms: float, longest: float, did: str) -> str:
         bar = "█" * round(self._bar * ms / longest) or "▏"
         shown = one_line(name, self._name).ljust(self._name)
-        return f"  {shown}  {duration(ms):>8}  {bar:<{self._bar}}  {did}".rstrip()
+        return self._fit(f"  {shown}  {duration(ms):>8}  {bar:<{self._bar}}  {did}".rstrip())
 
     def _edits(self) -> Iterator[Line]:
         by_component: dict[str, list[tuple[Visit, Edit | None]]] = {}
-        tools = {item.events[0] for item in self._detail.items if item.kind == "mcp"}
+        are_items = {each.events[0] for each in self._detail.items if each.kind in _ITEMS}
         for visit in self._detail.visits:
-            if visit.change in _SHOWN and visit.got not in tools:
+            if visit.change in _SHOWN and visit.got not in are_items:
                 made = by_component.setdefault(visit.component, [])
                 made += [(visit, edit) for edit in visit.edits] or [(visit, None)]
         most = None if self._whole else _MOST_EDITS
@@ -244,9 +250,9 @@ class _Printer:
             self._fit(f"  {_SIGNS[edit.op]} {component} {edit.op} {one_line(edit.what)} in {what}"),
         )
         if edit.before:
-            yield REMOVED, self._fit(f"      - {one_line(edit.before, 2_000)}")
+            yield REMOVED, self._fit(f"      - {_words(edit.before)}")
         if edit.after:
-            yield ADDED, self._fit(f"      + {one_line(edit.after, 2_000)}")
+            yield ADDED, self._fit(f"      + {_words(edit.after)}")
 
     def _items(self) -> Iterator[Line]:
         items = [item for item in self._detail.items if item.kind != "prompt"]
@@ -282,21 +288,32 @@ _SHOWN: Final = {
 
 _KINDS: Final = {
     "text": "says", "thought": "thinks", "tool": "tool", "plan": "plan", "question": "asks",
-    "mode": "mode", "mcp": "MCP", "verdict": "refused", "error": "error", "notice": "note",
+    "answer": "answered", "refusal": "refused", "mode": "mode", "mcp": "MCP", "verdict": "refused",
+    "error": "error", "notice": "note",
 }  # fmt: skip
+_WRONG: Final = {"verdict", "refusal", "error"}
+_ITEMS: Final = {"mcp", "answer", "refusal"}
+"""Kinds of items that a component's answer to a request is shown as."""
 
 
-_WRONG: Final = {"verdict", "error"}
+def _words(text: str) -> str:
+    """Words that were added or removed, in one line."""
+    return one_line(text, 2_000) if text.strip() else "(line breaks or spaces)"
 
 
 def _item(item: Item) -> str:
     word = _KINDS.get(item.kind, item.kind)
-    text = one_line(item.text, 2_000)
-    if item.component:
-        text = f"{one_line(item.component, 60)}: {text}"
+    text, who = one_line(item.text, 2_000), one_line(item.component, 60)
+    if item.kind == "verdict":
+        named = "" if f"`{who}`" in text else f"{who}: "
+        return f"  {word:<8} by conductor (rule {one_line(item.status, 60)}): {named}{text}"
+    if item.kind in ("answer", "refusal"):
+        who = f"by {who}"
+    if who:
+        text = f"{who}: {text}"
     if item.status:
         text += f"  → {one_line(item.status, 60)}"
-    if item.ms and item.kind in ("tool", "question", "mcp"):
+    if item.ms and item.kind in ("tool", "question", "mcp", "answer", "refusal"):
         text += f"  {duration(item.ms)}"
     return f"  {word:<8} {text}"
 
@@ -307,7 +324,7 @@ def _did(share: Share) -> str:
     if share.tokens:
         parts.append(f"{share.tokens:+,d} tokens")
     if share.verdicts:
-        parts.append(f"refused {share.verdicts} time{'s' * (share.verdicts != 1)}")
+        parts.append(f"conductor refused it {share.verdicts} time{'s' * (share.verdicts != 1)}")
     return ", ".join(parts)
 
 

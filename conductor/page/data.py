@@ -37,6 +37,11 @@ def failure(status: int, why: str) -> Response:
     return Response(_encode({"error": why}), status, media_type="application/json")
 
 
+def refusal(error: ConductorError, status: int = 400) -> Response:
+    """An error of conductor with its hint, as the page shows it."""
+    return failure(status, f"{error.text}; {error.hint}" if error.hint else error.text)
+
+
 def data(value: Any) -> Response:
     """A value as JSON."""
     return Response(_encode(value), media_type="application/json")
@@ -139,7 +144,7 @@ class Data:
         try:
             choice = await self._choice(request, None)
         except ConductorError as error:
-            return failure(400, error.text)
+            return refusal(error)
         return data({"count": len(choice.numbers), "turns": list(choice.turns.items())})
 
     async def rows(self, request: Request) -> Response:
@@ -152,7 +157,7 @@ class Data:
                 request, None if turn is None else _number(request, "turn", 0)
             )
         except ConductorError as error:
-            return failure(400, error.text)
+            return refusal(error)
         except IndexError:
             return failure(404, "there is no such turn")
         answer: dict[str, Any] = {

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conductor.errors import ConductorError, UsageError
-from conductor.page.data import data, failure
+from conductor.page.data import data, failure, refusal
 
 MOST_BODY: Final = 64 * 1024
 _LOOK: Final = 0.2
@@ -75,7 +75,7 @@ async def _body(request: Request, most: int) -> bytes:
 def refused(error: ConductorError) -> Response:
     """What was asked cannot be done: 409 if it is the page's own fault, 502 if the chain's."""
     status = 409 if isinstance(error, UsageError) else 502
-    return failure(status, f"{error.text}; {error.hint}" if error.hint else error.text)
+    return refusal(error, status)
 
 
 # -- a component is switched off and on ------------------------------------------------------------

@@ -60,12 +60,12 @@ def test_a_turn_and_what_was_done_to_it(demo: Talking, page: Page, pictures: Pat
     say(page, "what **day** is it?")
     ended(page)
     turn = page.locator("article.turn").last
-    expect(turn.locator(".said.you strong")).to_have_text("day")
-    expect(turn.locator(".said.agent")).to_contain_text("current-date")
-    expect(turn.locator(".mark")).to_have_text("datetime added 1 block")
+    expect(turn.locator(".speech.you strong")).to_have_text("day")
+    expect(turn.locator(".speech.agent")).to_contain_text("current-date")
+    expect(turn.locator(".mark[data-component=datetime]")).to_contain_text("added 1 block")
     expect(page.locator(".card[data-component=datetime] .says")).to_contain_text("added 1 block")
     expect(page.locator(".prompt-words ins")).to_contain_text("<current-date")
-    expect(page.locator(".time-row .name")).to_have_text(["datetime", "redact", "agent"])
+    expect(page.locator("button.time-row .name")).to_have_text(["datetime", "redact", "agent"])
     say(page, "/plan")
     ended(page)
     expect(page.locator("article.turn").last.locator(".plan li")).to_have_count(3)
@@ -107,7 +107,7 @@ def test_a_question_is_answered_by_a_key_and_only_where_it_stands(
     page.keyboard.press("1")
     ended(page)
     turn = page.locator("article.turn").last
-    expect(turn.locator(".said.agent")).to_contain_text("the answer was <allow_once>")
+    expect(turn.locator(".speech.agent")).to_contain_text("the answer was <allow_once>")
     expect(turn.locator(".tool .line.removed")).to_contain_text("a = 1")
     expect(turn.locator(".question")).to_contain_text("allow_once")
     say(page, "edit")
@@ -122,7 +122,7 @@ def test_nothing_that_is_said_is_obeyed(fancy: Talking, page: Page) -> None:
     say(page, f"echo {EVIL}")
     ended(page)
     turn = page.locator("article.turn").last
-    expect(turn.locator(".said.agent")).to_contain_text("<img src=x onerror")
+    expect(turn.locator(".speech.agent")).to_contain_text("<img src=x onerror")
     assert turn.locator("img, script, a").count() == 0
     say(page, "pictures")
     ended(page)
@@ -147,8 +147,8 @@ def test_options_and_pictures_reach_the_agent(fancy: Talking, page: Page) -> Non
     say(page, "echo look")
     ended(page)
     turn = page.locator("article.turn").last
-    expect(turn.locator(".said.you img")).to_have_count(1)
-    expect(turn.locator(".said.agent")).to_contain_text("text image: look")
+    expect(turn.locator(".speech.you img")).to_have_count(1)
+    expect(turn.locator(".speech.agent")).to_contain_text("text image: look")
     bad = {"name": "x.svg", "mimeType": "image/svg+xml", "buffer": b"<svg/>"}
     page.locator("#file").set_input_files(bad)  # type: ignore[arg-type]
     expect(page.locator("#problem")).to_contain_text("no PNG")
@@ -171,7 +171,7 @@ def test_sessions_are_opened_listed_and_loaded(demo: Talking, page: Page) -> Non
     page.locator("#sessions-button").click()
     page.locator("#sessions button", has_text=second).click()
     before = page.locator("article[aria-label=before]")
-    expect(before.locator(".said.you").first).to_contain_text("milk")
+    expect(before.locator(".speech.you").first).to_contain_text("milk")
 
 
 def test_a_turn_goes_on_without_a_page_and_its_end_is_seen_by_all(

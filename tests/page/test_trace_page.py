@@ -45,7 +45,7 @@ def test_a_turn_answers_the_questions_of_a_person(
     expect(page.locator(".card[data-component=redact] .says")).to_contain_text("changed 1 secret")
     expect(page.locator(".turn .mark").first).to_contain_text("datetime added 1 block")
     # Where did the time go?
-    rows = page.locator(".time-row .name")
+    rows = page.locator("button.time-row .name")
     expect(rows).to_have_text(["datetime", "redact", "agent"])
     assert page.locator("[data-longest=true]").count() == 1
     # What did it cost?
@@ -124,6 +124,9 @@ def test_everything_is_reached_by_keys(viewed: Viewed, page: Page) -> None:
     page.locator("#filter").fill("~component")
     expect(page.locator("#filter-note")).to_contain_text("needs a NAME")
     expect(page.locator("#filter")).to_have_attribute("aria-invalid", "true")
+    page.locator("#filter").fill("~chnaged")
+    expect(page.locator("#filter-note")).to_contain_text("did you mean `~changed`?")
+    expect(page.locator(".turn")).to_have_count(1)  # the last filter that can be read counts
     page.keyboard.press("Escape")
     expect(page.locator("#filter-note")).to_be_empty()
     expect(page.locator(".turn")).not_to_have_count(1)
@@ -256,7 +259,7 @@ def test_a_long_trace_is_asked_for_by_parts(page: Page, tmp_path: Path) -> None:
             for pane in ("#conversation", ".sequence-view"):
                 page.locator(pane).evaluate(scroll, part)
             expect(page.locator(".event[data-kind]").first).to_be_visible()
-        expect(page.locator(".turn[data-key='600'] .said").first).to_be_visible()
+        expect(page.locator(".turn[data-key='600'] .speech").first).to_be_visible()
         assert page.locator(".turn").count() < 60
         assert page.locator(".event").count() < 60
         rows = [r.url for r in asked if "/api/rows" in r.url]
@@ -309,11 +312,17 @@ def test_a_trace_is_shown_as_it_grows_in_each_of_its_states(
         page.locator(".event").first.click()
         expect(page.locator(".pane")).to_contain_text("4,990,000 more characters")
         look_at(page, "too-large", pictures)
+        page.locator("#filter").fill("~type request")
+        expect(page.locator("#filter-note")).to_contain_text("in 1 turn")
+        expect(page.locator(".section .note")).to_contain_text("that the filter chooses")
         view.interrupt()
         assert view.end().code == 0
         expect(notice).to_contain_text("conductor has gone")
         expect(page.locator("#conversation")).to_contain_text("of another chain")
         expect(page.locator("#state")).to_contain_text("gone")
+        page.keyboard.press("Escape")
+        expect(page.locator(".section .note")).to_contain_text("Conductor has gone")
+        expect(page.locator(".event[data-kind]").first).to_be_visible()
 
 
 def _is_within(page: Page, inner: str, outer: str) -> None:

@@ -69,7 +69,7 @@ class Viewed(Running):
         page.goto("about:blank")
         page.goto(self.address + (f"&{chosen}" if chosen else ""))
         page.locator(".card").first.wait_for()
-        page.locator(".turn .said").first.wait_for()
+        page.locator(".turn .speech").first.wait_for()
 
 
 class Lines:

@@ -12,6 +12,7 @@ import { TurnPane } from "./pane.js";
 import { show } from "./panes.js";
 import { Questions } from "./questions.js";
 import { settings } from "./settings.js";
+import { mark, neighbour, Turns } from "./turns.js";
 
 const $ = (id) => document.getElementById(id);
 const AGAIN = 2000;
@@ -25,7 +26,7 @@ const questions = new Questions($("questions"), (question, option) => act("answe
 });
 let head = { components: ["client", "agent"], events: 0, turns: 0, gaps: [], live: false, running: [] };
 let chat = null;
-let turns = [];
+const turns = new Turns(data);
 let failure = null;
 let stuck = true;
 const articles = new Map();
@@ -85,9 +86,9 @@ function draw() {
   questions.show(chat?.questions ?? [], held?.id);
   if (held) talk(held, now);
   const number = now.turn ?? own(held).at(-1)?.number ?? null;
-  if (number === null || turns[number] === undefined) {
+  if (number === null || turns.at(number) === undefined) {
     pane.empty(chat === null ? "" : "What each component does with your prompt shows here.");
-  } else pane.show(turns[number], head, { ...now, turn: number });
+  } else pane.show(turns.at(number), head, { ...now, turn: number });
 }
 
 function used(usage) {
@@ -116,7 +117,7 @@ function state() {
 function own(held) {
   if (!held) return [];
   const since = held.history?.[0] ?? 0;
-  return turns.filter((turn) => turn.number > 0 && turn.session === held.id && (turn.events?.[0] ?? 0) >= since);
+  return turns.all.filter((turn) => turn.number > 0 && turn.session === held.id && (turn.events?.[0] ?? 0) >= since);
 }
 
 function talk(held, now) {
@@ -148,7 +149,7 @@ function talk(held, now) {
 
 function working(held) {
   const waits = (chat?.questions ?? []).some((each) => each.session === held.id);
-  const text = held.loading ? "The agent tells the session again …" : !held.running ? "" : waits ? "The agent waits for your answer."
+  const text = held.loading ? "The agent repeats the session …" : !held.running ? "" : waits ? "The agent waits for your answer."
     : held.cancelling ? "The turn is being cancelled …" : "The agent works …";
   const [error, hint] = Array.isArray(held.error) ? held.error : ["", ""];
   const line = $("working");
@@ -164,20 +165,18 @@ function working(held) {
   }
 }
 
-const mark = (turn) => `${turn.events?.[1]} ${turn.ms} ${turn.stop}`;
-
 function setUp(current) {
   return el("button.turn-head.set-up", {
     type: "button", "aria-current": String(current === 0), onclick: () => { go({ turn: 0, event: null }); show("turn"); },
   }, "Set-up of the chain and its sessions");
 }
 
-/** What the agent told again of an older session. */
+/** What the agent repeated of an older session. */
 function before(held) {
   const key = `history ${held.id} ${held.history}`;
   let made = articles.get(key);
   if (made === undefined) {
-    made = el("article.turn", { "aria-label": "before" }, el("p.turn-head", {}, "Before, as the agent tells it"), el("div.turn-inside"));
+    made = el("article.turn", { "aria-label": "before" }, el("p.turn-head", {}, "Before, as the agent repeats it"), el("div.turn-inside"));
     articles.set(key, made);
     data.json(`/api/chat/history?${new URLSearchParams({ session: held.id })}`)
       .then((items) => fill(made.lastChild, items.map(conversation.item))).catch(trouble);
@@ -199,7 +198,7 @@ function article(turn) {
 const near = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     target.dataset.near = isIntersecting ? "1" : "";
-    const turn = turns[Number(target.dataset.turn)];
+    const turn = turns.at(Number(target.dataset.turn));
     if (isIntersecting && target.dataset.whole !== mark(turn)) whole(turn, target);
   }
 }, { root: $("conversation"), rootMargin: "600px" });
@@ -239,20 +238,11 @@ function trouble(error) {
   draw();
 }
 
-async function more(running) {
-  const grown = [...new Set([...running, ...(head.running ?? []), 0, Math.max(turns.length - 1, 0)])].filter((number) => number < turns.length);
-  if (grown.length) for (const turn of await data.only(grown)) turns[turn.number] = turn;
-  for (let got = [null]; got.length && turns.length < head.turns;) {
-    got = await data.turns(turns.length);
-    turns.push(...got);
-  }
-}
-
 async function take({ chat: state, ...news }) {
   const running = head.running ?? [];
   chat = state ?? chat;
   head = news;
-  await more(running);
+  await turns.update(head, running);
   failure = null;
   draw();
 }
@@ -316,8 +306,7 @@ async function listOlder(place, held, cursor, list) {
 function step(by) {
   const numbers = own(session()).map((turn) => turn.number);
   if (!numbers.length) return;
-  const at = numbers.indexOf(chosen().turn ?? numbers.at(-1));
-  const number = numbers[Math.min(Math.max(at + by, 0), numbers.length - 1)];
+  const number = neighbour(numbers, chosen().turn ?? numbers.at(-1), by);
   go({ turn: number, event: null });
   articles.get(number)?.scrollIntoView({ block: "nearest" });
 }

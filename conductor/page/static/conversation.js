@@ -7,6 +7,10 @@ const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"])
 const SIGNS = { completed: "✓", failed: "✗", in_progress: "…", pending: "…", error: "✗", ok: "✓" };
 
 const LONG = 2000;
+/** A turn that takes less has no slow component … */
+const SLOW = 100;
+/** … and of another one those are slow that take this part of it. */
+const MUCH = 0.1;
 const MOST_ITEMS = 100;
 
 /** A text; of a long one the beginning, and a button for the rest. */
@@ -63,11 +67,14 @@ function fileDiff(content) {
       before.slice(before.length - tail, before.length - tail + 2).map(line(" ", "same"))));
 }
 
+/** What each component did with the prompt, and its time; also of those that only took much of it. */
 function marks(turn) {
-  const made = turn.shares?.filter((share) => share.says && share.says !== "unchanged" && share.component !== "client") ?? [];
+  const isSlow = (share) => turn.ms > SLOW && share.ms >= turn.ms * MUCH;
+  const isChange = (share) => share.says && share.says !== "unchanged";
+  const made = (turn.shares ?? []).filter((share) => share.component !== "client" && (isChange(share) || isSlow(share)));
   if (!made.length) return null;
-  return el("p.marks", {}, made.map((share) => el("span.mark", { "data-component": share.component },
-    el("b", {}, share.component), " ", share.says)));
+  return el("p.marks", {}, made.map((share) => el("span.mark", { "data-component": share.component, "data-slow": String(isSlow(share)), "data-changed": String(Boolean(isChange(share))) },
+    el("b", {}, share.component), isChange(share) ? ` ${share.says}` : "", " ", el("span.mark-time", {}, duration(share.ms ?? 0)))));
 }
 
 function plan(entries) {
@@ -91,10 +98,10 @@ function tool(item) {
 export function item(held) {
   switch (held.kind) {
     case "prompt":
-      return el("div.said.you", {}, el("p.who", {}, "You"), (held.blocks ?? []).length
+      return el("div.speech.you", {}, el("p.who", {}, "You"), (held.blocks ?? []).length
         ? held.blocks.map(block) : text(held.text));
     case "text":
-      return el("div.said.agent", {}, el("p.who", {}, held.component || "Agent"),
+      return el("div.speech.agent", {}, el("p.who", {}, held.component || "Agent"),
         text(held.text), (held.blocks ?? []).map(block));
     case "thought":
       return el("details.thought", {}, el("summary", {}, "Thought"), text(held.text));
@@ -111,8 +118,13 @@ export function item(held) {
       return el("div.act.mcp", { "data-status": held.status ?? "" }, el("span.sign", { "aria-hidden": true }, "⇄"),
         " ", held.text ?? "", " ", el("span.note", {}, held.component ? `${held.component} · ` : "",
           held.status ?? "", held.ms ? ` · ${duration(held.ms)}` : ""));
+    case "answer":
+    case "refusal":
+      return el(held.kind === "refusal" ? "div.act.refused" : "div.act.question", {},
+        el("b", {}, held.kind === "refusal" ? `⚠ ${held.component} refused: ` : `${held.component} answered for you: `),
+        held.text ?? "", " ", el("b", {}, held.status ?? ""), " ", el("span.note", {}, held.ms ? duration(held.ms) : ""));
     case "verdict":
-      return el("div.act.refused", {}, el("b", {}, `⚠ refused: ${held.component ?? ""} `), held.text ?? "");
+      return el("div.act.refused", {}, el("b", {}, `⚠ conductor refused what ${held.component ?? ""} did (rule ${held.status ?? ""}): `), held.text ?? "");
     case "error":
       return el("div.act.refused", {}, el("b", {}, "error "), held.text ?? "");
     case "notice":
@@ -150,8 +162,8 @@ export function turn(summary, detail) {
     made.append(more);
   };
   drawn(0);
-  const isSaid = items.some((held) => held.kind === "error");
-  if (summary.failed && !isSaid) made.append(el("div.act.refused", {}, el("b", {}, "ended: "), shown(summary.stop ?? "")));
+  const hasError = items.some((held) => held.kind === "error");
+  if (summary.failed && !hasError) made.append(el("div.act.refused", {}, el("b", {}, "ended: "), shown(summary.stop ?? "")));
   else if (!summary.failed && summary.stop && !["end_turn", "ended"].includes(summary.stop)) made.append(el("p.note", {}, `ended: ${shown(summary.stop)}`));
   return [made];
 }

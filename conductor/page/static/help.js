@@ -10,7 +10,7 @@ export function help(dialog, keys) {
     el("h2", {}, "Filter"),
     el("p.terms", {}, NAMES.map((name) => [el("code", {}, name), " "])),
     el("p", {}, "Words stand for events that hold them. ", el("code", {}, "& | ! ( )"), " combine; names may have ", el("code", {}, "*"),
-      ". The terminal takes the same: ", el("code", {}, "conductor trace show FILE --filter …")),
+      ". The terminal takes the same: ", el("code", {}, "conductor trace show FILE FILTER"), "."),
     el("button", { type: "button", onclick: () => dialog.close() }, "Close"));
   dialog.showModal();
 }

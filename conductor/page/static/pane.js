@@ -32,7 +32,7 @@ export class TurnPane {
     this.parts = [this.title, this.failed, this.time, this.prompt, this.cards,
       el("div.section", {}, el("h3", {}, "Messages "), this.count, this.all), this.sequence.element, this.message];
     this.key = "";
-    this.said = "";
+    this.promptMark = "";
     this.shownEvent = -1;
   }
 
@@ -100,23 +100,25 @@ export class TurnPane {
     const received = got(detail, head.components);
     const first = turn.events?.[0];
     const mark = `${head.trace} ${first} ${received}`;
-    if (this.said === mark) return;
+    if (this.promptMark === mark) return;
     try {
-      const [said, what] = await Promise.all([this.data.event(first), received === null ? null : this.data.event(received)]);
+      const [written, what] = await Promise.all([this.data.event(first), received === null ? null : this.data.event(received)]);
       if (key !== this.key) return;
-      this.said = mark;
+      this.promptMark = mark;
       if (what === null) {
         fill(prompt, el("h3", {}, "The agent did not get this prompt"));
         return;
       }
-      const [before, after] = [words(said.event.params), words(what.event.params)];
+      const [before, after] = [words(written.event.params), words(what.event.params)];
       prompt.hidden = !before && !after;
       const found = difference(before, after);
-      fill(prompt, el("h3", {}, "What the agent got ", el("span.note", {}, found.isEven ? "your words, unchanged" : "of your words")),
+      const hides = head.content === "redacted" && before.includes("[redacted]") ? "; the trace has [redacted] for a secret" : "";
+      const note = found.isSame ? "your words, unchanged" : "your words, what was added and removed";
+      fill(prompt, el("h3", {}, "What the agent got ", el("span.note", {}, note, hides)),
         found.element);
     } catch (error) {
       if (key !== this.key) return;
-      this.said = "";
+      this.promptMark = "";
       fill(prompt, el("h3", {}, "What the agent got"), el("p.note", {}, sentence(error)));
     }
   }
@@ -125,17 +127,21 @@ export class TurnPane {
     const { turn, chosen, head } = this;
     const wanted = { turn: chosen.all ? null : turn.number, filter: chosen.filter, component: chosen.component };
     const key = this.key;
-    this.rows = new Rows(this.data, wanted, () => {
-      if (key === this.key) this.counted();
+    const rows = this.rows = new Rows(this.data, wanted, () => {
+      if (key !== this.key) return;
+      if (this.sequence.rows !== rows) this.sequence.show(rows, head.components);
+      this.counted();
     }, (error) => {
-      if (key === this.key) fill(this.count, error.message);
+      if (key === this.key) fill(this.count, sentence(error));
     });
-    this.sequence.show(this.rows, head.components);
+    // Messages of the same turn stay in view until the others have come: maybe they never do.
+    if (this.listed !== wanted.turn) this.sequence.show(rows, head.components);
+    this.listed = wanted.turn;
     this.shownEvent = -1;
     fill(this.message);
     fill(this.count, "…");
     this.all.textContent = chosen.all ? "only this turn" : "the whole trace";
-    this.rows.grow();
+    this.arrived = rows.grow();
   }
 
   counted() {
@@ -159,6 +165,7 @@ export class TurnPane {
     }
     this.sequence.mark(number);
     try {
+      await this.arrived;
       const place = await this.rows.place(number);
       if (!isStill()) return;
       this.sequence.mark(number, place);

@@ -1,10 +1,10 @@
-// What a person said and what the agent got of it: the words that the components added and took.
+// What a person wrote and what the agent got of it: the words that the components added and removed.
 
 import { ofWords } from "./difference.js";
 import { el } from "./dom.js";
 
 const LONGEST = 200_000;
-const EVEN = 400;
+const ENDS = 400;
 const SIGNS = { added: "ins", removed: "del" };
 const SPOKEN = { added: "added: ", removed: "removed: " };
 
@@ -18,7 +18,8 @@ export function words(params) {
 export function got(detail, components) {
   const last = components.at(-2);
   if (last === "client") return detail.turn.events?.[0] ?? null;
-  const down = (detail.visits ?? []).filter((visit) => visit.method === "session/prompt" && visit.kind === "request");
+  const down = (detail.visits ?? []).filter((visit) => (
+    visit.method === "session/prompt" && visit.kind === "request" && visit.got !== undefined)); // not a component's own
   const kept = down.find((visit) => ["answered", "dropped"].includes(visit.change) || visit.sent === undefined);
   if (kept !== undefined) return null;
   // Of components that the prompt went past there is no visit.
@@ -29,18 +30,18 @@ export function got(detail, components) {
   return detail.turn.events?.[0] ?? null;
 }
 
-/** A long run of words that did not change, without its middle. */
-function even(text) {
-  if (text.length <= 3 * EVEN) return text;
-  const left = (text.length - 2 * EVEN).toLocaleString("en");
-  return [text.slice(0, EVEN), el("span.note", {}, ` … ${left} characters … `), text.slice(-EVEN)];
+/** A long run of words without its middle. */
+function shortened(text) {
+  if (text.length <= 3 * ENDS) return text;
+  const left = (text.length - 2 * ENDS).toLocaleString("en");
+  return [text.slice(0, ENDS), el("span.note", {}, ` … ${left} characters … `), text.slice(-ENDS)];
 }
 
 /** The prompt as the agent got it. */
-export function difference(said, received) {
-  const found = ofWords(said, received);
-  const isEven = found.every(([kind]) => kind === "same");
-  const parts = found.map(([kind, text]) => (kind === "same" ? even(text)
-    : el(SIGNS[kind], {}, el("span.visually-hidden", {}, SPOKEN[kind]), even(text))));
-  return { isEven, element: el("div.prompt-words", { tabindex: 0, role: "group", "aria-label": "the prompt as the agent got it" }, parts) };
+export function difference(written, received) {
+  const found = ofWords(written, received);
+  const isSame = found.every(([kind]) => kind === "same");
+  const parts = found.map(([kind, text]) => (kind === "same" ? shortened(text)
+    : el(SIGNS[kind], {}, el("span.visually-hidden", {}, SPOKEN[kind]), shortened(text))));
+  return { isSame, element: el("div.prompt-words", { tabindex: 0, role: "group", "aria-label": "the prompt as the agent got it" }, parts) };
 }

@@ -11,17 +11,22 @@ import { histogram } from "./histogram.js";
 import { List } from "./list.js";
 import { TurnPane } from "./pane.js";
 import { show } from "./panes.js";
+import { cost } from "./turn.js";
+import { mark, neighbour, Turns } from "./turns.js";
 
 const $ = (id) => document.getElementById(id);
-const PAGE = 2000;
 const data = open();
 const details = new Details(data, () => draw());
 const list = new List($("conversation"), article);
 const pane = new TurnPane($("turn-view"), data, details, go);
 const chain = new Chain($("chain"), data, (component) => go({ component }), (text) => { refusal = text; state(); });
 let head = { components: ["client", "agent"], events: 0, gaps: [], live: false, running: [] };
-let turns = [];
+const turns = new Turns(data);
+/** The filter that counts: the last one that could be read; and the turns that have what it chooses, null: all. */
+let filter = "";
 let hits = null;
+/** Whether there are several sessions, so that a turn must say which one it is of. */
+let namesSession = false;
 let failure = null;
 let refusal = "";
 let isLoaded = false;
@@ -61,16 +66,16 @@ function body(now) {
   talk(number);
   if (number === null) {
     pane.empty("");
-  } else if (turns[number] === undefined) {
+  } else if (turns.at(number) === undefined) {
     pane.empty(isLoaded ? `This trace has no turn ${number}.` : "Reading the trace …");
-  } else pane.show(turns[number], head, { ...now, turn: number });
-  fill($("histogram"), histogram(turns.slice(1), number, (turn) => go({ turn })));
+  } else pane.show(turns.at(number), head, { ...now, filter, turn: number });
+  fill($("histogram"), histogram(turns.all.slice(1), number, (turn) => go({ turn })));
 }
 
 /** The turn to show where the address names none: of a running chain the last, else the first. */
 function usual() {
-  if (!turns.length) return null;
-  const wanted = turns.filter((turn) => turn.number > 0 && wantedTurn(turn));
+  if (!turns.all.length) return null;
+  const wanted = turns.all.filter((turn) => turn.number > 0 && wantedTurn(turn));
   if (!wanted.length) return hits === null || hits.has(0) ? 0 : null;
   return (head.live && !head.notice && hits === null ? wanted.at(-1) : wanted[0]).number;
 }
@@ -79,9 +84,9 @@ function wantedTurn(turn) {
   return hits === null || hits.has(turn.number);
 }
 
-function top({ component, filter }) {
-  chain.show(head, component, head.live && !failure);
-  if ($("filter").value !== filter && document.activeElement !== $("filter")) $("filter").value = filter;
+function top(now) {
+  chain.show(head, now.component, head.live && !failure);
+  if ($("filter").value !== now.filter && document.activeElement !== $("filter")) $("filter").value = now.filter;
 }
 
 let search = null;
@@ -91,6 +96,7 @@ async function choose(text) {
   const note = $("filter-note");
   if (text.trim() === "") {
     hits = search = null;
+    filter = "";
     $("filter").removeAttribute("aria-invalid");
     note.textContent = "";
     return;
@@ -103,6 +109,7 @@ async function choose(text) {
   try {
     const found = await data.find(text, abort.signal);
     hits = new Map(found.turns);
+    filter = text;
     search.key = key;
     $("filter").removeAttribute("aria-invalid");
     note.textContent = found.count ? `${several(found.count, "event")} in ${several(hits.size, "turn")}` : "The filter chooses no event.";
@@ -121,7 +128,8 @@ async function choose(text) {
 // -- the conversation -------------------------------------------------------------------------
 
 function talk(number) {
-  const visible = turns.filter(wantedTurn);
+  const visible = turns.all.filter(wantedTurn);
+  namesSession = turns.all.some((turn) => turn.number > 1 && turn.session !== turns.at(1).session);
   if (head.empty || !visible.length) {
     fill($("conversation"), empty());
     return;
@@ -131,7 +139,7 @@ function talk(number) {
   list.show(visible.map((turn) => turn.number));
   for (const [key, element] of list.drawn) {
     element.setAttribute("aria-current", String(key === number));
-    if (element.dataset.mark !== mark(turns[key])) list.renew(key);
+    if (element.dataset.mark !== markOf(turns.at(key))) list.renew(key);
   }
   if (isAtEnd) list.reveal(number);
 }
@@ -146,18 +154,19 @@ function empty() {
   return wide("This trace is empty", "A chain writes one with ", el("code", {}, "conductor agent --trace FILE …"), ".");
 }
 
-const mark = (turn) => `${head.trace} ${turn.events?.[1]} ${turn.ms} ${turn.stop}`;
+const markOf = (turn) => `${head.trace} ${namesSession} ${mark(turn)}`;
 
 function article(number) {
-  const turn = turns[number];
+  const turn = turns.at(number);
   const heading = el("button.turn-head", {
     type: "button", "data-key": `turn ${number}`, onclick: () => { go({ turn: number }); show("turn"); },
   }, number ? `Turn ${number}` : "Outside of turns", " ", el("span.note", {}, [
-    number ? turn.session : "set-up, and what belongs to no prompt", number ? duration(turn.ms) : "",
+    number ? "" : "set-up, and what belongs to no prompt", namesSession ? turn.session : "",
+    number ? duration(turn.ms) : "", cost(turn),
     turn.verdicts ? `⚠ ${turn.verdicts} refused` : ""].filter(Boolean).join(" · ")));
   const inside = el("div.turn-inside", {}, number || turn.verdicts ? conversation.turn(turn, details.known(turn)) : []);
   const made = el("article.turn", {
-    "data-key": number, "data-mark": mark(turn), "aria-label": number ? `turn ${number}` : "outside of turns",
+    "data-key": number, "data-mark": markOf(turn), "aria-label": number ? `turn ${number}` : "outside of turns",
     "aria-current": String(number === list.current), "data-outside": String(!number), tabindex: -1,
   }, heading, inside);
   // What scrolls past is not asked for.
@@ -195,30 +204,18 @@ function state() {
 function trouble(error) {
   failure = error instanceof Trouble ? error : new Trouble(-1, String(error.message ?? error));
   state();
-  if (!turns.length) fill($("conversation"), empty());
-}
-
-/** Gets the turns that are new, and those that may have changed. */
-async function more(running) {
-  const grown = [...new Set([...running, ...(head.running ?? []), 0, Math.max(turns.length - 1, 0)])].filter((number) => number < turns.length);
-  if (grown.length) for (const turn of await data.only(grown)) turns[turn.number] = turn;
-  for (let got = [null]; got.length && turns.length < head.turns;) {
-    got = await data.turns(turns.length);
-    turns.push(...got);
-    // The first ones can be read while the others come.
-    if (got.length === PAGE) draw();
-  }
+  if (!turns.all.length) fill($("conversation"), empty());
 }
 
 async function take(news) {
   const running = head.running ?? [];
   if (head.trace !== undefined && news.trace !== head.trace) {
-    turns = [];
+    turns.clear();
     details.clear();
   }
   head = news;
-  await more(running);
-  isLoaded ||= !head.notice || turns.length > 1;
+  await turns.update(head, running, draw);
+  isLoaded ||= !head.notice || turns.all.length > 1;
   state();
   await draw();
 }
@@ -238,10 +235,9 @@ async function follow() {
 // -- keys and panes ---------------------------------------------------------------------------
 
 function step(by) {
-  const numbers = turns.filter(wantedTurn).map((turn) => turn.number);
+  const numbers = turns.all.filter(wantedTurn).map((turn) => turn.number);
   if (!numbers.length) return;
-  const at = numbers.indexOf(chosen().turn ?? usual());
-  const number = numbers[Math.min(Math.max(at + by, 0), numbers.length - 1)];
+  const number = neighbour(numbers, chosen().turn ?? usual(), by);
   go({ turn: number });
   list.reveal(number);
 }
@@ -255,7 +251,7 @@ function stepComponent(by) {
 /** The newest turn; of a running chain the page then goes with it. */
 function newest() {
   if (head.live) go({ turn: null });
-  else step(turns.length);
+  else step(turns.all.length);
 }
 
 const KEYS = [

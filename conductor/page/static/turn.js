@@ -5,6 +5,9 @@ import { duration, el, several } from "./dom.js";
 const SIGNS = { added: "+", removed: "−", changed: "~" };
 const MOST_SPANS = 200;
 const MOST_VISITS = 100;
+/** Time that nobody had a turn is shown from this part of it, and from so many milliseconds on. */
+const PART_OF_WAY = 0.05;
+const LEAST_WAY = 10;
 const DID = {
   answered: "answered it itself", originated: "sent it itself", dropped: "did not pass it on",
   open: "has it still", same: "passed it on", changed: "changed it", past: "",
@@ -32,37 +35,48 @@ export function hue(components, name) {
   return String((Math.max(place, 0) * 67 + 200) % 360);
 }
 
-/** When each component had something of the turn: `[[at, ms], …]` in milliseconds since it began. */
-function spans(detail) {
+/** When the agent got each prompt of the turn, and when it had answered it, in seconds. */
+function agentTimes(detail, components) {
+  const { turn } = detail;
+  const end = (turn.at ?? 0) + (turn.ms ?? 0) / 1000;
+  const prompts = (detail.visits ?? []).filter((each) => each.method === "session/prompt");
+  const sent = prompts.filter((each) => each.kind === "request" && each.sent !== undefined);
+  const last = components.findLast((name) => sent.some((each) => each.component === name));
+  const inOrder = (times) => times.sort((one, other) => one - other);
+  const begins = last === undefined ? [turn.at ?? 0]
+    : inOrder(sent.filter((each) => each.component === last).map((each) => each.at + (each.ms ?? 0) / 1000));
+  const ends = inOrder(prompts.filter((each) => each.component === last && each.kind === "response").map((each) => each.at));
+  return begins.map((at, place) => [at, Math.max(ends[place] ?? end, at)]);
+}
+
+/** When each component had something of the turn: `[[at, ms], …]` in milliseconds since it began.
+ * The name of a person is empty. */
+function spans(detail, components) {
   const begin = detail.turn.at ?? 0;
   const made = new Map();
   const put = (name, at, ms) => {
     if (!made.has(name)) made.set(name, []);
     if (made.get(name).length < MOST_SPANS) made.get(name).push([Math.max((at - begin) * 1000, 0), ms]);
   };
-  let [got, gave] = [0, detail.turn.ms ?? 0];
+  for (const each of detail.visits ?? []) put(each.component, each.at, each.ms ?? 0);
+  const questions = (detail.items ?? []).filter((each) => each.kind === "question" && each.ms);
+  for (const each of questions) put("", each.at, each.ms);
   let left = (detail.turn.shares ?? []).find((share) => share.component === "agent")?.ms ?? 0;
-  const works = (since, ms) => {
-    const long = Math.min(ms, left);
-    left -= long;
-    if (long > 0) put("agent", begin + since / 1000, long);
+  const works = (since, until) => {
+    const ms = Math.min((until - since) * 1000, left);
+    if (ms <= 0) return;
+    left -= ms;
+    put("agent", since, ms);
   };
-  for (const each of detail.visits ?? []) {
-    put(each.component, each.at, each.ms ?? 0);
-    if (each.method !== "session/prompt") continue;
-    const end = (each.at - begin) * 1000;
-    if (each.kind === "request") got = Math.max(got, end + (each.ms ?? 0));
-    else if (each.kind === "response") gave = Math.min(gave, end);
+  // The agent works on a prompt for as long as its share says, but not while a person is asked.
+  for (const [got, gave] of agentTimes(detail, components)) {
+    let since = got;
+    for (const each of questions.filter(({ at }) => at >= got && at < gave)) {
+      works(since, each.at);
+      since = Math.max(since, each.at + each.ms / 1000);
+    }
+    works(since, gave);
   }
-  // The agent works from the prompt on, for as long as its share says, but not while a person is asked.
-  for (const each of detail.items ?? []) {
-    if (each.kind !== "question" || !each.ms) continue;
-    put("", each.at, each.ms);
-    const asked = (each.at - begin) * 1000;
-    works(got, asked - got);
-    got = Math.max(got, asked + each.ms);
-  }
-  works(got, gave - got);
   return made;
 }
 
@@ -71,23 +85,29 @@ function percentOf(ms, whole) {
   return percent || !ms ? `${percent} %` : "< 1 %";
 }
 
-/** The time of a turn: when and how long each component had it, and a person was asked. */
+/** The time of a turn: when and how long each component had it, a person was asked, the client had a request, and
+ * nobody had it. */
 export function waterfall(turn, detail, components, chosen, choose) {
   const shares = (turn.shares ?? []).filter((share) => share.component !== "client");
+  const client = (turn.shares ?? []).find((share) => share.component === "client")?.ms ?? 0;
   const bars = shares.map((share) => [share.component, share.component, share.ms ?? 0]);
   if (turn.person_ms) bars.push(["", "waiting for you", turn.person_ms]);
-  const found = detail === null ? new Map() : spans(detail);
+  if (client) bars.push([null, "client", client, "files, terminals and the like"]);
+  if (turn.way_ms > Math.max(turn.ms * PART_OF_WAY, LEAST_WAY)) bars.push([null, "no one", turn.way_ms, "on the way, or waiting in conductor"]);
+  const found = detail === null ? new Map() : spans(detail, components);
   const ends = [...found.values()].flat().map(([at, ms]) => at + ms);
   const whole = Math.max(turn.ms ?? 0, ...ends, ...bars.map(([, , ms]) => ms), 0.001);
   const longest = bars.reduce((one, other) => (other[2] > one[2] ? other : one), ["", "", 0]);
   const percent = (ms) => `${Math.min(ms / whole * 100, 100)}%`;
   return el("div.waterfall", { role: "list", "aria-label": "where the time went" },
     bars.map((one) => {
-      const [name, label, ms] = one;
-      const track = el("span.track", { "aria-hidden": true }, (found.get(name) ?? [[0, ms]]).map(([at, long]) => (
+      const [name, label, ms, title] = one;
+      const at = found.get(name) ?? (name === null ? [] : [[0, ms]]);
+      const track = el("span.track", { "aria-hidden": true }, at.map(([at, long]) => (
         el("span.bar", { style: { left: `min(${percent(at)}, 100% - 3px)`, width: percent(Math.min(long, whole - at)) } }))));
       if (name) track.style.setProperty("--hue", hue(components, name));
-      const inside = [el("span.name", {}, name ? swatch(components, name) : el("span.swatch.person"), label), track,
+      const swatchOf = name ? swatch(components, name) : el(name === null ? "span.swatch.nobody" : "span.swatch.person");
+      const inside = [el("span.name", { title: title ?? label }, swatchOf, label), title ? el("span.note", {}, title) : track,
         el("span.time", { "data-longest": String(one === longest) }, duration(ms)),
         el("span.part", {}, turn.ms ? percentOf(ms, turn.ms) : "")];
       return el("div", { role: "listitem" }, name ? el("button.time-row", {
@@ -99,8 +119,9 @@ export function waterfall(turn, detail, components, chosen, choose) {
 
 function edit(held) {
   const lines = [];
-  if (held.before) lines.push(el("del", {}, held.before));
-  if (held.after) lines.push(el("ins", {}, held.after));
+  const words = (text) => (text.trim() ? text : el("span.note", {}, "(line breaks or spaces)"));
+  if (held.before) lines.push(el("del", {}, words(held.before)));
+  if (held.after) lines.push(el("ins", {}, words(held.after)));
   return el("li.edit", {},
     el("p.what", {}, el("b", {}, `${SIGNS[held.op] ?? ""} ${held.op} `), held.what,
       held.cut ? el("span.note", {}, " (cut)") : null),
@@ -109,7 +130,8 @@ function edit(held) {
 
 function visit(held, openEvent) {
   const direction = held.direction === "down" ? "towards the agent" : "towards the client";
-  const did = held.edits?.length ? null : DID[held.change ?? "same"];
+  const change = held.change === "open" && held.kind === "response" ? "dropped" : held.change ?? "same";
+  const did = held.edits?.length ? null : DID[change];
   const what = `${held.kind === "response" ? "answer to " : ""}${held.method}`;
   const number = held.sent ?? held.got;
   return el("div.visit", { "data-change": held.change ?? "same" },
@@ -125,11 +147,11 @@ function visit(held, openEvent) {
 const opened = new Set();
 
 /** Visits that a person need not see at once. They are drawn when they are opened. */
-function quiet(name, visits, openEvent) {
+function unchanged(name, visits, openEvent) {
   const count = visits.reduce((sum, each) => sum + (each.times ?? 1), 0);
   const ms = visits.reduce((sum, each) => sum + (each.ms ?? 0), 0);
-  const key = `quiet ${name}`;
-  const made = el("details.quiet", {
+  const key = `unchanged ${name}`;
+  const made = el("details.unchanged", {
     open: opened.has(key),
     ontoggle: () => {
       opened[made.open ? "add" : "delete"](key);
@@ -141,18 +163,10 @@ function quiet(name, visits, openEvent) {
 }
 
 /** What a component did, in words. */
-function says(share, loud) {
-  const parts = [];
-  if (share.says && share.says !== "unchanged") parts.push(share.says);
-  const other = (share.changed ?? 0) - (parts.length ? 1 : 0);
-  if (other > 0) {
-    const kinds = new Set(loud.filter((each) => each.method !== "session/prompt").map((each) => each.change ?? "same"));
-    const [kind] = kinds.size === 1 ? kinds : ["changed"];
-    parts.push(`${WORDS[kind] ?? "changed"} ${parts.length && kind === "changed" ? "another " : ""}${several(other, "message")}`);
-  }
-  return parts.join(", ") || (share.component === "agent" ? "" : "changed nothing");
+function says(share) {
+  if (share.says && share.says !== "unchanged") return share.says;
+  return share.component === "agent" ? "" : "changed nothing";
 }
-const WORDS = { answered: "answered", originated: "sent", dropped: "kept back", changed: "changed" };
 
 /** A card for each component that touched the turn, in the order of the chain. */
 export function cards(detail, components, chosen, openEvent) {
@@ -162,17 +176,17 @@ export function cards(detail, components, chosen, openEvent) {
     if (name === "client" || (chosen && chosen !== name)) continue;
     const visits = (detail.visits ?? []).filter((each) => each.component === name);
     const verdicts = (detail.verdicts ?? []).filter((each) => each.component === name);
-    const loud = visits.filter((each) => !["same", "past"].includes(each.change ?? "same"));
+    const changes = visits.filter((each) => !["same", "past"].includes(each.change ?? "same"));
     const same = visits.filter((each) => (each.change ?? "same") === "same");
     const tokens = share.tokens ? ` · ${share.tokens > 0 ? "+" : "−"}${several(Math.abs(share.tokens), "token")}` : "";
-    made.push(el("section.card", { "data-component": name, "data-loud": String(Boolean(loud.length || verdicts.length)), "aria-label": name },
-      el("header", {}, swatch(components, name), el("h3", {}, name), el("span.says", {}, says(share, loud), tokens),
+    made.push(el("section.card", { "data-component": name, "data-changes": String(Boolean(changes.length || verdicts.length)), "aria-label": name },
+      el("header", {}, swatch(components, name), el("h3", {}, name), el("span.says", {}, says(share), tokens),
         el("span.time", {}, duration(share.ms ?? 0))),
-      verdicts.map((each) => el("p.act.refused", {}, el("b", {}, `⚠ refused (${each.rule}) `), each.text ?? "")),
-      loud.slice(0, MOST_VISITS).map((each) => visit(each, openEvent)),
-      loud.length > MOST_VISITS ? el("p.note", {}, `and ${several(loud.length - MOST_VISITS, "more")}; they are among the messages below`) : null,
+      verdicts.map((each) => el("p.act.refused", {}, el("b", {}, `⚠ conductor refused what it did (rule ${each.rule}): `), each.text ?? "")),
+      changes.slice(0, MOST_VISITS).map((each) => visit(each, openEvent)),
+      changes.length > MOST_VISITS ? el("p.note", {}, `and ${(changes.length - MOST_VISITS).toLocaleString("en")} more; they are among the messages below`) : null,
       name === "agent" ? acts(detail) : null,
-      same.length ? quiet(name, same, openEvent) : null));
+      same.length ? unchanged(name, same, openEvent) : null));
   }
   return made;
 }

@@ -234,7 +234,7 @@ class _Items:
         item.ms = (line.ts - item.at) * 1000
         item.events = (item.events[0], number)
 
-    def _question(self, number: int, line: Line) -> None:
+    def _question(self, number: int, line: Line) -> Item:
         params = _object(line.params)
         call = params.get("toolCall")
         call = call if isinstance(call, dict) else {}
@@ -245,6 +245,7 @@ class _Items:
         item = self._add(number, line, "question", text=title, blocks=_list(params.get("options")))
         item.component = self._maker(number, line)
         self._asked[number] = item
+        return item
 
     def _response(self, number: int, line: Line) -> None:
         item = self._asked.pop(self._reader.pair(number), None)
@@ -254,11 +255,26 @@ class _Items:
             item.status = "error" if line.is_error else "ok"
             if item.kind == "question":
                 item.status = _answer(item, line)
+        elif self._reader.change(number) is Change.ANSWERED and self._decided(number, line):
+            return
         elif line.is_error and line.target == CLIENT:
             error = _object(line.payload)
             text = _words(error.get("message")) or "error"
             made = self._add(number, line, "error", text=text, status=str(error.get("code", "")))
             made.component = self._maker(number, line)
+
+    def _decided(self, number: int, line: Line) -> bool:
+        """A component answers a question itself, so that nobody else sees it. False: it is none."""
+        asked = self._reader.pair(number)
+        question = read_line(self._reader.line(asked))
+        if question is None or question.method not in QUESTIONS:
+            return False
+        item = self._question(asked, question)
+        del self._asked[asked]
+        item.kind = "refusal" if _refuses(item, line) else "answer"
+        item.component, item.status = line.source, _answer(item, line)
+        item.ms, item.events = (line.ts - item.at) * 1000, (asked, number)
+        return True
 
     def _mcp(self, number: int, line: Line) -> None:
         """A message of MCP: a request is an item, its response ends it."""
@@ -303,6 +319,19 @@ def _answer(item: Item, line: Line) -> str:
         if isinstance(option, dict) and option.get("optionId") == chosen:
             return _words(option.get("name")) or _words(option.get("kind")) or chosen
     return chosen
+
+
+def _refuses(item: Item, line: Line) -> bool:
+    """Whether the answer to a question is a no."""
+    payload = _object(line.payload)
+    outcome = payload.get("outcome")
+    if not isinstance(outcome, dict):
+        return line.is_error or payload.get("action") in ("decline", "cancel")
+    options = [one for one in _any(item.blocks) if isinstance(one, dict)]
+    kinds = [one.get("kind") for one in options if one.get("optionId") == outcome.get("optionId")]
+    return outcome.get("outcome") == "cancelled" or any(
+        isinstance(kind, str) and kind.startswith("reject") for kind in kinds
+    )
 
 
 class _Words:

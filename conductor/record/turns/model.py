@@ -98,8 +98,8 @@ class Item(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One thing of a turn as a person reads it, in order."""
 
     kind: str
-    """`prompt`, `text`, `thought`, `plan`, `tool`, `question`, `mode`, `mcp`, `verdict`, `error`,
-    `notice`."""
+    """`prompt`, `text`, `thought`, `plan`, `tool`, `question`, `answer` and `refusal` (a component
+    answered a question, so that nobody saw it), `mode`, `mcp`, `verdict`, `error`, `notice`."""
     at: float
     ms: float = 0.0
     text: str = ""
@@ -141,7 +141,8 @@ class Share(msgspec.Struct, omit_defaults=True, kw_only=True):
     tokens: int = 0
     verdicts: int = 0
     says: str = ""
-    """In words what it did to the prompt: `added 1 block`, `changed 2 words`, `answered`."""
+    """In words what it did, first to the prompt: `added 1 block, changed the answer, sent 1 message
+    of its own`; `unchanged`: nothing."""
 
 
 class Turn(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -162,6 +163,8 @@ class Turn(msgspec.Struct, omit_defaults=True, kw_only=True):
     failed: bool = False
     person_ms: float = 0.0
     """How long it waited for a person to answer questions."""
+    way_ms: float = 0.0
+    """The rest: how long it was on its way between components, or waited in conductor."""
     shares: tuple[Share, ...] = ()
     """In the order of the chain, the client first, the agent last."""
     usage: Usage | None = None

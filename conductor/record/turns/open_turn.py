@@ -9,13 +9,20 @@ from typing import Final
 
 from conductor.record.turns import edits, tokens
 from conductor.record.turns.line import AGENT, ENDS, Line, Update, read_line
-from conductor.record.turns.model import Change, Share, Turn, Usage
+from conductor.record.turns.model import Share, Turn, Usage
 
 SHOWN: Final = 500
 """Characters of a prompt and an answer in a turn's summary."""
 _MOST_SPANS: Final = 64
-COUNTED: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED}
-"""What counts as a change of a component."""
+_ACTS: Final = {
+    "changed": ("changed {} message", ""),
+    "answered": ("answered {} request", ""),
+    "question": ("answered {} question", " for you"),
+    "originated": ("sent {} message", " of its own"),
+    "mcp": ("answered {} MCP request", ""),
+}
+"""What a component may have done to messages, and the words for it: a noun that takes an `s`, and
+what follows it."""
 
 Stored = Callable[[int], bytes]
 """The line of an event, by its number."""
@@ -55,7 +62,7 @@ class Time:
 class OpenShare:
     """A component's share of a turn, as it grows."""
 
-    __slots__ = ("changed", "cut", "got_text", "messages", "prompts", "says", "sent_text", "time",
+    __slots__ = ("acts", "cut", "got_text", "messages", "prompts", "says", "sent_text", "time",
                  "tokens", "verdicts")  # fmt: skip
 
     def __init__(self) -> None:
@@ -64,14 +71,35 @@ class OpenShare:
         """Checksums of the words of the agent that it got and passed on: it may cut them anew."""
         self.cut = array("i")
         """Events with such words that are not those of one event that it got."""
-        self.messages = self.changed = self.tokens = self.verdicts = 0
+        self.messages = self.tokens = self.verdicts = 0
+        self.acts = dict.fromkeys(_ACTS, 0)
+        """How many messages it changed, answered … itself."""
         self.says = ""
         """What it did to the prompt, in words."""
         self.prompts: tuple[int, int] | None = None
         """The events with which it got and passed on a prompt that it changed; read when somebody
         asks for the words."""
 
-    def said(self, stored: Stored) -> str:
+    @property
+    def changed(self) -> int:
+        """How many messages it changed, answered or originated. To answer MCP is what a component
+        with a server of its own is for."""
+        return sum(self.acts.values()) - self.acts["mcp"]
+
+    def does(self, stored: Stored, *, ends: bool) -> str:
+        """What it did, in words; `ends`: it is the client or the agent."""
+        prompt = self._prompt(stored)
+        acts = dict(self.acts)
+        acts["answered" if prompt == "answered" else "changed"] -= prompt not in ("", "unchanged")
+        made = [prompt] if prompt != "unchanged" else []
+        if not ends and self.got_text != self.sent_text and prompt != "answered":
+            made.append("changed the answer" if self.got_text else "added words")
+        for act, (words, rest) in _ACTS.items():
+            if (count := acts[act]) > 0:
+                made.append(f"{words.format(count)}{'s' * (count != 1)}{rest}")
+        return ", ".join(filter(None, made)) or prompt
+
+    def _prompt(self, stored: Stored) -> str:
         """What it did to the prompt, in words."""
         prompts, self.prompts = self.prompts, None  # two threads may ask
         if prompts is not None:
@@ -203,6 +231,10 @@ class OpenTurn:
         """Milliseconds; not more than the turn took, whatever order the events have."""
         return round(time.ms if self.ms is None else min(time.ms, self.ms), 3)
 
+    def _on_the_way(self) -> float:
+        times = [self.person, *(share.time for share in self.shares.values())]
+        return 0.0 if self.ms is None else round(max(self.ms - sum(t.ms for t in times), 0.0), 3)
+
     # -- what is shown -------------------------------------------------------------------------
 
     def shown(self, components: Iterable[str], top: str, stored: Stored) -> Turn:
@@ -212,18 +244,14 @@ class OpenTurn:
             share = self.shares.get(name)
             if share is None:
                 continue
-            words = name not in (top, AGENT) and share.got_text != share.sent_text
-            does = [share.said(stored)]
-            if words and share.says != "answered":
-                does.append("changed the answer" if share.got_text else "added words")
-            more = share.changed - bool(share.says and share.says != "unchanged")
-            if more > 0:
-                does.append(f"{more} more message{'s' * (more != 1)}")
+            ends = name in (top, AGENT)
+            does = share.does(stored, ends=ends)  # this may count tokens
+            words = not ends and share.got_text != share.sent_text
             shares.append(
                 Share(
                     component=name, ms=self._within(share.time), messages=share.messages,
                     changed=share.changed + words, tokens=share.tokens, verdicts=share.verdicts,
-                    says=", ".join(filter(None, does)),
+                    says=does,
                 )
             )  # fmt: skip
         return Turn(
@@ -236,6 +264,7 @@ class OpenTurn:
             stop=self.stop,
             failed=self.failed,
             person_ms=self._within(self.person),
+            way_ms=self._on_the_way(),
             shares=tuple(shares),
             usage=self.usage,
             tokens_in=self.tokens_in,

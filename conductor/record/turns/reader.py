@@ -38,7 +38,7 @@ from conductor.record.turns.line import (
 )
 from conductor.record.turns.lines import FileLines, HeldLines
 from conductor.record.turns.model import Change, Head, Row, Turn, TurnDetail, Usage
-from conductor.record.turns.open_turn import COUNTED, SHOWN, OpenTurn
+from conductor.record.turns.open_turn import SHOWN, OpenTurn
 
 _REMEMBERED: Final = 100_000
 """Messages whose numbers are known, to find what passes them on."""
@@ -133,6 +133,12 @@ class Reader:
         self._gaps: list[str] = []
         self._paused: dict[str, None] = {}
         """The components that are paused now."""
+        self._between: list[int] = []
+        """Lines about what has happened since the last turn ended …"""
+        self._ended_at = 0
+        """… the last event of that turn …"""
+        self._before_turn: dict[int, list[int]] = {}
+        """… and such lines by the turn that came then: it is the first that they are of use for."""
 
     # -- what was read -------------------------------------------------------------------------
 
@@ -260,7 +266,8 @@ class Reader:
     def of_turn(self, turn: Turn) -> Iterator[tuple[int, Line]]:
         """The events of a turn, each with its number."""
         first, behind = turn.events
-        for number in range(first, min(behind, len(self))):
+        before = self._before_turn.get(turn.number, ())
+        for number in (*before, *range(first, min(behind, len(self)))):
             if self._turn_of[number] == turn.number:
                 line = read_line(self._lines.line(number))
                 if line is not None:
@@ -354,9 +361,16 @@ class Reader:
             self.gap(f"the trace was full at line {number + 1}: what came then is not in it")
 
     def _happened(self, number: int, happened: dict[str, Any]) -> None:
-        """Something has happened to a component. Between two turns the former one shows it."""
+        """Something has happened to a component. Between two turns the next one shows it, and
+        until that begins the former one."""
         turn = self._only_running()
-        self._belongs(number, turn if turn.number else self._turns[-1])
+        if not turn.number:
+            turn = self._turns[-1]
+        if turn.number and not self._running:
+            if not self._between:
+                self._ended_at = turn.last
+            self._between.append(number)
+        self._belongs(number, turn)
         self._count += 1
         who, event = str(happened.get("component", ""))[:LONGEST], happened.get("event")
         if event == "pause" and len(self._paused) < _MOST_NAMES:
@@ -423,7 +437,8 @@ class Reader:
         share.messages += 1
         if is_chunk and change is not Change.SAME and turn.ms is None:
             share.cut.append(number)
-        share.changed += change in COUNTED and not is_chunk
+        if change is not Change.SAME and not is_chunk:
+            share.acts[change.value] += 1
         if got is None:
             return
         self._got[number] = got.event
@@ -537,8 +552,10 @@ class Reader:
         self._change_of[number] = _PLACES[change]
         share = turn.share(line.source)
         share.messages += 1
-        # To answer MCP is what a component with a server of its own is for.
-        share.changed += change in COUNTED and own.protocol != "mcp"
+        if change in (Change.CHANGED, Change.ANSWERED):
+            is_question = asked.method in QUESTIONS and change is Change.ANSWERED
+            act = "mcp" if own.protocol == "mcp" else "question" if is_question else change.value
+            share.acts[act] += 1
         if change is Change.ANSWERED and asked.method == PROMPT:
             share.says = "answered"
 
@@ -570,6 +587,13 @@ class Reader:
             return self._turns[0]
         session = line.names_session
         turn = OpenTurn(len(self._turns), session, line.ts, number)
+        if self._between:
+            former = self._turns[-1]
+            if former.last == self._between[-1]:
+                former.last = self._ended_at
+            for each in self._between:
+                self._turn_of[each] = turn.number
+            self._before_turn[turn.number], self._between = self._between, []
         self._turns.append(turn)
         self._running[session] = turn
         turn.prompt = edits.text_of(bytes(line.params))[:SHOWN]

@@ -182,6 +182,48 @@ def test_moments_that_overlap_count_once() -> None:
     look_at_all(made)
 
 
+def test_a_question_that_a_component_answers_and_a_pause_before_the_turn() -> None:
+    def event(kind: str, ts: float, who: str, own: str, rest: str) -> bytes:
+        ends = WAYS[who]
+        return f'{{"type":"{kind}","ts":{ts},{ends},{rest}"_conductor":{{{own}}}}}\n'.encode()
+
+    prompt = '"method":"session/prompt","session":"s","id":%d,"params":{},'
+    options = '[{"optionId":"n","name":"Reject","kind":"reject_once"}]'
+    asks = '"method":"session/request_permission","id":9,"params":{"toolCall":{"title":"Edit .env"}'
+    says_no = '"id":9,"payload":{"outcome":{"outcome":"selected","optionId":"n"}},'
+    answer = '"id":%d,"is_error":false,"payload":{"stopReason":"end_turn"},'
+    event_of = '{"type":"_conductor","ts":%s,"happened":{"event":"%s","component":"p"}}\n'
+
+    def turn(at: float, n: int) -> list[bytes]:
+        return [
+            event("request", at, "in", f'"n":{n}', prompt % 1),
+            event("request", at + 1, "out", f'"n":{n + 1},"passes":{n}', prompt % 2),
+            event("request", at + 1.5, "back", f'"n":{n + 2}', f'{asks},"options":{options}}},'),
+            event("response", at + 1.75, "out", f'"n":{n + 3},"of":{n + 2}', says_no),
+            event("response", at + 2, "back", f'"n":{n + 4},"of":{n + 1}', answer % 2),
+            event("response", at + 4, "home", f'"n":{n + 5},"of":{n},"passes":{n + 4}', answer % 1),
+        ]
+
+    paused = [
+        (event_of % (number, what)).encode() for number, what in ((9, "pause"), (10, "resume"))
+    ]
+    made = read([*turn(1, 1), *paused])
+    assert [item.text for item in made.detail(1).items if item.kind == "notice"] == [
+        "pause",
+        "resume",
+    ]
+    made = read([*turn(1, 1), *paused, *turn(20, 11)])
+    assert [[item.kind for item in made.detail(number).items] for number in (1, 2)] == [
+        ["prompt", "refusal"], ["notice", "notice", "prompt", "refusal"],
+    ]  # fmt: skip
+    (refusal,) = (item for item in made.detail(1).items if item.kind == "refusal")
+    assert (refusal.component, refusal.text, refusal.status) == ("p", "Edit .env", "Reject")
+    assert made.turns[1].events == (0, 6)
+    assert made.turns[1].way_ms == 0
+    assert [share.says for share in made.turns[1].shares] == ["answered 1 question for you", ""]
+    look_at_all(made)
+
+
 def test_the_head_says_what_is_not_in_a_trace() -> None:
     """Of a file of a ring that it begins in mid-session; and who is the agent, before any event."""
     chain = '[{"name":"p","role":"proxy"},{"name":"demo","role":"agent"}]'
