@@ -8,9 +8,7 @@ that cannot be written is given up; the chain goes on. The start path loads this
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import stat
 import time
 from collections.abc import Callable
 from typing import Final
@@ -34,13 +32,7 @@ _NAMES: Final = (
 nothing that looks like a secret. Then what recognises secrets is not loaded: an editor waits for
 the first entries."""
 
-_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT
-_CAUTION: Final = (
-    getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOCTTY", 0)
-)
+_FLAGS: Final = os.O_RDWR | os.O_APPEND
 
 Complain = Callable[[str], None]
 """Takes the reason why there is no log file, or no longer one."""
@@ -72,7 +64,7 @@ class LogFile:
             self._size += len(line)
         except OSError as error:
             self.close()
-            self._complain(f"the log file `{self.path}` ends here: {_why(error)}")
+            self._complain(f"the log file `{self.path}` ends here: {private_files.reason(error)}")
 
     def close(self) -> None:
         """Ends the log."""
@@ -82,15 +74,9 @@ class LogFile:
                 os.close(fd)
 
     def _opened(self) -> int:
-        fd = os.open(self.path, _FLAGS | _CAUTION | (os.O_EXCL if self._own else 0), 0o600)
+        flags = _FLAGS | (os.O_EXCL if self._own else 0)
+        fd = private_files.open_private(self.path, flags, ordinary=True)
         try:
-            about = os.fstat(fd)
-            if not stat.S_ISREG(about.st_mode):
-                raise OSError("it is no ordinary file")
-            # In a folder that others may write to, somebody could have put it there to read it.
-            if about.st_uid != os.getuid():
-                raise OSError("it belongs to another user")
-            os.fchmod(fd, 0o600)
             if self._own:
                 private_files.hold(fd, alone=False)
         except BaseException:
@@ -125,7 +111,7 @@ def opened(wanted: str | None, complain: Complain) -> LogFile | None:
         return LogFile(os.path.abspath(wanted), complain, own=False)
     except (OSError, ValueError) as error:
         if wanted is not None:
-            complain(f"there is no log file: `{wanted}`: {_why(error)}")
+            complain(f"there is no log file: `{wanted}`: {private_files.reason(error)}")
         return None
 
 
@@ -153,10 +139,3 @@ def _clean(text: str) -> str:
     from conductor.record.redaction import clean_text
 
     return clean_text(text)
-
-
-def _why(error: Exception) -> str:
-    """Why a file cannot be written, for people."""
-    if getattr(error, "errno", None) == errno.ELOOP:
-        return "it is a link"
-    return getattr(error, "strerror", None) or str(error)

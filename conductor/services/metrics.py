@@ -7,11 +7,14 @@ server that a collector could connect to.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import itertools
 import math
 import operator
 import os
 import re
+import stat
 from collections.abc import Callable
 from typing import Final, Literal
 
@@ -121,16 +124,30 @@ class Metrics:
         self._writing = None
         if self._path is None:
             return
-        # Replaced as a whole, so that a collector never reads half of it.
-        beside = f"{self._path}.{os.getpid()}.new"
         try:
-            with open(beside, "w", encoding="utf-8", errors="replace") as file:
-                file.write(hidden(self.more() + self.text()))
-            os.replace(beside, self._path)
+            _replace(self._path, hidden(self.more() + self.text()))
         except OSError as error:
             text = f"metrics are not written to {self._path}: {error.strerror}"
             self._log("warning", "conductor", text)
             self._path = None  # a second attempt would fail likewise, every second
+
+
+def _replace(path: str, text: str) -> None:
+    """Puts text in the place of an ordinary file of the user's own, as a whole, so that a collector
+    never reads half of it. Raises `OSError`."""
+    with contextlib.suppress(FileNotFoundError):
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no ordinary file")
+        if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+            raise OSError(errno.EPERM, "it belongs to another user")
+    beside = f"{path}.{os.getpid()}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(beside)
+    # A new one, with the user's usual mode: a collector is often another user.
+    with open(beside, "x", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    os.replace(beside, path)
 
 
 def _check(metric: _Metric) -> None:

@@ -105,22 +105,54 @@ def settle(folder: str) -> None:
         os.close(fd)
 
 
-# -- files that grow: never at the price of a chain ------------------------------------------------
+# -- files that a user names, and files that grow: never at the price of a chain -------------------
+
+_OPEN: Final = ("/dev/", "/proc/self/fd/")
+"""Folders whose links name what is open already, such as `/dev/stdout`: they are followed."""
 
 
-def open_private(path: str, flags: int) -> int:
-    """A descriptor of a file that only its owner may read; `flags` as for `os.open`.
+def open_private(path: str, flags: int, *, ordinary: bool = False) -> int:
+    """A descriptor of a file of the user's own that only they may read; `flags` as for `os.open`.
+
+    A link is not followed, and the file of another user neither changed nor emptied: in a folder
+    that others may write to, somebody could have put it there. A pipe or a device is taken as it
+    is, unless the file must be an `ordinary` one.
 
     Raises `OSError`, or `ValueError` for a path that can be none.
     """
     # Not blocking: a pipe that nobody reads must hold up neither the start nor the chain.
-    for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):
+    names = ["O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"]
+    if not os.path.abspath(path).startswith(_OPEN):
+        names.append("O_NOFOLLOW")
+    for name in names:
         flags |= getattr(os, name, 0)
-    fd = os.open(path, flags | os.O_CREAT, 0o600)
-    if stat.S_ISREG(os.fstat(fd).st_mode) and hasattr(os, "fchmod"):
-        with contextlib.suppress(PermissionError):  # another user's file that we may write to
+    empty = flags & os.O_TRUNC
+    try:
+        fd = os.open(path, flags & ~os.O_TRUNC | os.O_CREAT, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link", path) from None
+        raise
+    try:
+        status = os.fstat(fd)
+        refuse_what_is_not_ours(status, path, ordinary=ordinary)
+        if stat.S_ISREG(status.st_mode) and hasattr(os, "fchmod"):
             os.fchmod(fd, 0o600)
+        if empty and stat.S_ISREG(status.st_mode):
+            os.ftruncate(fd, 0)
+    except BaseException:
+        os.close(fd)
+        raise
     return fd
+
+
+def refuse_what_is_not_ours(status: os.stat_result, path: str, *, ordinary: bool) -> None:
+    """Raises `OSError` for a file that `open_private` does not take."""
+    if not stat.S_ISREG(status.st_mode):
+        if ordinary:
+            raise OSError(errno.EINVAL, "it is no ordinary file", path)
+    elif hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+        raise OSError(errno.EPERM, "it belongs to another user", path)
 
 
 def reason(error: Exception) -> str:

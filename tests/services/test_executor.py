@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable
@@ -353,3 +354,16 @@ def test_nobody_settles_what_another_counts() -> None:
         'conductor_proxy_prompts{component="greedy"} 1\n'
         'conductor_proxy_prompts{component="p"} 1\n'
     )
+
+
+def test_metrics_take_no_place_of_a_link_or_a_pipe(tmp_path: Path) -> None:
+    said = list[str]()
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "link", tmp_path / "pipe"):
+        Metrics(str(path), lambda *entry: said.append(entry[2])).close()
+        assert said.pop() == f"metrics are not written to {path}: it is no ordinary file"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "file").read_text() == "mine"

@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import os
 import re
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -145,13 +144,8 @@ class AuditFile:
         """
         fd = -1
         try:
-            fd = open_private(path, os.O_RDWR | os.O_APPEND)
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                os.close(fd)
-                raise UsageError(
-                    f"cannot audit to `{path}`: it is no regular file",
-                    "an audit is read back before it is continued; name a file",
-                )
+            # An audit is read back before it is continued.
+            fd = open_private(path, os.O_RDWR | os.O_APPEND, ordinary=True)
             audit = cls(fd, path, Head(), log)
             # Without the lock first: a long file would hold up others who append to it. A line that
             # is just being written looks broken then.

@@ -169,11 +169,11 @@ def test_a_broken_file_is_not_continued(tmp_path: Path, damage: str) -> None:
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "no" / "folder", Path("/dev/null"), Path("a\0b")):
-        with pytest.raises(UsageError, match=r"cannot (write the )?audit") as caught:
+        with pytest.raises(UsageError, match="cannot write the audit") as caught:
             AuditFile.open(str(path), Said())
         assert caught.value.hint
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="no ordinary file"):
         AuditFile.open(str(tmp_path / "fifo"), Said())
 
 

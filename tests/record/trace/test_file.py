@@ -141,6 +141,21 @@ def test_the_file_is_empty_and_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_no_link_is_followed_and_no_other_user_s_file_is_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, link = tmp_path / "t", tmp_path / "link"
+    path.write_text("mine")
+    path.chmod(0o644)
+    link.symlink_to(path)
+    with pytest.raises(UsageError, match="it is a link"):
+        TraceFile.create(str(link), lambda *_: None)
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        TraceFile.create(str(path), lambda *_: None)
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("mine", 0o644)
+
+
 def test_a_device_keeps_its_mode() -> None:
     before = os.stat(os.devnull).st_mode
     TraceFile.create(os.devnull, lambda *_: None).close()
