@@ -88,7 +88,7 @@ def _held(trace: turns.Reader, number: int | None) -> _Held:
             if row is None:
                 continue
             made.rows.append(row)
-            made.lines[place] = redacted(trace.line(place)).decode("utf-8", "replace")
+            made.lines[place] = redacted(trace.line(place), most=_MOST).decode("utf-8", "replace")
             before = trace.before(place)
             if before is not None:
                 made.before[place] = before
@@ -100,7 +100,7 @@ def _held(trace: turns.Reader, number: int | None) -> _Held:
                 )
     made.rows.sort(key=lambda row: row.n)
     # The texts that are made of the lines, too.
-    return msgspec.json.decode(redacted(_encode(made)), type=_Held)
+    return msgspec.json.decode(redacted(_encode(made), most=_MOST), type=_Held)
 
 
 def written(held: Any) -> bytes:

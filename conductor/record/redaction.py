@@ -59,8 +59,9 @@ _DEEPEST: Final = 24
 _RESCAN: Final = 16
 """A container so many times smaller than the suspicious one around it is searched by itself: most
 are harmless then, and to search each level would take time with the square of the depth."""
-_MOST_READ: Final = 1024 * 1024
-"""Characters of suspicious texts that are searched in one payload; the rest is replaced."""
+MOST_READ: Final = 1024 * 1024
+"""Bytes of suspicious texts that are searched in one payload while a chain waits; the rest is
+replaced."""
 
 _SMALL: Final = 4096
 """Bytes of a payload whose outcome is remembered for a moment: most cross a chain unchanged, and to
@@ -81,28 +82,29 @@ _Value = Raw | bytes
 T = TypeVar("T")
 
 
-def redacted(payload: bytes, method: str | None = None) -> bytes:
-    """`payload` (JSON) without secrets; `method` is that of the message it belongs to.
+def redacted(payload: bytes, method: str | None = None, *, most: int = MOST_READ) -> bytes:
+    """`payload` (JSON) without secrets; `method` is that of the message it belongs to, and `most`
+    bounds the suspicious texts that are searched.
 
     Never raises: what cannot be read is replaced as a whole.
     """
     login = method in _LOGIN
     if len(payload) > _SMALL or login:
-        return _redacted(payload, login=login)
+        return _redacted(payload, most, login=login)
     clean = _memory.get(payload)
     if clean is None:
-        clean = _redacted(payload, login=False)
+        clean = _redacted(payload, most, login=False)
         _memory.keep(payload, clean)
     return clean
 
 
-def _redacted(payload: bytes, *, login: bool) -> bytes:
+def _redacted(payload: bytes, most: int, *, login: bool) -> bytes:
     if not login and not _suspicious(payload):
         return payload.strip()
     hidden = hide_surrogates(payload) if b"\\u" in payload else None
     text = payload.strip() if hidden is None else hidden.strip()
     try:
-        cleaned = _login(text) if login else bytes(_Pass().clean(text, 0, len(text)))
+        cleaned = _login(text) if login else bytes(_Pass(most).clean(text, 0, len(text)))
     except RecursionError:
         return REDACTED
     return cleaned if hidden is None else show_surrogates(cleaned)
@@ -156,8 +158,8 @@ def _suspicious(value: bytes) -> bool:
 class _Pass:
     """Takes the secrets out of one payload."""
 
-    def __init__(self) -> None:
-        self._left = _MOST_READ
+    def __init__(self, most: int) -> None:
+        self._left = most
 
     def clean(self, value: _Value, level: int, searched: int) -> _Value:
         """A value under a harmless name; the same object if it holds no secret.

@@ -78,3 +78,15 @@ def test_what_cannot_be_saved_is_refused_in_words(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "none" / "page.html")
     conductor("trace", "view", trace, "--save", nowhere).assert_error(2, "cannot write")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_much_text_is_saved_whole(tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "trace.jsons")
+    for number in range(8):
+        lines.turn("see https://example.com/ " * 10_000 + f"end {number}", "fine")
+    done = conductor("trace", "view", str(lines.path), "--save", str(tmp_path / "page.html"))
+    assert done.code == 0, done.err
+    held = (tmp_path / "page.html").read_text(encoding="utf-8")
+    data = held.partition('id="saved">')[2]
+    assert "[redacted]" not in data
+    assert all(f"end {number}" in data for number in range(8))

@@ -97,7 +97,7 @@ class Line(msgspec.Struct, gc=False):
     @property
     def is_event(self) -> bool:
         """Whether it is a message that passed between two components."""
-        return self.type in KINDS and 0 <= self.ts < _LATEST and bool(self.source and self.target)
+        return self.type in KINDS and bool(self.source and self.target)
 
     @property
     def left(self) -> float:
@@ -194,7 +194,8 @@ _BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_line(line: bytes) -> Line | None:
-    """A line, its ends by our names; None if it is none. Lone surrogates are replaced."""
+    """A line, its ends by our names; None if it is none, or one of an impossible time. Lone
+    surrogates are replaced."""
     try:
         read = _decode(line)
     except _BAD:
@@ -206,7 +207,15 @@ def read_line(line: bytes) -> Line | None:
         except _BAD:
             return None
     read.source, read.target = _name(read.source), _name(read.target)
+    if not 0 <= read.ts < _LATEST or (read.own is not None and not _lasts(read.own)):
+        return None
     return read
+
+
+def _lasts(own: Own) -> bool:
+    """Whether the times of an event are possible."""
+    most = _LATEST * 1000
+    return own.way < most and (own.ms or 0.0) < most and (own.ms_in or 0.0) < most
 
 
 def _name(name: str) -> str:
