@@ -87,6 +87,6 @@ def test_much_text_is_saved_whole(tmp_path: Path) -> None:
     done = conductor("trace", "view", str(lines.path), "--save", str(tmp_path / "page.html"))
     assert done.code == 0, done.err
     held = (tmp_path / "page.html").read_text(encoding="utf-8")
-    data = held.partition('id="saved">')[2]
+    (data,) = re.findall(r'id="saved">(.*?)</script>', held, re.DOTALL)
     assert "[redacted]" not in data
     assert all(f"end {number}" in data for number in range(8))
