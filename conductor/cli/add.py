@@ -66,10 +66,10 @@ def add(
     any_signer: signer.AnySigner = False,
 ) -> int:
     """Installs a component."""
-    said = (identity, issuer, key, trusted_root)
-    wanted = signatures.demand(*said, any_signer=any_signer)
+    given = (identity, issuer, key, trusted_root)
+    wanted = signatures.demand(*given, any_signer=any_signer)
     words = ["add", source, *(["--name", name] if name else [])]
-    words += signer.words(*said, any_signer=any_signer)
+    words += signer.words(*given, any_signer=any_signer)
     for each in index or ():
         words += ["--index", each]
     meant = _source(source, index)

@@ -172,7 +172,7 @@ class _Sitting:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to who runs it."""
+    """A server that leaves signals to the program that runs it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -195,11 +195,11 @@ def _say_how(request: Request) -> int:
     edit = request.edit(None, Settings(request.target.name), {})
     assert edit.launch is not None
     shown = request.target.shown(request.name, edit.launch, wraps=request.wrap)
-    said, _ = _tested(request, edit.launch)
+    agent, _ = _tested(request, edit.launch)
     report.page(shown)
     report.say(
         "",
-        f"  tested     {said} answers",
+        f"  tested     {agent} answers",
         f"  use it     {request.target.pick}",
         f"  logs       {request.target.logs}",
     )
@@ -228,11 +228,11 @@ def _write(request: Request) -> int:
 
     def test(edit: Edit) -> None:
         assert edit.launch is not None
-        said, path = _tested(request, edit.launch)
+        agent, path = _tested(request, edit.launch)
         if path:
             env["PATH"] = path
             raise _AgainError
-        tested[:] = [said]
+        tested[:] = [agent]
 
     def make(text: str | None, settings: Settings) -> Edit:
         return request.edit(text, settings, env)

@@ -58,5 +58,5 @@ def words(
         "--key": key,
         "--trusted-root": trusted_root,
     }
-    said = [word for option, value in typed.items() if value for word in (option, value)]
-    return [*said, *(["--any-signer"] if any_signer else [])]
+    given = [word for option, value in typed.items() if value for word in (option, value)]
+    return [*given, *(["--any-signer"] if any_signer else [])]

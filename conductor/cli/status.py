@@ -29,7 +29,7 @@ _LOOK: Final = 5.0
 """Seconds between looks at the stages for the log alone."""
 
 _MOST: Final = 100
-"""Stages that are remembered because something has been said of them."""
+"""Stages that are remembered because a line was written about them."""
 
 Log = Callable[[str, str, str], None]
 

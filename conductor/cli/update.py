@@ -51,11 +51,11 @@ def update(
     any_signer: signer.AnySigner = False,
 ) -> int:
     """Updates components."""
-    said = (identity, issuer, key, trusted_root)
-    wanted = signatures.demand(*said, any_signer=any_signer)
+    given = (identity, issuer, key, trusted_root)
+    wanted = signatures.demand(*given, any_signer=any_signer)
     if (wanted or any_signer) and len(names or ()) != 1:
         raise UsageError("one component has one signer", "name the component that you update")
-    options = signer.words(*said, any_signer=any_signer)
+    options = signer.words(*given, any_signer=any_signer)
     found = {each.name: each for each in store.receipts()}
     for name in names or ():
         if name not in found:

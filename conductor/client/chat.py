@@ -100,7 +100,7 @@ class Chat:
         self._leaving.set()
 
     def ended(self, text: str, hint: str) -> None:
-        """The chain has ended: nothing more can be said."""
+        """The chain has ended: no prompt can be sent any more."""
         self._ended = text, hint
         for session in self.sessions.values():
             session.running = session.cancelling = session.loading = False

@@ -37,7 +37,7 @@ class Session:
         self.cancelling = False
         self.loading = False
         self.history: tuple[int, int] | None = None
-        """The events of the trace between which the agent told an older session again."""
+        """The events of the trace between which the agent repeated an older session."""
         self.error = ("", "")
         """Why the last turn failed, and a hint."""
         self._calls: OrderedDict[str, dict[str, Any]] = OrderedDict()
@@ -94,7 +94,7 @@ class Session:
             self._calls.popitem(last=False)
 
     def call(self, update: Mapping[str, Any]) -> dict[str, Any]:
-        """A tool call with what earlier updates said of it."""
+        """A tool call with what earlier updates have of it."""
         known = self._calls.get(str(update.get("toolCallId")), {})
         return {**known, **{name: update[name] for name in _CALL if update.get(name) is not None}}
 

@@ -183,11 +183,11 @@ class Exchange:
             self._known(login=Login.NO)
         # A conductor's error has its hint on a line of its own, and in `data` what its text says.
         message, hint, _ = str(error.get("message") or "").partition("\nhint: ")
-        said = _text(message) or "no reason given"
+        reason = _text(message) or "no reason given"
         data = error.get("data")
         if data is not None and data != {} and not hint:
-            said += f" ({one_line(data if isinstance(data, str) else _json(data))})"
-        self.fail(f"refused `{self.step.value}`: {said}")
+            reason += f" ({one_line(data if isinstance(data, str) else _json(data))})"
+        self.fail(f"refused `{self.step.value}`: {reason}")
 
     def fail(self, text: str) -> None:
         """It has not come as far as it should: `text` says why."""

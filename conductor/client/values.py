@@ -43,7 +43,7 @@ class Answer:
     """What a turn came to. `print` shows its text.
 
     Attributes:
-        text: What the agent said: the texts of its message chunks.
+        text: The words of the agent: the texts of its message chunks.
         stop_reason: Why the turn ended, such as `end_turn`, `refusal` or `cancelled`.
         updates: All updates of the turn, in order.
     """

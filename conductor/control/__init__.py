@@ -4,6 +4,6 @@ protocol  the lines, and what they mean
 places    the private folders of the sockets
 server    in the process of the chain
 client    in that of a command
-state     what a chain tells of itself
+state     what a chain shows of itself
 watching  follows all chains, for who watches
 """

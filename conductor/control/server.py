@@ -1,8 +1,8 @@
 """The control socket of the chain in this process.
 
-Whoever connects is the user, who may end the chain as well; still nothing that comes here holds up
-a message: a connection has small buffers, and is closed when it does not read, floods or says
-nonsense.
+A process that connects is of the same user, who may end the chain as well. Still nothing that comes
+here holds up a message: a connection has small buffers, and is closed when it does not read, floods
+or sends nonsense.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from conductor.errors import ConductorError, UsageError
 from conductor.page.data import Data, data, failure
 from conductor.page.posts import MOST_BODY, Pause, pausing, refused, taking
 from conductor.page.running import RunningChain
-from conductor.record.turns.detail import told_again
+from conductor.record.turns.detail import repeated
 
 _MOST_PROMPT: Final = 24 * 1024 * 1024
 """Bytes of a prompt with its pictures."""
@@ -103,11 +103,11 @@ class ChatRoutes:
         return data(news)
 
     async def history(self, request: Request) -> Response:
-        """What the agent told again of a session that was loaded."""
+        """What the agent repeated of a session that was loaded."""
         session = self._chat.sessions.get(request.query_params.get("session", ""))
         if session is None or session.history is None:
             return failure(404, "this session was not loaded")
-        return data(told_again(self._chain.reader, session.id, *session.history))
+        return data(repeated(self._chain.reader, session.id, *session.history))
 
     async def sessions(self, request: Request) -> Response:
         """The sessions that the agent knows."""

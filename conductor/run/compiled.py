@@ -92,7 +92,7 @@ def _compile(spec: Spec, cache: str) -> None:
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(
+        output, _ = process.communicate(
             msgspec.json.encode(first_line) + b"\n", timeout=until - time.monotonic()
         )
     except subprocess.TimeoutExpired:
@@ -104,13 +104,13 @@ def _compile(spec: Spec, cache: str) -> None:
         process.kill()
         process.wait()
     if process.returncode != 0:
-        raise _failure(spec, said[:_MOST_SAID], process.returncode)
+        raise _failure(spec, output[:_MOST_SAID], process.returncode)
 
 
-def _failure(spec: Spec, said: bytes, code: int) -> ComponentError:
+def _failure(spec: Spec, output: bytes, code: int) -> ComponentError:
     """Why a child could not load a module."""
     with contextlib.suppress(msgspec.DecodeError, ValueError):
-        line = msgspec.json.decode(said.partition(b"\n")[0][1:], type=_FirstLine)
+        line = msgspec.json.decode(output.partition(b"\n")[0][1:], type=_FirstLine)
         words = last_words(bytes(line.params))
         return ComponentError(words.text, words.hint, words.data)
     return ComponentError(

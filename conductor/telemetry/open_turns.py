@@ -24,7 +24,7 @@ class Turn(msgspec.Struct):
 
     span: Span
     session: str
-    said: str = ""
+    answer: str = ""
     """The words of the answer, where content is exported."""
     tools: dict[str, Span] = {}
     person: float = 0.0
@@ -129,8 +129,8 @@ class Turns:
                 found[names.CANCELLED] = True
         if turn.person:
             found[names.PERSON_TIME] = round(turn.person, 6)
-        if self._progress.content and turn.said:
-            found[names.OUTPUT] = payloads.message("assistant", turn.said, stop)
+        if self._progress.content and turn.answer:
+            found[names.OUTPUT] = payloads.message("assistant", turn.answer, stop)
         if self._open.get(turn.session) is turn:
             del self._open[turn.session]
         self._progress.free(turn.span.place)
@@ -168,8 +168,8 @@ class Turns:
         if update is None:
             return
         if update.kind in ("agent_message_chunk", "agent_message"):
-            if self._progress.content and len(turn.said) < payloads.MOST_TEXT:
-                turn.said = (turn.said + update.text)[: payloads.MOST_TEXT]
+            if self._progress.content and len(turn.answer) < payloads.MOST_TEXT:
+                turn.answer = (turn.answer + update.text)[: payloads.MOST_TEXT]
         elif update.kind in ("tool_call", "tool_call_update"):
             self._tool(turn, line, update, asked)
         elif update.kind == "usage_update" and update.price is not None:

@@ -53,10 +53,10 @@ _MOST_TRACES: Final = 1_000
 def resource() -> Resource:
     """What the data is attributed to; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES count."""
     ours = Resource({"service.name": "conductor", "service.version": version()})
-    told = Resource.create()
-    if str(told.attributes.get("service.name", "")).startswith("unknown_service"):
-        return told.merge(ours)
-    return ours.merge(told)
+    theirs = Resource.create()
+    if str(theirs.attributes.get("service.name", "")).startswith("unknown_service"):
+        return theirs.merge(ours)
+    return ours.merge(theirs)
 
 
 class _Given(IdGenerator):

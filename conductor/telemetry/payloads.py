@@ -181,10 +181,10 @@ def json_text(raw: msgspec.Raw) -> str:
 
 def message(role: str, text: str, finish: str = "") -> str:
     """Words as the conventions write a conversation."""
-    said: dict[str, Any] = {"role": role, "parts": [{"type": "text", "content": text}]}
+    made: dict[str, Any] = {"role": role, "parts": [{"type": "text", "content": text}]}
     if finish:
-        said["finish_reason"] = finish
-    return msgspec.json.encode([said]).decode(errors="replace")
+        made["finish_reason"] = finish
+    return msgspec.json.encode([made]).decode(errors="replace")
 
 
 def name_of(value: Any) -> str:

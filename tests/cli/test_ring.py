@@ -44,10 +44,10 @@ for line in sys.stdin:
 
 SAYS: Final = """
         text = {"type": "text", "text": "half"}
-        said = {"sessionId": "s1", "update": {"sessionUpdate": "agent_message_chunk"}}
-        said["update"]["content"] = text
-        said = {"jsonrpc": "2.0", "method": "session/update", "params": said}
-        print(json.dumps(said), flush=True)
+        sent = {"sessionId": "s1", "update": {"sessionUpdate": "agent_message_chunk"}}
+        sent["update"]["content"] = text
+        sent = {"jsonrpc": "2.0", "method": "session/update", "params": sent}
+        print(json.dumps(sent), flush=True)
         sys.exit(7)
 """
 FORWARDS: Final = """

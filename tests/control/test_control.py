@@ -104,7 +104,7 @@ def states(chain: Chain) -> dict[str, str]:
 
 @contextlib.contextmanager
 def connected(chain: Chain) -> Iterator[socket.socket]:
-    """A connection that has said nothing yet."""
+    """A connection that has sent nothing yet."""
     found(chain)
     (path,) = (path for pid, path in places.listed() if pid == chain.process.pid)
     with socket.socket(socket.AF_UNIX) as connection:

@@ -81,11 +81,11 @@ def prompt(id_: int, blocks: list[dict[str, Any]]) -> None:
 
 def answered(id_: int, result: dict[str, Any]) -> None:
     outcome = result.get("outcome", {})
-    said = outcome.get("optionId", outcome.get("outcome"))
-    status = "completed" if said == "<allow_once>" else "failed"
+    choice = outcome.get("optionId", outcome.get("outcome"))
+    status = "completed" if choice == "<allow_once>" else "failed"
     update("tool_call_update", toolCallId="edit-1", status=status)
-    say(f"the answer was {said}")
-    stop = "cancelled" if said == "cancelled" else "end_turn"
+    say(f"the answer was {choice}")
+    stop = "cancelled" if choice == "cancelled" else "end_turn"
     send(id=asked.pop(id_), result={"stopReason": stop})
 
 

@@ -59,15 +59,15 @@ def page(window: Page) -> Iterator[Page]:
     def failed(error: object) -> None:
         wrong.append(str(error))
 
-    def said(message: ConsoleMessage) -> None:
+    def logged(message: ConsoleMessage) -> None:
         if "Policy" in message.text:
             wrong.append(message.text)
 
     window.on("pageerror", failed)
-    window.on("console", said)
+    window.on("console", logged)
     yield window
     window.remove_listener("pageerror", failed)
-    window.remove_listener("console", said)
+    window.remove_listener("console", logged)
     assert wrong == []
 
 

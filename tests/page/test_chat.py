@@ -140,7 +140,7 @@ def test_a_question_waits_for_the_person_alone(demo: Talking) -> None:
 def test_who_cancels_a_turn_answers_its_questions(fancy: Talking) -> None:
     fancy.say("one", "edit")
     asked = fancy.until(question)["questions"][0]
-    # What the question leaves out, the tool call has said before.
+    # What the question leaves out, the tool call had before.
     assert asked["call"]["title"] == "Edit a.py"
     assert asked["call"]["content"][0]["newText"] == "a = 2\n"
     fancy.do("cancel", session="one")
@@ -169,9 +169,9 @@ def test_modes_options_and_sessions(demo: Talking, fancy: Talking) -> None:
     demo.do("load", session=second)
     loaded = demo.until(idle)["sessions"][-1]
     assert loaded["history"]
-    told = demo.ask(f"/api/chat/history?session={second}")[1]
-    assert told[0]["kind"] == "prompt"
-    assert "remember the milk" in told[0]["text"]
+    repeated = demo.ask(f"/api/chat/history?session={second}")[1]
+    assert repeated[0]["kind"] == "prompt"
+    assert "remember the milk" in repeated[0]["text"]
 
 
 def test_a_picture_reaches_the_agent(fancy: Talking) -> None:

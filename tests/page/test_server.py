@@ -1,4 +1,4 @@
-"""What the server of the page answers, and to whom."""
+"""What the server of the page answers to which requests."""
 
 from __future__ import annotations
 

@@ -91,11 +91,11 @@ class Lines:
         verdict = {"component": component, "rule": rule, "text": text, "method": "session/prompt"}
         self._write({"type": "_conductor", "ts": self._n / 100, "verdict": verdict})
 
-    def turn(self, said: str, *answered: str, ends: bool = True) -> None:
+    def turn(self, prompt_text: str, *answered: str, ends: bool = True) -> None:
         """A prompt and its answer, without any proxy."""
         down = {"from": "client", "to": "agent", "session": "s-1"}
         up = {"from": "agent", "to": "client", "session": "s-1"}
-        prompt = {"sessionId": "s-1", "prompt": [{"type": "text", "text": said}]}
+        prompt = {"sessionId": "s-1", "prompt": [{"type": "text", "text": prompt_text}]}
         request = self._event("request", {}, **down, method="session/prompt", params=prompt)
         events = [request]
         for text in answered:
@@ -112,11 +112,11 @@ class Lines:
             events.append(self._event("response", own, **up, **end))
         self._write(*events)
 
-    def fails(self, said: str, why: str) -> None:
+    def fails(self, prompt_text: str, why: str) -> None:
         """A prompt that is answered with an error."""
         down = {"from": "client", "to": "agent", "session": "s-1"}
         up = {"from": "agent", "to": "client", "session": "s-1"}
-        prompt = {"sessionId": "s-1", "prompt": [{"type": "text", "text": said}]}
+        prompt = {"sessionId": "s-1", "prompt": [{"type": "text", "text": prompt_text}]}
         request = self._event("request", {}, **down, method="session/prompt", params=prompt)
         own = {"of": request["_conductor"]["n"], "method": "session/prompt", "ms": 20.0}
         error = {"is_error": True, "payload": {"code": -32603, "message": why}}

@@ -43,8 +43,9 @@ class Collector:
                     for scope in group.scope_spans:
                         self.spans.extend(scope.spans)
             elif path == "/v1/metrics" and self.status == 200:
-                for told in numbers.ExportMetricsServiceRequest.FromString(body).resource_metrics:
-                    for kept in told.scope_metrics:
+                sent = numbers.ExportMetricsServiceRequest.FromString(body)
+                for resource in sent.resource_metrics:
+                    for kept in resource.scope_metrics:
                         self.metrics.update({one.name: one for one in kept.metrics})
             self._changed.notify_all()
 

@@ -41,7 +41,7 @@ def picture(trace: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(trace: Path) -> Path:
+def exported(trace: Path) -> Path:
     """The trace as OTLP."""
     path = trace.parent / "spans.json"
     done = export(trace, "--otlp", path)
@@ -103,8 +103,8 @@ def test_lanes_of_a_picture_stand_in_the_order_of_the_chain(picture: Path) -> No
     assert len(turns) == len(recorded.PROMPTS) + 1
 
 
-def test_spans_stand_within_each_other(told: Path) -> None:
-    found = spans(told)
+def test_spans_stand_within_each_other(exported: Path) -> None:
+    found = spans(exported)
     by_id = {span.span_id: span for span in found}
     assert len(by_id) == len(found)
     for span in found:
@@ -133,8 +133,8 @@ def test_spans_stand_within_each_other(told: Path) -> None:
     assert all(one["conductor.own_time"] >= 0 for one in known)
 
 
-def test_a_turn_says_what_the_conventions_ask_for(told: Path) -> None:
-    found = spans(told)
+def test_a_turn_says_what_the_conventions_ask_for(exported: Path) -> None:
+    found = spans(exported)
     turns = [attributes(span) for span in ordered(found) if span.name == "invoke_agent demo"]
     assert turns[0] == {
         "gen_ai.operation.name": "invoke_agent",
@@ -157,20 +157,20 @@ def test_a_turn_says_what_the_conventions_ask_for(told: Path) -> None:
 
 
 def test_words_are_exported_only_when_the_variable_asks_for_them(
-    trace: Path, told: Path, picture: Path, tmp_path: Path
+    trace: Path, exported: Path, picture: Path, tmp_path: Path
 ) -> None:
-    assert WORDS not in told.read_text() + picture.read_text()
+    assert WORDS not in exported.read_text() + picture.read_text()
     export(trace, "--otlp", tmp_path / "with.json", **{CAPTURE: "SPAN_ONLY"})
     found = ordered(spans(tmp_path / "with.json"))
     turn = attributes(next(span for span in found if span.name == "invoke_agent demo"))
-    said = json.loads(turn["gen_ai.output.messages"])
-    assert said[0]["role"] == "assistant"
-    assert WORDS in said[0]["parts"][0]["content"]
+    answer = json.loads(turn["gen_ai.output.messages"])
+    assert answer[0]["role"] == "assistant"
+    assert WORDS in answer[0]["parts"][0]["content"]
 
 
-def test_an_export_twice_has_the_same_ids(trace: Path, told: Path, tmp_path: Path) -> None:
+def test_an_export_twice_has_the_same_ids(trace: Path, exported: Path, tmp_path: Path) -> None:
     export(trace, "--otlp", tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == told.read_bytes()
+    assert (tmp_path / "again.json").read_bytes() == exported.read_bytes()
 
 
 def test_a_filter_chooses_turns(trace: Path, tmp_path: Path) -> None:

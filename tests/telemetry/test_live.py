@@ -62,14 +62,14 @@ def test_numbers_are_those_of_the_trace(tmp_path: Path) -> None:
         if event["type"] != "_conductor":
             name = event.get("method") or event["_conductor"]["method"]
             counted[event["to"], method(name), event["type"]] += 1
-    told: Counter[tuple[str, str, str]] = Counter()
+    scraped: Counter[tuple[str, str, str]] = Counter()
     for (name, labels), value in found.items():
         if name == "conductor_messages_total":
             pairs = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            told[pairs["component"], pairs["method"], pairs["type"]] += int(value)
+            scraped[pairs["component"], pairs["method"], pairs["type"]] += int(value)
     # The last words of guests may come when the file has been written.
-    assert not told - counted
-    assert set(counted - told) <= {(x, "metric", "notification") for x in ("conductor",)}
+    assert not scraped - counted
+    assert set(counted - scraped) <= {(x, "metric", "notification") for x in ("conductor",)}
     assert found["conductor_tokens_added_total", 'component="datetime"'] > 0
     asked = 'component="redact",direction="down",method="session/prompt"'
     within = asked.replace(",method", ',le="+Inf",method')
@@ -158,8 +158,8 @@ def test_prometheus_reads_a_chain_that_runs(tmp_path: Path) -> None:
             log=lambda level, name, text: lines.append(text),
         ) as running:
             await running.prompt(WORDS)
-            said = next(line for line in lines if line.startswith("numbers are at "))
-            answer = await asyncio.to_thread(urlopen, said.removeprefix("numbers are at "))
+            line = next(line for line in lines if line.startswith("numbers are at "))
+            answer = await asyncio.to_thread(urlopen, line.removeprefix("numbers are at "))
             return str(answer.read().decode())
 
     found = numbers(asyncio.run(read()))

@@ -160,7 +160,7 @@ def _reason(answer: download.Answer) -> str:
     """Why a registry refused: the errors it lists, or its number."""
     try:
         errors = msgspec.json.decode(answer.content, type=dict[str, list[dict[str, Any]]])["errors"]
-        said = "; ".join(f"{one.get('code')}: {one.get('message')}" for one in errors)
+        reason = "; ".join(f"{one.get('code')}: {one.get('message')}" for one in errors)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
-        said = ""
-    return one_line(f"{answer.status} {said}".strip())
+        reason = ""
+    return one_line(f"{answer.status} {reason}".strip())

@@ -49,7 +49,7 @@ export class Questions {
     };
     const input = call.rawInput === undefined ? "" : JSON.stringify(call.rawInput, null, 2);
     const blocks = Array.isArray(call.content) ? call.content.map(block) : [];
-    // A path that a difference or the title names already is not said again.
+    // A path that a difference or the title names already is not repeated.
     const named = [call.title, ...(Array.isArray(call.content) ? call.content.map((each) => each?.path) : [])];
     const places = Array.isArray(call.locations)
       ? call.locations.map((each) => each?.path).filter((path) => path && !named.includes(path)) : [];

@@ -76,8 +76,8 @@ def _lines(file: _RingFile, ring: Ring, why: str, mode: str, content: str) -> It
     ago = time.monotonic() - joiner.start
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago))
     # Words of an error may be those of a component.
-    said = clean_text(why) if content != "none" else ""
-    about = {"why": said, "began": began, "forgotten": kept.forgotten}
+    shown = clean_text(why) if content != "none" else ""
+    about = {"why": shown, "began": began, "forgotten": kept.forgotten}
     header = {
         "type": "_conductor",
         "format": FORMAT,

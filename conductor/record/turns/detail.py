@@ -69,8 +69,8 @@ def detail(reader: Reader, turn: Turn) -> TurnDetail:
     )
 
 
-def told_again(reader: Reader, session: str, first: int, behind: int) -> tuple[Item, ...]:
-    """What the agent told again of an older session, between two numbers of events."""
+def repeated(reader: Reader, session: str, first: int, behind: int) -> tuple[Item, ...]:
+    """What the agent repeated of an older session, between two numbers of events."""
     items = _Items(reader)
     for number, line in reader.of_turn(Turn(number=0, events=(first, behind))):
         if line.method == UPDATE and line.names_session == session:

@@ -222,12 +222,12 @@ class Reader:
         turn = self._turn_of[number]
         about, kind = line.verdict or line.happened, "verdict" if line.verdict else "notice"
         if about is not None:
-            said = {k: v for k, v in about.items() if isinstance(v, str)}
+            words = {k: v for k, v in about.items() if isinstance(v, str)}
             return Row(
-                n=number, at=line.ts, kind=kind, source=said.get("component", ""),
-                target=CONDUCTOR, method=said.get("method") or said.get("event", ""),
-                session=said.get("session", "")[:LONGEST], bytes=0, ms=0.0, ms_in=0.0,
-                change="", protocol="acp", error=said.get("rule", ""), pair=-1,
+                n=number, at=line.ts, kind=kind, source=words.get("component", ""),
+                target=CONDUCTOR, method=words.get("method") or words.get("event", ""),
+                session=words.get("session", "")[:LONGEST], bytes=0, ms=0.0, ms_in=0.0,
+                change="", protocol="acp", error=words.get("rule", ""), pair=-1,
                 turn=turn,
             )  # fmt: skip
         if not line.is_event:

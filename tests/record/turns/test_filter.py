@@ -32,10 +32,10 @@ const { rows, lines, cases, mistakes } = JSON.parse(readFileSync(table));
 const has = (word, n) => lines[n].toLowerCase().includes(word.toLowerCase());
 const chosen = cases.map(({ filter }) =>
   rows.filter((row) => parse(filter).matches(row, has)).map((row) => row[0]));
-const said = mistakes.map(({ filter }) => {
+const reasons = mistakes.map(({ filter }) => {
   try { parse(filter); return ""; } catch (error) { return error.message; }
 });
-console.log(JSON.stringify([chosen, said]));
+console.log(JSON.stringify([chosen, reasons]));
 """
 
 
@@ -74,10 +74,10 @@ def test_the_page_takes_the_same_language(tmp_path: Path) -> None:
         timeout=DEADLINE,
         check=True,
     )
-    chosen, said = json.loads(done.stdout)
+    chosen, reasons = json.loads(done.stdout)
     for case, numbers in zip(CASES["cases"], chosen, strict=True):
         assert numbers == case["chooses"], case["filter"]
-    for case, text in zip(CASES["mistakes"], said, strict=True):
+    for case, text in zip(CASES["mistakes"], reasons, strict=True):
         assert text == place(case), case["filter"]
 
 

@@ -233,11 +233,11 @@ def test_the_head_says_what_is_not_in_a_trace() -> None:
     later = read([f"{begin}}}\n".encode(), f"{{{prompt}}}\n".encode()]).head()
     assert head.components == later.components == ("client", "p", "agent")
     assert not head.ring
-    told = []
+    rings = []
     for older in ("true", "false"):
         ring = f'"ring":{{"why":"SIGUSR2","began":"now","forgotten":{older}}}'
-        told.append(read([f"{begin},{ring}}}\n".encode()]).head().ring)
-    assert told == [
+        rings.append(read([f"{begin},{ring}}}\n".encode()]).head().ring)
+    assert rings == [
         "a ring (SIGUSR2): it begins in mid-session, older messages are not in it",
         "a ring (SIGUSR2): it has all since the start",
     ]
@@ -332,9 +332,9 @@ def test_a_file_that_is_no_trace(
     if content is not None:
         path.write_bytes(content)
     assert main(["trace", "show", str(path)]) == 2
-    said = capsys.readouterr().err
-    assert error in said
-    assert "\nhint: " in said
+    error_text = capsys.readouterr().err
+    assert error in error_text
+    assert "\nhint: " in error_text
 
 
 def test_a_trace_that_was_cut_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
