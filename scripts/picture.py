@@ -19,7 +19,7 @@ _HERE: Final = Path(__file__).resolve()
 ROOT: Final = _HERE.parent.parent
 _KEY: Final = "ghp_" + "w4Tq8Zb1Yc6Ud0Xe5Vf3Sg7Rh2Pj9NkLm4Qa"
 """No key of anybody."""
-_SAID: Final = (
+_PROMPTS: Final = (
     f"The login test fails in CI since Friday. The token there is {_KEY}. Can you repair it?",
     "Does anything else use that fixture?",
 )
@@ -104,7 +104,7 @@ async def _record(trace: Path) -> None:
     async with conductor.open(
         "datetime", "redact", me, permissions=ask, trace=str(trace), trace_content="all"
     ) as chain:
-        for said in _SAID:
+        for said in _PROMPTS:
             await chain.prompt(said)
 
 

@@ -82,7 +82,7 @@ function draw() {
   composer.show(held, Boolean(chat?.can.image), Boolean(chat?.ended[0]) || failure?.status === 0 || failure?.status === 401);
   settings($("settings"), held, act);
   $("usage").textContent = used(held?.usage);
-  $("session-name").textContent = held ? name(held) : "";
+  $("session-name").textContent = $("session-name").title = held ? name(held) : "";
   questions.show(chat?.questions ?? [], held?.id);
   if (held) talk(held, now);
   const number = now.turn ?? own(held).at(-1)?.number ?? null;

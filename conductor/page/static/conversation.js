@@ -111,7 +111,7 @@ export function item(held) {
       return tool(held);
     case "question":
       return el("div.act.question", {}, el("span.sign", { "aria-hidden": true }, "?"), " ",
-        held.component ? `${held.component} asks: ` : "asks: ", held.text ?? "", " ",
+        held.component ? `${held.component} asks: ` : "The agent asks: ", held.text ?? "", " ",
         el("b", {}, held.status ?? "no answer yet"), " ",
         el("span.note", {}, held.ms ? duration(held.ms) : ""));
     case "mcp":

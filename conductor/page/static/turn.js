@@ -38,7 +38,7 @@ export function hue(components, name) {
 /** When the agent got each prompt of the turn, and when it had answered it, in seconds. */
 function agentTimes(detail, components) {
   const { turn } = detail;
-  const end = (turn.at ?? 0) + (turn.ms ?? 0) / 1000;
+  const end = (turn.at ?? 0) + (turn.ms ?? Infinity) / 1000;
   const prompts = (detail.visits ?? []).filter((each) => each.method === "session/prompt");
   const sent = prompts.filter((each) => each.kind === "request" && each.sent !== undefined);
   const last = components.findLast((name) => sent.some((each) => each.component === name));
