@@ -63,6 +63,9 @@ MOST_READ: Final = 1024 * 1024
 """Bytes of suspicious texts that are searched in one payload while a chain waits; the rest is
 replaced."""
 
+_SHORT: Final = 10
+"""Characters that a secret of known shape has at least."""
+
 _SMALL: Final = 4096
 """Bytes of a payload whose outcome is remembered for a moment: most cross a chain unchanged, and to
 look for secrets takes longer than all else that a trace does with a message …"""
@@ -96,6 +99,16 @@ def redacted(payload: bytes, method: str | None = None, *, most: int = MOST_READ
         clean = _redacted(payload, most, login=False)
         _memory.keep(payload, clean)
     return clean
+
+
+def clean_name(name: str) -> str:
+    """A name of a member, of a method or of a session, without secrets of known shape."""
+    return without_shapes(name) if may_hold(name.encode(errors="replace")) else name
+
+
+def clean_id(raw: bytes) -> bytes:
+    """An id, or the name of a session, as raw JSON: likewise."""
+    return redacted(raw) if raw[:1] == b'"' and may_hold(raw) else raw
 
 
 def _redacted(payload: bytes, most: int, *, login: bool) -> bytes:
@@ -135,7 +148,8 @@ def _login(value: bytes) -> bytes:
     held = _decoded(_members, value)
     if held is None:
         return REDACTED
-    return _object({k: bytes(v) if k in _LOGIN_KEPT else _blank(v) for k, v in held.items()})
+    shown = {k: clean_id(bytes(v)) if k in _LOGIN_KEPT else _blank(v) for k, v in held.items()}
+    return _object({clean_name(k): v for k, v in shown.items()})
 
 
 def is_secret(name: str) -> bool:
@@ -189,10 +203,19 @@ class _Pass:
         if held is None:
             return REDACTED
         members = {k: self._member(k, v, level, searched) for k, v in held.items()}
+        names = {name: self._name(name) for name in held}
+        same = all(members[name] is held[name] and names[name] == name for name in held)
         # Of a name that stands twice only the last value has been searched: then write it anew.
-        if all(members[name] is held[name] for name in held) and is_whole(value, held):
+        if same and is_whole(value, held):
             return value
-        return _object(members)
+        return _object({names[name]: member for name, member in members.items()})
+
+    def _name(self, name: str) -> str:
+        """A name of a member."""
+        if len(name) < _SHORT:
+            return name
+        self._left -= len(name)
+        return clean_name(name) if self._left >= 0 else MARK
 
     def _member(self, name: str, value: Raw, level: int, searched: int) -> _Value:
         if name in _PAIRS:
@@ -270,7 +293,7 @@ def _pairs(value: Raw) -> _Value:
     first = _first(value)
     if first == b"{":
         held = _decoded(_members, value)
-        return REDACTED if held is None else _object(dict.fromkeys(held, REDACTED))
+        return REDACTED if held is None else _object({clean_name(k): REDACTED for k in held})
     entries = _decoded(_list, value) if first == b"[" else None
     if entries is None:
         return _blank(value)
@@ -280,7 +303,8 @@ def _pairs(value: Raw) -> _Value:
         if held is None:
             cleaned.append(REDACTED)
         else:
-            cleaned.append(_object({k: v if k == "name" else REDACTED for k, v in held.items()}))
+            shown = {k: clean_id(bytes(v)) if k == "name" else REDACTED for k, v in held.items()}
+            cleaned.append(_object({clean_name(k): v for k, v in shown.items()}))
     return b"[" + b",".join(cleaned) + b"]"
 
 

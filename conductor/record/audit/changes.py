@@ -16,7 +16,7 @@ from conductor.core import Changed
 from conductor.core.json_text import too_many_values
 from conductor.record import diff
 from conductor.record.diff import NOTHING, Json, Nothing, Operation, Repeated
-from conductor.record.redaction import REDACTED, redacted
+from conductor.record.redaction import REDACTED, clean_id, clean_name, redacted
 from conductor.record.text_pairs import shared
 from conductor.run.report_lines import Sized, sized
 
@@ -61,13 +61,13 @@ def described(
         "change": changed.change,
         "kind": changed.kind,
         "direction": changed.direction,
-        "method": _writable(changed.method),
-        "session": None if changed.session is None else _writable(changed.session),
+        "method": _name(changed.method, content),
+        "session": None if changed.session is None else _name(changed.session, content),
         "number": changed.number,
         "source": changed.source,
-        "source_id": _id(changed.source_id),
+        "source_id": _id(changed.source_id, content),
         "target": changed.target,
-        "target_id": _id(changed.target_id),
+        "target_id": _id(changed.target_id, content),
         "before": before or _sized(changed.before),
         "after": after or _sized(changed.after),
     }
@@ -90,11 +90,18 @@ class _Comparison(msgspec.Struct, frozen=True):
             method = changed.method if changed.kind != "response" else None
             before, after = _clean(changed.before, method), _clean(changed.after, method)
         shown = self.operations[:MOST_OPERATIONS]
-        members: dict[str, Any] = {"diff": [_operation(each, before, after) for each in shown]}
+        members: dict[str, Any] = {
+            "diff": [
+                {"op": each.op, "pointer": _pointer(each.path, content)}
+                | _operation(each, before, after)
+                for each in shown
+            ]
+        }
         if len(shown) < len(self.operations):
             members["more"] = len(self.operations) - len(shown)
         if self.repeated:
-            members["repeated"] = [_pointer(path) for path in self.repeated[:MOST_OPERATIONS]]
+            paths = self.repeated[:MOST_OPERATIONS]
+            members["repeated"] = [_pointer(path, content) for path in paths]
         return members
 
 
@@ -122,24 +129,23 @@ def _clean(raw: bytes | None, method: str | None) -> Json:
 
 
 def _operation(operation: Operation, before: Json, after: Json) -> dict[str, Any]:
-    """One operation as it is written; `before` and `after` are the texts without secrets, or None
-    if secrets may be shown."""
+    """The values of one operation as they are written; `before` and `after` are the texts without
+    secrets, or None if secrets may be shown."""
     old, new = operation.before, operation.after
     if before is not None:
         old = _without_secrets(old, before, operation.was)
     if after is not None:
         new = _without_secrets(new, after, operation.now)
-    members: dict[str, Any] = {"op": operation.op, "pointer": _pointer(operation.path)}
     if isinstance(old, str) and isinstance(new, str) and max(len(old), len(new)) > MOST_TEXT:
-        return members | _within(old, new)
-    return members | _value("before", old) | _value("after", new)
+        return _within(old, new)
+    return _value("before", old) | _value("after", new)
 
 
 def _without_secrets(value: Json, cleaned: Json, path: diff.Path) -> Json:
     """`value` as it stands in the text without secrets."""
     if isinstance(value, Nothing):
         return value
-    shown = diff.at(cleaned, path)
+    shown = diff.at(cleaned, _clean_path(path))
     if isinstance(value, Repeated) and not isinstance(shown, Repeated):
         # Redaction keeps one of several members of a name: show none of their values.
         return Repeated((name, _MARK) for name, _ in value)
@@ -176,13 +182,25 @@ def _value(name: str, value: Json) -> dict[str, Any]:
     return {f"{name}_cut": Raw(diff.encode(start + "…")), f"{name}_digest": sized(whole)}
 
 
-def _pointer(path: diff.Path) -> str:
+def _clean_path(path: diff.Path) -> diff.Path:
+    """A path in the text without secrets."""
+    return tuple(clean_name(step) if isinstance(step, str) else step for step in path)
+
+
+def _pointer(path: diff.Path, content: str) -> str:
+    path = path if content == "all" else _clean_path(path)
     short = [step[:MOST_TEXT] if isinstance(step, str) else step for step in path]
     return _writable(diff.pointer(tuple(short)))
 
 
-def _id(raw: str | None) -> Raw | None:
-    return None if raw is None else Raw(raw.encode())
+def _id(raw: str | None, content: str) -> Raw | None:
+    if raw is None:
+        return None
+    return Raw(raw.encode() if content == "all" else clean_id(raw.encode()))
+
+
+def _name(name: str, content: str) -> str:
+    return _writable(name if content == "all" else clean_name(name))
 
 
 def _encoded(text: str) -> bytes:

@@ -18,7 +18,13 @@ import msgspec
 
 from conductor.core import Trace, Violated
 from conductor.core.json_text import read_members, too_many_values
-from conductor.record.redaction import MOST_VALUES, clean_text, redacted
+from conductor.record.redaction import (
+    MOST_VALUES,
+    clean_id,
+    clean_name,
+    clean_text,
+    redacted,
+)
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.sinks import Sink
 
@@ -139,12 +145,12 @@ class EventWriter:
             "component": component,
             "rule": violation.rule,
             "direction": violation.direction,
-            "method": violation.method,
+            "method": clean_name(violation.method),
             "pointer": clean_text(violation.pointer),
             "text": clean_text(violation.text),
         }
         if violation.session is not None:
-            verdict["session"] = violation.session[:_LONGEST]
+            verdict["session"] = clean_name(violation.session[:_LONGEST])
         if self._content == "none":
             del verdict["pointer"], verdict["text"]
         self._write_about("verdict", verdict, at)
@@ -169,9 +175,9 @@ class EventWriter:
         mcp = _mcp_message(method, params)
         own = b'"_conductor":{"bytes":%d' % size
         if mcp is not None:
-            own += b',"carrier":' + _encode(method)
+            own += b',"carrier":' + self._name(method)
             method, params = mcp.method, mcp.params
-        session = _session_of(trace.payload)
+        session = self._session_of(trace.payload)
         parts = [b'"protocol":"mcp",' if mcp is not None else b'"protocol":"acp",']
         parts.append(b'"from":%b,"to":%b,' % (_encode(departure.source), _encode(target)))
         passes = departure.trace.passes
@@ -190,11 +196,11 @@ class EventWriter:
             if (passed_on := self._pending.get(passes)) is not None:
                 passed_on.since = departure.left
             parts.append(b'"id":%d,' % self._number)
-            own += b',"id":' + (departure.trace.id or "null").encode()
+            own += b',"id":' + self._id(departure.trace)
         own += _numbers(n=trace.number, of=trace.request, passes=passes) + _way(departure, at)
         if departure.trace.own or trace.own:
             own += b',"by":"conductor"'
-        parts.append(b'"method":%b,' % _encode(method))
+        parts.append(b'"method":%b,' % self._name(method))
         if session is not None:
             parts.append(b'"session":%b,' % session)
         return [*parts, b'"params":', *self._shown(params, method, own)]
@@ -217,13 +223,13 @@ class EventWriter:
             payload, domain = _unwrapped(payload)
         session = request.session
         if session is None and domain is None:
-            session = _session_of(payload)
+            session = self._session_of(payload)
         inside = self._seconds_inside(request, departure.left, at)
         own = b'"_conductor":{"bytes":%d,"id":%b%b,"method":%b,"ms":%.3f,"ms_in":%.3f' % (
             size,
-            (request.departure.trace.id or "null").encode(),
+            self._id(request.departure.trace),
             _numbers(n=trace.number, of=trace.request, passes=departure.trace.passes),
-            _encode(request.method),
+            self._name(request.method),
             (at - request.at) * 1000,
             inside * 1000,
         )
@@ -258,6 +264,20 @@ class EventWriter:
         if request.since is not None:  # the components it was passed on to have it still
             left = min(left, request.since)
         return max(left - request.at - request.outside, 0.0)
+
+    def _name(self, method: str) -> bytes:
+        """A method as it is written."""
+        return _encode(method if self._content == "all" else clean_name(method))
+
+    def _id(self, trace: Trace) -> bytes:
+        """The sender's own id, as it is written."""
+        raw = (trace.id or "null").encode()
+        return raw if self._content == "all" else clean_id(raw)
+
+    def _session_of(self, payload: bytes | None) -> bytes | None:
+        """The session that a payload names, as it is written."""
+        raw = _session_of(payload)
+        return raw if raw is None or self._content == "all" else clean_id(raw)
 
     def _shown(self, payload: bytes, method: str | None, own: bytes) -> tuple[bytes, ...]:
         """What is written of a payload, and our own members behind it."""

@@ -23,7 +23,15 @@ from conductor.core.dialects import ENVELOPES
 from conductor.core.json_text import read_members, too_many_values, write_members
 from conductor.core.jsonrpc import Malformed, Message
 from conductor.record import sides
-from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, is_whole, redacted
+from conductor.record.redaction import (
+    MOST_VALUES,
+    REDACTED,
+    clean_id,
+    clean_name,
+    is_secret,
+    is_whole,
+    redacted,
+)
 from conductor.record.trace.hops import CONDUCTOR, shown_name
 from conductor.run.report_lines import Delivered, text_lines
 
@@ -35,7 +43,7 @@ FORMAT: Final = 1
 
 _SIDES: Final = ("p", "s", "c")
 _PLAIN: Final = ("jsonrpc", "id", "method")
-"""Members of a message that are no secret."""
+"""Members of a message in which no name makes a secret of what is there."""
 _HEADERS: Final = frozenset(
     {
         "age", "allow", "cache-control", "content-encoding", "content-language", "content-length",
@@ -159,7 +167,11 @@ class Conversation:
             return text
         held = {name: bytes(value) for name, value in (read_members(text) or {}).items()}
         shown = {
-            name: value if name in _PLAIN else cleaned[name] if name in cleaned else redacted(value)
+            clean_name(name): clean_id(value)
+            if name in _PLAIN
+            else cleaned[name]
+            if name in cleaned
+            else redacted(value)
             for name, value in held.items()
         }
         return text if shown == held and _stands_once(text, held) else _written(shown)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.record.redaction import REDACTED, clean_url, redacted
+from conductor.record.redaction import REDACTED, clean_id, clean_name, clean_url, redacted
 
 R = "[redacted]"
 S = "s3cr3t-value"
@@ -62,6 +62,19 @@ def clean(value: object, method: str | None = None) -> Any:
 )  # fmt: skip
 def test_secrets_go(value: object, expected: object) -> None:
     assert clean(value) == expected
+
+
+def test_names_and_ids_are_searched_for_what_looks_like_a_secret() -> None:
+    key = "ghp_" + "a1B2" * 9
+    held = {key: {f"x {key}": 1}, "env": {key: S}, "headers": [{"name": key, key: S}]}
+    assert clean(held) == {R: {f"x {R}": 1}, "env": {R: R}, "headers": [{"name": R, R: R}]}
+    assert clean({"methodId": key, key: S}, "authenticate") == {"methodId": R, R: R}
+    assert clean_name(f"_x/{key}") == f"_x/{R}"
+    assert [clean_id(raw) for raw in (f'"{key}"'.encode(), b"7", b'"a"')] == [
+        REDACTED,
+        b"7",
+        b'"a"',
+    ]
 
 
 @pytest.mark.parametrize(
