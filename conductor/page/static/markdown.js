@@ -3,7 +3,13 @@
 
 import { el } from "./dom.js";
 
-const INLINE = /(`+)([^]*?)\1|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*|\[([^\]]+)\]\((https?:\/\/[^\s)]+)\)/g;
+// Each part ends at a sign that begins another, or is bounded: else an odd text would take time with
+// its square.
+const INLINE = new RegExp([
+  /(?<!`)(`{1,16})(?!`)([^]{1,4000}?)(?<!`)\1(?!`)/,
+  /\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*/,
+  /\[([^[\]]+)\]\((https?:\/\/[^\s)]{1,2000})\)/,
+].map((part) => part.source).join("|"), "g");
 const MOST = 200000;
 
 function inline(text) {
