@@ -19,7 +19,7 @@ import msgspec
 from conductor.cli import report
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
-from conductor.cli.run import Started, run_loop, write_ring
+from conductor.cli.run import RingOnDemand, Started, run_loop
 from conductor.client.connection import PERMISSION, ChainEnded
 from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.client.setup import folder
@@ -182,7 +182,7 @@ class _Control:
             loop.add_signal_handler(signal.SIGINT, self._interrupt)
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, self._terminate, number)
-            loop.add_signal_handler(signal.SIGUSR2, write_ring, self._runtime)
+            loop.add_signal_handler(signal.SIGUSR2, RingOnDemand(self._runtime))
         if self.timeout is not None:
             loop.call_later(self.timeout, self._expire)
         return await self._runtime.run()

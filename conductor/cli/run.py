@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import sys
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -449,7 +450,7 @@ async def _until_done(runtime: Runtime, stopped: list[int], early: list[int]) ->
             loop.add_signal_handler(number, stop, number)
         loop.add_signal_handler(signal.SIGHUP, runtime.reload)
         loop.add_signal_handler(signal.SIGUSR1, _tell_health, runtime)
-        loop.add_signal_handler(signal.SIGUSR2, write_ring, runtime)
+        loop.add_signal_handler(signal.SIGUSR2, RingOnDemand(runtime))
         if early:
             runtime.reload()
     try:
@@ -466,14 +467,36 @@ def _tell_health(runtime: Runtime) -> None:
         report.write(f"health: {name}: {text}")
 
 
-def write_ring(runtime: Runtime) -> None:
-    """Writes the last messages to a file, and its path to standard error."""
+class RingOnDemand:
+    """Writes the last messages to a file, and its path to standard error; once a second at most."""
 
-    async def write() -> None:
-        path = await runtime.save_ring("SIGUSR2")
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._next = 0.0
+        """From when on there may be another file."""
+        self._waits = False
+        """Whether another one waits for that."""
+
+    def __call__(self) -> None:
+        import asyncio
+
+        wait = self._next - time.monotonic()
+        if self._waits:
+            return
+        if wait <= 0:
+            self._begin()
+        else:
+            self._waits = True
+            report.write("ring: there is a file a second at most; one more is written then")
+            asyncio.get_running_loop().call_later(wait, self._begin)
+
+    def _begin(self) -> None:
+        self._waits, self._next = False, time.monotonic() + 1.0
+        self._runtime.start(self._write())
+
+    async def _write(self) -> None:
+        path = await self._runtime.save_ring("SIGUSR2")
         report.write(f"ring: the last messages are in {path}" if path else "ring: there is none")
-
-    runtime.start(write())
 
 
 def run_loop(work: Coroutine[Any, Any, int]) -> int:

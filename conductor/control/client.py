@@ -45,7 +45,8 @@ class Control:
             connection.settimeout(_AT_ONCE)
             connection.connect(path)
             control = cls(connection)
-            connection.sendall(protocol.encode(protocol.Greeting()))
+            with contextlib.suppress(BrokenPipeError):  # a chain that is busy has said so
+                connection.sendall(protocol.encode(protocol.Greeting()))
             protocol.greeted(control._line(_AT_ONCE))
         except BaseException:
             connection.close()
@@ -220,7 +221,9 @@ def _listed(chains: Sequence[Running]) -> str:
 def _why(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "it takes no connection"
-    return getattr(error, "strerror", None) or str(error)
+    if isinstance(error, ConductorError):
+        return error.text
+    return getattr(error, "strerror", None) or str(error) or "it ends the connection"
 
 
 def _lives(pid: int) -> bool:

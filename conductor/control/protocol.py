@@ -26,6 +26,8 @@ class Greeting(msgspec.Struct):
 
     greeting: str = GREETING
     version: int = VERSION
+    busy: int = 0
+    """Of a chain that takes no more connections: how many it has. It ends this one."""
 
 
 class Request(msgspec.Struct, omit_defaults=True):
@@ -130,4 +132,9 @@ def greeted(line: bytes) -> None:
             f"the chain speaks version {greeting.version} of the control socket, and this "
             f"conductor version {VERSION}",
             "use the conductor that runs the chain",
+        )
+    if greeting.busy:
+        raise ConductorError(
+            f"the chain is busy: {greeting.busy} other commands are connected to it",
+            "end one of them, such as a `conductor top`, and try again",
         )

@@ -103,10 +103,14 @@ class Server:
             connection, _ = self._listening.accept()
         except OSError:
             return  # it has gone again, or there are no descriptors left
-        if len(self._connections) >= _MOST or not _is_ours(connection):
+        connection.setblocking(False)
+        busy = len(self._connections) >= _MOST
+        if busy or not _is_ours(connection):
+            if busy:
+                with contextlib.suppress(OSError):
+                    connection.send(protocol.encode(protocol.Greeting(busy=_MOST)))
             connection.close()
             return
-        connection.setblocking(False)
         task = self._loop.create_task(self._serve(connection))
         self._connections.add(task)
         task.add_done_callback(self._ended)

@@ -148,6 +148,9 @@ class Watch:
         except OSError:
             self._say(f"the chain of process {pid} has ended")
             return
+        except ConductorError as error:
+            self._say(error.text)
+            return
         with self._lock:
             self._switch = control
         try:

@@ -423,6 +423,9 @@ def test_nonsense_and_floods_do_not_hold_up_the_chain(rig: Rig) -> None:
     with contextlib.ExitStack() as stack:
         many = [stack.enter_context(connected(chain)) for _ in range(9)]
         assert closed(many[-1])
+        busy = "busy: 8 other commands are connected"
+        assert f"does not answer: the chain is {busy}" in ok("ps")
+        assert busy in conductor("pause", "demo", "--pid", str(chain.process.pid)).err
     assert "idle" in ok("ps")
     assert chain.finish() == 0
 
