@@ -292,6 +292,7 @@ _KINDS: Final = {
     "error": "error", "notice": "note",
 }  # fmt: skip
 _WRONG: Final = {"verdict", "refusal", "error"}
+_TIMED: Final = {"tool", "question", "mcp", "answer", "refusal"}
 _ITEMS: Final = {"mcp", "answer", "refusal"}
 """Kinds of items that a component's answer to a request is shown as."""
 
@@ -313,7 +314,7 @@ def _item(item: Item) -> str:
         text = f"{who}: {text}"
     if item.status:
         text += f"  → {one_line(item.status, 60)}"
-    if item.ms and item.kind in ("tool", "question", "mcp", "answer", "refusal"):
+    if item.ms and (item.kind in _TIMED or (item.kind == "notice" and item.status)):
         text += f"  {duration(item.ms)}"
     return f"  {word:<8} {text}"
 

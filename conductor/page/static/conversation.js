@@ -128,7 +128,8 @@ export function item(held) {
     case "error":
       return el("div.act.refused", {}, el("b", {}, "error "), held.text ?? "");
     case "notice":
-      return held.component ? el("p.happened", {}, el("b", {}, `${held.component} `), held.text ?? "") : el("p.note", {}, held.text ?? "");
+      return held.component ? el("p.happened", {}, el("b", {}, `${held.component} `), held.text ?? "")
+        : el("p.note", {}, held.text ?? "", held.status ? ` → ${held.status}` : "", held.ms ? ` · ${duration(held.ms)}` : "");
     case "mode":
       return el("p.note", {}, `mode: ${held.text ?? ""}`);
     default:

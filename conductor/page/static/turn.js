@@ -8,6 +8,15 @@ const MOST_VISITS = 100;
 /** Time that nobody had a turn is shown from this part of it, and from so many milliseconds on. */
 const PART_OF_WAY = 0.05;
 const LEAST_WAY = 10;
+/** Rows of time that is not a component's: no component has such a name. */
+const PERSON = " person";
+const CLIENT = " client";
+const NOBODY = " nobody";
+const OTHERS = new Map([
+  [PERSON, ["waiting for you", "questions, until you answered", "person"]],
+  [CLIENT, ["client", "files, terminals and the like", "client"]],
+  [NOBODY, ["no one", "on the way, or waiting in conductor", "nobody"]],
+]);
 const DID = {
   answered: "answered it itself", originated: "sent it itself", dropped: "did not pass it on",
   open: "has it still", same: "passed it on", changed: "changed it", past: "",
@@ -49,8 +58,7 @@ function agentTimes(detail, components) {
   return begins.map((at, place) => [at, Math.max(ends[place] ?? end, at)]);
 }
 
-/** When each component had something of the turn: `[[at, ms], …]` in milliseconds since it began.
- * The name of a person is empty. */
+/** When each component had something of the turn: `[[at, ms], …]` in milliseconds since it began. */
 function spans(detail, components) {
   const begin = detail.turn.at ?? 0;
   const made = new Map();
@@ -60,7 +68,10 @@ function spans(detail, components) {
   };
   for (const each of detail.visits ?? []) put(each.component, each.at, each.ms ?? 0);
   const questions = (detail.items ?? []).filter((each) => each.kind === "question" && each.ms);
-  for (const each of questions) put("", each.at, each.ms);
+  for (const each of questions) put(PERSON, each.at, each.ms);
+  for (const each of detail.items ?? []) {
+    if (each.kind === "notice" && each.ms && !each.component) put(CLIENT, each.at, each.ms);
+  }
   let left = (detail.turn.shares ?? []).find((share) => share.component === "agent")?.ms ?? 0;
   const works = (since, until) => {
     const ms = Math.min((until - since) * 1000, left);
@@ -90,30 +101,31 @@ function percentOf(ms, whole) {
 export function waterfall(turn, detail, components, chosen, choose) {
   const shares = (turn.shares ?? []).filter((share) => share.component !== "client");
   const client = (turn.shares ?? []).find((share) => share.component === "client")?.ms ?? 0;
-  const bars = shares.map((share) => [share.component, share.component, share.ms ?? 0]);
-  if (turn.person_ms) bars.push(["", "waiting for you", turn.person_ms]);
-  if (client) bars.push([null, "client", client, "files, terminals and the like"]);
-  if (turn.way_ms > Math.max(turn.ms * PART_OF_WAY, LEAST_WAY)) bars.push([null, "no one", turn.way_ms, "on the way, or waiting in conductor"]);
+  const bars = shares.map((share) => [share.component, share.ms ?? 0]);
+  if (turn.person_ms) bars.push([PERSON, turn.person_ms]);
+  if (client) bars.push([CLIENT, client]);
+  if (turn.way_ms > Math.max(turn.ms * PART_OF_WAY, LEAST_WAY)) bars.push([NOBODY, turn.way_ms]);
   const found = detail === null ? new Map() : spans(detail, components);
   const ends = [...found.values()].flat().map(([at, ms]) => at + ms);
-  const whole = Math.max(turn.ms ?? 0, ...ends, ...bars.map(([, , ms]) => ms), 0.001);
-  const longest = bars.reduce((one, other) => (other[2] > one[2] ? other : one), ["", "", 0]);
+  const whole = Math.max(turn.ms ?? 0, ...ends, ...bars.map(([, ms]) => ms), 0.001);
+  const longest = bars.reduce((one, other) => (other[1] > one[1] ? other : one), ["", 0]);
   const percent = (ms) => `${Math.min(ms / whole * 100, 100)}%`;
   return el("div.waterfall", { role: "list", "aria-label": "where the time went" },
     bars.map((one) => {
-      const [name, label, ms, title] = one;
-      const at = found.get(name) ?? (name === null ? [] : [[0, ms]]);
+      const [name, ms] = one;
+      const [label, title, kind] = OTHERS.get(name) ?? [name, name, ""];
+      const at = found.get(name) ?? (name === NOBODY ? [] : [[0, ms]]);
       const track = el("span.track", { "aria-hidden": true }, at.map(([at, long]) => (
         el("span.bar", { style: { left: `min(${percent(at)}, 100% - 3px)`, width: percent(Math.min(long, whole - at)) } }))));
-      if (name) track.style.setProperty("--hue", hue(components, name));
-      const swatchOf = name ? swatch(components, name) : el(name === null ? "span.swatch.nobody" : "span.swatch.person");
-      const inside = [el("span.name", { title: title ?? label }, swatchOf, label), title ? el("span.note", {}, title) : track,
+      if (!kind) track.style.setProperty("--hue", hue(components, name));
+      const inside = [el("span.name", { title }, kind ? el(`span.swatch.${kind}`) : swatch(components, name), label),
+        name === NOBODY ? el("span.note", {}, title) : track,
         el("span.time", { "data-longest": String(one === longest) }, duration(ms)),
         el("span.part", {}, turn.ms ? percentOf(ms, turn.ms) : "")];
-      return el("div", { role: "listitem" }, name ? el("button.time-row", {
+      return el("div", { role: "listitem" }, kind === "" ? el("button.time-row", {
         type: "button", "data-key": `time ${name}`, "aria-pressed": String(chosen === name),
         title: `only what ${name} touched`, onclick: () => choose(name),
-      }, inside) : el("div.time-row.person", {}, inside));
+      }, inside) : el(`div.time-row.other.${kind}`, {}, inside));
     }));
 }
 

@@ -145,6 +145,13 @@ class _Items:
         who = _words(held.get("component"))
         self._add(number, line, "notice", text=text[:_LONGEST], component=who)
 
+    def _logged(self, number: int, line: Line) -> None:
+        """A component puts a line in the log: what it warns of stands in the turn, too."""
+        held = _object(line.params)
+        if held.get("level") in ("warn", "error"):
+            text = _words(held.get("message"))[:_LONGEST]
+            self._add(number, line, "notice", text=text, component=line.source)
+
     def event(self, number: int, line: Line) -> None:
         """Takes an event of the turn."""
         if line.protocol == "mcp" or (line.own is not None and line.own.carrier):
@@ -161,6 +168,8 @@ class _Items:
             self._question(number, line)
         elif line.method == "session/cancel" and line.source == CLIENT:
             self._add(number, line, "notice", text="cancelled by the client")
+        elif line.method == "log" and line.target == CONDUCTOR:
+            self._logged(number, line)
         elif self._is_asked(line):
             path = _words(_object(line.params).get("path"))
             item = self._add(number, line, "notice", text=f"{line.method} {path}".rstrip())

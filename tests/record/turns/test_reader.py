@@ -154,6 +154,7 @@ WAYS: Final = {
     "out": '"from":"p","to":"agent"',
     "back": '"from":"agent","to":"p"',
     "home": '"from":"p","to":"client"',
+    "log": '"from":"p","to":"conductor"',
 }
 
 
@@ -192,6 +193,7 @@ def test_a_question_that_a_component_answers_and_a_pause_before_the_turn() -> No
     asks = '"method":"session/request_permission","id":9,"params":{"toolCall":{"title":"Edit .env"}'
     says_no = '"id":9,"payload":{"outcome":{"outcome":"selected","optionId":"n"}},'
     answer = '"id":%d,"is_error":false,"payload":{"stopReason":"end_turn"},'
+    warns = '"method":"log","params":{"level":"warn","message":"refused: rule 1"},'
     event_of = '{"type":"_conductor","ts":%s,"happened":{"event":"%s","component":"p"}}\n'
 
     def turn(at: float, n: int) -> list[bytes]:
@@ -199,6 +201,7 @@ def test_a_question_that_a_component_answers_and_a_pause_before_the_turn() -> No
             event("request", at, "in", f'"n":{n}', prompt % 1),
             event("request", at + 1, "out", f'"n":{n + 1},"passes":{n}', prompt % 2),
             event("request", at + 1.5, "back", f'"n":{n + 2}', f'{asks},"options":{options}}},'),
+            event("notification", at + 1.7, "log", f'"n":{n + 6}', warns),
             event("response", at + 1.75, "out", f'"n":{n + 3},"of":{n + 2}', says_no),
             event("response", at + 2, "back", f'"n":{n + 4},"of":{n + 1}', answer % 2),
             event("response", at + 4, "home", f'"n":{n + 5},"of":{n},"passes":{n + 4}', answer % 1),
@@ -209,16 +212,18 @@ def test_a_question_that_a_component_answers_and_a_pause_before_the_turn() -> No
     ]
     made = read([*turn(1, 1), *paused])
     assert [item.text for item in made.detail(1).items if item.kind == "notice"] == [
+        "refused: rule 1",
         "pause",
         "resume",
     ]
     made = read([*turn(1, 1), *paused, *turn(20, 11)])
     assert [[item.kind for item in made.detail(number).items] for number in (1, 2)] == [
-        ["prompt", "refusal"], ["notice", "notice", "prompt", "refusal"],
+        ["prompt", "notice", "refusal"], ["notice", "notice", "prompt", "notice", "refusal"],
     ]  # fmt: skip
     (refusal,) = (item for item in made.detail(1).items if item.kind == "refusal")
     assert (refusal.component, refusal.text, refusal.status) == ("p", "Edit .env", "Reject")
-    assert made.turns[1].events == (0, 6)
+    assert [item.text for item in made.detail(2).items][-2:] == ["refused: rule 1", "Edit .env"]
+    assert made.turns[1].events == (0, 7)
     assert made.turns[1].way_ms == 0
     assert [share.says for share in made.turns[1].shares] == ["answered 1 question for you", ""]
     look_at_all(made)
