@@ -7,7 +7,7 @@ import * as conversation from "./conversation.js";
 import { open, Trouble } from "./data.js";
 import { Details } from "./details.js";
 import { duration, el, fill, renew, several } from "./dom.js";
-import { listen } from "./help.js";
+import { help, listen } from "./help.js";
 import { TurnPane } from "./pane.js";
 import { show } from "./panes.js";
 import { Questions } from "./questions.js";
@@ -317,19 +317,16 @@ const KEYS = [
   [".", "newest turn, and go with the chat", () => { go({ turn: null, event: null }); stuck = true; stick(); }],
   ["p", "write a prompt", () => $("prompt").focus()],
   ["a", "the question that waits for an answer", () => $("questions").querySelector(".ask")?.focus()],
-  ["?", "this help", () => help()],
+  ["?", "this help", () => explain()],
 ];
 
-function help() {
-  fill($("help"), el("h2", {}, "Keys"),
-    el("dl", {}, KEYS.flatMap(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)])),
-    el("p", {}, "In a question, ", el("kbd", {}, "1"), " to ", el("kbd", {}, "9"), " choose an answer. In the prompt, Enter sends and Shift+Enter begins a line."),
-    el("button", { type: "button", onclick: () => $("help").close() }, "Close"));
-  $("help").showModal();
+function explain() {
+  help($("help"), KEYS, el("p", {}, "In a question, ", el("kbd", {}, "1"), " to ", el("kbd", {}, "9"),
+    " choose an answer. In the prompt, Enter sends and Shift+Enter begins a line."));
 }
 
 listen(KEYS);
-$("help-button").addEventListener("click", help);
+$("help-button").addEventListener("click", explain);
 $("sessions-button").addEventListener("click", sessions);
 $("new-session").addEventListener("click", async ({ currentTarget: button }) => {
   button.disabled = true; // an agent may take seconds

@@ -1,18 +1,24 @@
-// The keys of the page and the words of its filter.
+// The keys of a page, and their help.
 
 import { el, fill } from "./dom.js";
 import { NAMES } from "./filter.js";
 
-/** Fills the dialog of the help. @param {Array<[string, string, Function]>} keys */
-export function help(dialog, keys) {
+/** Opens the dialog of the help.
+ * @param {Array<[string, string, Function]>} keys
+ * @param {...Node} more  what the page explains beside its keys */
+export function help(dialog, keys, ...more) {
   fill(dialog, el("h2", {}, "Keys"),
     el("dl", {}, keys.flatMap(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)])),
-    el("h2", {}, "Filter"),
+    more, el("button", { type: "button", onclick: () => dialog.close() }, "Close"));
+  dialog.showModal();
+}
+
+/** The words of the filter, for the help. */
+export function filterHelp() {
+  return [el("h2", {}, "Filter"),
     el("p.terms", {}, NAMES.map((name) => [el("code", {}, name), " "])),
     el("p", {}, "Words stand for events that hold them. ", el("code", {}, "& | ! ( )"), " combine; names may have ", el("code", {}, "*"),
-      ". The terminal takes the same: ", el("code", {}, "conductor trace show FILE FILTER"), "."),
-    el("button", { type: "button", onclick: () => dialog.close() }, "Close"));
-  dialog.showModal();
+      ". The terminal takes the same: ", el("code", {}, "conductor trace show FILE FILTER"), ".")];
 }
 
 /** Calls what belongs to a key, unless somebody writes or a dialog is open. */

@@ -6,7 +6,7 @@ import * as conversation from "./conversation.js";
 import { open, Trouble } from "./data.js";
 import { Details } from "./details.js";
 import { duration, el, fill, several } from "./dom.js";
-import { help, listen } from "./help.js";
+import { filterHelp, help, listen } from "./help.js";
 import { histogram } from "./histogram.js";
 import { List } from "./list.js";
 import { TurnPane } from "./pane.js";
@@ -259,8 +259,9 @@ const KEYS = [
   ["]", "next component", () => stepComponent(1)], ["[", "component before", () => stepComponent(-1)],
   ["/", "filter", () => { $("filter").focus(); $("filter").select(); }],
   ["d", "next message that a component changed", () => pane.nextChange()],
-  [".", "newest turn, and go with a running chain", newest], ["?", "this help", () => help($("help"), KEYS)],
+  [".", "newest turn, and go with a running chain", newest], ["?", "this help", () => explain()],
 ];
+const explain = () => help($("help"), KEYS, ...filterHelp());
 listen(KEYS);
 $("filter-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -277,7 +278,7 @@ $("filter").addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(() => go({ filter: $("filter").value }, { replace: true }), 250);
 });
-$("help-button").addEventListener("click", () => help($("help"), KEYS));
+$("help-button").addEventListener("click", explain);
 addEventListener("popstate", () => draw());
 addEventListener("hashchange", () => draw());
 state();

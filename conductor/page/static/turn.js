@@ -12,6 +12,8 @@ const LEAST_WAY = 10;
 const PERSON = " person";
 const CLIENT = " client";
 const NOBODY = " nobody";
+/** Items for whose answer the agent waits. */
+const WAITS = new Set(["question", "answer", "refusal", "notice", "mcp"]);
 const OTHERS = new Map([
   [PERSON, ["waiting for you", "questions, until you answered", "person"]],
   [CLIENT, ["client", "files, terminals and the like", "client"]],
@@ -67,10 +69,10 @@ function spans(detail, components) {
     if (made.get(name).length < MOST_SPANS) made.get(name).push([Math.max((at - begin) * 1000, 0), ms]);
   };
   for (const each of detail.visits ?? []) put(each.component, each.at, each.ms ?? 0);
-  const questions = (detail.items ?? []).filter((each) => each.kind === "question" && each.ms);
-  for (const each of questions) put(PERSON, each.at, each.ms);
-  for (const each of detail.items ?? []) {
-    if (each.kind === "notice" && each.ms && !each.component) put(CLIENT, each.at, each.ms);
+  const waits = (detail.items ?? []).filter((each) => WAITS.has(each.kind) && each.ms);
+  for (const each of waits) {
+    if (each.kind === "question") put(PERSON, each.at, each.ms);
+    else if (each.kind === "notice") put(CLIENT, each.at, each.ms);
   }
   let left = (detail.turn.shares ?? []).find((share) => share.component === "agent")?.ms ?? 0;
   const works = (since, until) => {
@@ -79,10 +81,10 @@ function spans(detail, components) {
     left -= ms;
     put("agent", since, ms);
   };
-  // The agent works on a prompt for as long as its share says, but not while a person is asked.
+  // The agent works on a prompt for as long as its share says, but not while it waits for an answer.
   for (const [got, gave] of agentTimes(detail, components)) {
     let since = got;
-    for (const each of questions.filter(({ at }) => at >= got && at < gave)) {
+    for (const each of waits.filter(({ at }) => at >= got && at < gave)) {
       works(since, each.at);
       since = Math.max(since, each.at + each.ms / 1000);
     }
