@@ -72,30 +72,34 @@ class OpenShare:
         self.cut = array("i")
         """Events with such words that are not those of one event that it got."""
         self.messages = self.tokens = self.verdicts = 0
-        self.acts = dict.fromkeys(_ACTS, 0)
-        """How many messages it changed, answered … itself."""
+        self.acts: dict[str, int] = {}
+        """How many messages it changed, answered …, by the keys of `_ACTS`."""
         self.says = ""
         """What it did to the prompt, in words."""
         self.prompts: tuple[int, int] | None = None
         """The events with which it got and passed on a prompt that it changed; read when somebody
         asks for the words."""
 
+    def did(self, act: str) -> None:
+        """It did something to a message."""
+        self.acts[act] = self.acts.get(act, 0) + 1
+
     @property
     def changed(self) -> int:
         """How many messages it changed, answered or originated. To answer MCP is what a component
         with a server of its own is for."""
-        return sum(self.acts.values()) - self.acts["mcp"]
+        return sum(self.acts.get(act, 0) for act in _ACTS if act != "mcp")
 
     def does(self, stored: Stored, *, ends: bool) -> str:
         """What it did, in words; `ends`: it is the client or the agent."""
         prompt = self._prompt(stored)
-        acts = dict(self.acts)
-        acts["answered" if prompt == "answered" else "changed"] -= prompt not in ("", "unchanged")
+        its_act = prompt if prompt == "answered" else "changed"
         made = [prompt] if prompt != "unchanged" else []
         if not ends and self.got_text != self.sent_text and prompt != "answered":
             made.append("changed the answer" if self.got_text else "added words")
         for act, (words, rest) in _ACTS.items():
-            if (count := acts[act]) > 0:
+            is_prompt = act == its_act and prompt not in ("", "unchanged")
+            if (count := self.acts.get(act, 0) - is_prompt) > 0:
                 made.append(f"{words.format(count)}{'s' * (count != 1)}{rest}")
         return ", ".join(filter(None, made)) or prompt
 

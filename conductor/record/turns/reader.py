@@ -438,7 +438,7 @@ class Reader:
         if is_chunk and change is not Change.SAME and turn.ms is None:
             share.cut.append(number)
         if change is not Change.SAME and not is_chunk:
-            share.acts[change.value] += 1
+            share.did(change.value)
         if got is None:
             return
         self._got[number] = got.event
@@ -555,7 +555,7 @@ class Reader:
         if change in (Change.CHANGED, Change.ANSWERED):
             is_question = asked.method in QUESTIONS and change is Change.ANSWERED
             act = "mcp" if own.protocol == "mcp" else "question" if is_question else change.value
-            share.acts[act] += 1
+            share.did(act)
         if change is Change.ANSWERED and asked.method == PROMPT:
             share.says = "answered"
 
