@@ -19,6 +19,7 @@ import typer
 from conductor.cli import report
 from conductor.cli.typer_options import Json, takes
 from conductor.spec import paths
+from conductor.spec.limits import size_in_words
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
 
@@ -53,7 +54,7 @@ def show(context: typer.Context, json_: Json = False, cache: str | None = None) 
         folders.append(row)
         if not json_:
             files = _count(len(sizes), _NAMES[kind])
-            report.say(f"{files:<24} {sum(sizes) / 1e6:>8.1f} MB  {folder}")
+            report.say(f"{files:<24} {size_in_words(sum(sizes)):>11}  {folder}")
     if json_:
         report.say_json({"folders": folders})
     return 0
@@ -79,7 +80,7 @@ def prune(
     if json_:
         report.say_json({"removed": {"files": len(removed), "bytes": size}})
     else:
-        report.say(f"removed {_count(len(removed), 'file')}, {size / 1e6:.1f} MB")
+        report.say(f"removed {_count(len(removed), 'file')}, {size_in_words(size)}")
     return 0
 
 

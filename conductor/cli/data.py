@@ -15,6 +15,7 @@ from conductor.cli import report
 from conductor.cli.data_kinds import KINDS, Item, Kind, failed, named, reason
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
+from conductor.spec.limits import size_in_words
 
 HELP: Final = (
     "Show what conductor keeps on this machine: where, how much of it, how old it is, and when it "
@@ -44,14 +45,14 @@ def show(context: typer.Context, json_: Json = False) -> int:
         return 0
     for row in rows:
         problem = f"cannot be read: {row['problem']}" if row["problem"] else ""
-        much = f"{row['number']:>6}  {_size(row['bytes']):>9}  {_age(row['oldest'])}"
+        much = f"{row['number']:>6}  {size_in_words(row['bytes']):>9}  {_age(row['oldest'])}"
         report.say(f"{row['kind']:<11}{problem or much}")
         report.say(f"{'':<11}{row['what']}: {visible_path(row['place'])}")
         report.say(f"{'':<11}stays: {row['rule']}")
         for one in row.get("components", ()):
             name = one_line(one["component"], 40) or "(not recorded)"
             count = f"{one['number']} place{'' if one['number'] == 1 else 's'}"
-            report.say(f"{'':<13}{name:<24} {count:>10}  {_size(one['bytes']):>9}")
+            report.say(f"{'':<13}{name:<24} {count:>10}  {size_in_words(one['bytes']):>9}")
     report.say("", "Traces, audits and metrics are where you have put them.")
     report.say("What conductor makes again by itself: `conductor cache`.")
     return 0
@@ -121,7 +122,8 @@ def delete(
     size = sum(one.size for one in items)
     if items and wanted.removed is not None:
         _refuse_without_yes(
-            f"delete {len(items)} of {wanted.what}, {_size(size)}, in {visible_path(place)}", yes
+            f"delete {len(items)} of {wanted.what}, {size_in_words(size)}, in {visible_path(place)}",
+            yes,
         )
         try:
             number = wanted.removed(place, items)
@@ -191,10 +193,6 @@ def _seconds(text: str | None) -> float:
     if match is None:
         raise UsageError(f"invalid value `{one_line(text)}` for `--older`", "such as 12h, 7d or 4w")
     return int(match[1]) * _UNITS[match[2]]
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
 
 
 def _age(oldest: float | None) -> str:

@@ -23,6 +23,7 @@ from conductor.cli import doctor_editors, report
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError, one_line
 from conductor.spec import catalog, managed, paths, retention
+from conductor.spec.limits import size_in_words
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
 from wasm_host.harden import ESSENTIAL, Layer, probe
@@ -175,7 +176,7 @@ def _cache(folder: str | None) -> CheckResult:
         return CheckResult(name, False, f"{path} {problem}", hint)
     sizes = [entry.size for entry in store.entries(path)]
     modules = f"{len(sizes)} module{'' if len(sizes) == 1 else 's'}"
-    return CheckResult(name, True, f"{path}: {modules}, {sum(sizes) / 1e6:.1f} MB")
+    return CheckResult(name, True, f"{path}: {modules}, {size_in_words(sum(sizes))}")
 
 
 def _unfit(status: os.stat_result) -> str:

@@ -111,6 +111,7 @@ def _send(spans: Recorded, url: str) -> int:
 
 def _write(path: str, pieces: Iterable[bytes]) -> None:
     """Writes a file as a whole, for its owner alone. Raises `UsageError`."""
+    from conductor.spec.limits import size_in_words
     from conductor.spec.private_files import open_private, reason
 
     size = 0
@@ -121,4 +122,4 @@ def _write(path: str, pieces: Iterable[bytes]) -> None:
     except (OSError, ValueError) as error:
         why = reason(error)
         raise UsageError(f"cannot write `{path}`: {why}", "choose another file") from None
-    report.say(f"written {visible_path(path)} ({size / 1024 / 1024:.1f} MiB)")
+    report.say(f"written {visible_path(path)} ({size_in_words(size)})")

@@ -10,6 +10,7 @@ from conductor.cli import report
 from conductor.cli.trace_show import File
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError
+from conductor.spec.limits import size_in_words
 
 if TYPE_CHECKING:
     import socket
@@ -76,7 +77,7 @@ def view(
         from conductor.page import saved
 
         size = saved.save(file, save, number=turn)
-        report.say(f"written {save} ({size / 1024 / 1024:.1f} MiB)")
+        report.say(f"written {save} ({size_in_words(size)})")
         return 0
     at = "" if turn is None else f"turn={turn}"
     return _run(TraceFile(file, follow=live), port=port, opens=not no_open, at=at)

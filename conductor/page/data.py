@@ -15,6 +15,7 @@ from conductor.errors import ConductorError
 from conductor.page.choice import Choice, Choices, Wanted
 from conductor.page.source import Source, head
 from conductor.record.turns.reader import Reader
+from conductor.spec.limits import size_in_words
 
 _MOST_ROWS: Final = 2_000
 _MOST_TURNS: Final = 2_000
@@ -136,7 +137,9 @@ class Data:
             while len(self._details) > 1 and sum(map(len, self._details.values())) > _MOST_HELD:
                 self._details.popitem(last=False)
         if len(held) > _MOST_DETAIL:
-            return failure(413, f"this turn has {_mib(held)} to show, too much for a page")
+            return failure(
+                413, f"this turn has {size_in_words(len(held))} to show, too much for a page"
+            )
         return Response(held, media_type="application/json")
 
     async def find(self, request: Request) -> Response:
@@ -175,7 +178,7 @@ class Data:
         if not line.strip():
             return failure(404, "this event is not there any more")
         if len(line) > _MOST_READ:
-            why = f"this message has {_mib(line)}, too much for a page"
+            why = f"this message has {size_in_words(len(line))}, too much for a page"
             return failure(413, f"{why}; it is line {number + 1} of the file")
         before = self._reader.before(number)
         if len(line) > _MOST_EVENT:
@@ -184,10 +187,6 @@ class Data:
             )
         text = line.decode("utf-8", "replace").encode()
         return data({"event": msgspec.Raw(text), "before": before})
-
-
-def _mib(data: bytes) -> str:
-    return f"{len(data) / 1024 / 1024:.1f} MiB"
 
 
 def _number(request: Request, name: str, default: int) -> int:

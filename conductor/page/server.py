@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from conductor.page.data import Data, failure
 from conductor.page.source import Source
@@ -51,6 +52,9 @@ _TYPES: Final = {
 _REOPEN: Final = (
     "this address needs the secret that `conductor` printed: open the whole address again"
 )
+
+_IN_TIME: Final = 10.0
+"""Seconds that a connection has to send the head of a request."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -113,6 +117,38 @@ class Guard:
         return None
 
 
+class Punctual(H11Protocol):
+    """Ends a connection that does not send a request in time; uvicorn would wait for ever."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody connects."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request is there, or all of it."""
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        super().connection_lost(exc)
+        self._on_time()
+
+    def _wait(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._on_time()
+        elif self._late is None:
+            self._late = self.loop.call_later(_IN_TIME, self.transport.abort)
+
+    def _on_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
 def app(
     source: Source, port: int, secret: str, start: str, more: Sequence[BaseRoute] = ()
 ) -> ASGIApp:
@@ -173,6 +209,7 @@ def config(
         log_level="critical",
         access_log=False,
         lifespan="off",
+        http=Punctual,
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=1,

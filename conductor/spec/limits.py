@@ -169,6 +169,14 @@ def shown(name: str, value: int | None) -> str:
     return str(value)
 
 
+def size_in_words(size: int) -> str:
+    """A number of bytes for people: `512 bytes`, `1.5 KiB`, `16 MiB`."""
+    for unit, factor in (("MiB", _MIB), ("KiB", _KIB)):
+        if size >= factor:
+            return f"{size / factor:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{size} byte{'' if size == 1 else 's'}"
+
+
 def size(text: str) -> int:
     """Bytes: `65536`, `512k`, `32MiB`. Raises `ValueError`."""
     match = re.fullmatch(r"(\d+)\s*([kmg]?)(?:i?b)?", text.strip(), re.IGNORECASE)

@@ -41,11 +41,11 @@ def test_what_is_kept_and_what_goes(tmp_path: Path) -> None:
     current = made(guests / f"{scripts.guest_name()}.wasm", 500_000, 40)
     shown = conductor("cache", env=env)
     assert [line.split() for line in shown.out.splitlines()] == [
-        ["2", "compiled", "modules", "5.0", "MB", str(modules)],
-        ["2", "Python", "guests", "1.5", "MB", str(guests)],
+        ["2", "compiled", "modules", "4.8", "MiB", str(modules)],
+        ["2", "Python", "guests", "1.4", "MiB", str(guests)],
     ]
     pruned = conductor("cache", "prune", env=env)
-    assert (pruned.code, pruned.out) == (0, "removed 2 files, 4.0 MB\n")
+    assert (pruned.code, pruned.out) == (0, "removed 2 files, 3.8 MiB\n")
     assert [one.exists() for one in (old, new, built, current)] == [False, True, False, True]
     assert [path.name for path in guests.iterdir()] == [current.name]
     told = json.loads(conductor("cache", "--json", env=env).out)
@@ -65,4 +65,4 @@ def test_another_folder(tmp_path: Path) -> None:
     shown = conductor("cache", "--cache", str(tmp_path))
     assert shown.out.startswith("1 compiled module ")
     gone = conductor("cache", "prune", "--cache", str(tmp_path))
-    assert gone.out == "removed 0 files, 0.0 MB\n", "it was used just now"
+    assert gone.out == "removed 0 files, 0 bytes\n", "it was used just now"

@@ -84,7 +84,7 @@ def test_the_cache_folder_is_examined(tmp_path: Path) -> None:
     assert look().detail == f"{folder}: made when first used"
     folder.mkdir(mode=0o700)
     (folder / "a.cwasm").write_bytes(bytes(1_500_000))
-    assert look() == CheckResult("compile cache", True, f"{folder}: 1 module, 1.5 MB")
+    assert look() == CheckResult("compile cache", True, f"{folder}: 1 module, 1.4 MiB")
     folder.chmod(0o755)
     assert not look().ok
     assert look().detail == f"{folder} has mode 0755 instead of 0700"

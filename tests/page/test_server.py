@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
+from conductor.page import server
 from tests.harness.process.command import conductor
 from tests.page.viewing import Lines, Viewed
+from tests.places import DEADLINE
 from tests.record.turns import recorded
 
 
@@ -129,3 +134,31 @@ def test_of_a_very_large_message_the_beginnings_of_its_texts_are_shown(tmp_path:
 def test_a_file_that_is_no_trace_or_not_there_is_refused(tmp_path: Path) -> None:
     conductor("trace", "view", str(tmp_path / "none")).assert_error(2, "cannot read the trace")
     conductor("trace", "view", str(tmp_path)).assert_error(2, "it is a folder")
+
+
+def test_a_connection_that_sends_no_request_in_time_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "_IN_TIME", 0.01)
+    config = uvicorn.Config(lambda scope: None, http=server.Punctual, log_config=None)
+
+    async def ended() -> list[bytes]:
+        loop = asyncio.get_running_loop()
+        state = ServerState()
+        listening = await loop.create_server(
+            lambda: server.Punctual(config, state, {}), server.HOST, 0
+        )
+        port = listening.sockets[0].getsockname()[1]
+        got = []
+        for sent in (b"", b"GET / HTTP/1.1\r\nHo"):
+            reader, writer = await asyncio.open_connection(server.HOST, port)
+            writer.write(sent)
+            try:
+                got.append(await asyncio.wait_for(reader.read(), DEADLINE))
+            except ConnectionResetError:
+                got.append(b"")
+            writer.close()
+        listening.close()
+        return got
+
+    assert asyncio.run(ended()) == [b"", b""]

@@ -213,11 +213,13 @@ def test_what_cannot_be_exported_is_explained(
     export(trace, *arguments).assert_error(2, words)
 
 
-def test_a_line_of_an_impossible_time_is_no_event(trace: Path, told: Path, tmp_path: Path) -> None:
+def test_a_line_of_an_impossible_time_is_no_event(
+    trace: Path, exported: Path, tmp_path: Path
+) -> None:
     bad, out, page = tmp_path / "bad", tmp_path / "out", tmp_path / "page"
     event = b'{"type":"request","ts":%s,"from":"client","to":"agent","id":1,"method":"x"%s}\n'
     times = [(b"1e308", b""), (b"-1e308", b""), (b"1", b',"_conductor":{"ms_in":1e308}')]
     bad.write_bytes(trace.read_bytes() + b"".join(event % time for time in times))
     assert (ran := export(bad, "--otlp", out)).code == 0, ran.err
-    assert len(spans(out)) == len(spans(told))
+    assert len(spans(out)) == len(spans(exported))
     assert (ran := conductor("trace", "view", str(bad), "--save", str(page))).code == 0, ran.err

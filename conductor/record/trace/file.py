@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import UsageError, hidden_json_line
+from conductor.spec.limits import size_in_words
 from conductor.spec.private_files import HINT, open_private, reason
 
 FLUSH_BYTES: Final = 64 * 1024
@@ -18,7 +19,6 @@ FLUSH_SECONDS: Final = 0.2
 
 _ROOM: Final = 256
 """Bytes of the last line of a trace that is full, and of what stands around records."""
-_MIB: Final = 1024 * 1024
 
 _MOST_HELD: Final = 32 * 1024 * 1024
 """Bytes that wait for a reader (of a pipe) that does not keep up, before the trace is given up."""
@@ -101,7 +101,7 @@ class TraceFile:
         self._take(b'{"type":"_conductor","full":%d}\n' % self._most)
         self.flush()
         if not self.failed:
-            text = f"the trace `{self._path}` is full ({self._most / _MIB:g} MiB)"
+            text = f"the trace `{self._path}` is full ({size_in_words(self._most)})"
             self._stop(
                 "warning",
                 f"{text}, nothing more is written to it\n"
