@@ -121,10 +121,8 @@ def delete(
     items = _chosen(wanted, place, component, _seconds(older))
     size = sum(one.size for one in items)
     if items and wanted.removed is not None:
-        _refuse_without_yes(
-            f"delete {len(items)} of {wanted.what}, {size_in_words(size)}, in {visible_path(place)}",
-            yes,
-        )
+        much = f"{len(items)} of {wanted.what}, {size_in_words(size)}"
+        _refuse_without_yes(f"delete {much}, in {visible_path(place)}", yes)
         try:
             number = wanted.removed(place, items)
         except (OSError, sqlite3.Error) as error:
