@@ -90,7 +90,7 @@ def _measured(path: Path, browser: str) -> dict[str, float]:
             page = started.new_page(viewport={"width": 1280, "height": 800})
             served = perf_counter()
             page.goto(address[0])
-            page.wait_for_selector(".turn .said", timeout=120_000)
+            page.wait_for_selector(".turn .speech", timeout=120_000)
             page.wait_for_selector(".card", timeout=120_000)
             readable = perf_counter()
             page.wait_for_selector("#notice:empty", state="attached", timeout=300_000)
