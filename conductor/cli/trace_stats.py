@@ -138,7 +138,7 @@ def _table(found: list[Stat], width: int) -> list[Line]:
         what = f"{name:<{names}}  {one_line(stat.method, methods):<{methods}}"
         lines.append((PLAIN, f"{what}{cells}".rstrip()))
     if not found:
-        lines.append((DIM, "no event is of that kind"))
+        lines.append((DIM, "there is no event to count"))
     return lines
 
 
