@@ -104,8 +104,8 @@ async def _record(trace: Path) -> None:
     async with conductor.open(
         "datetime", "redact", me, permissions=ask, trace=str(trace), trace_content="all"
     ) as chain:
-        for said in _PROMPTS:
-            await chain.prompt(said)
+        for prompt in _PROMPTS:
+            await chain.prompt(prompt)
 
 
 def _taken(trace: Path, folder: Path) -> None:

@@ -45,7 +45,7 @@ class Control:
             connection.settimeout(_AT_ONCE)
             connection.connect(path)
             control = cls(connection)
-            with contextlib.suppress(BrokenPipeError):  # a chain that is busy has said so
+            with contextlib.suppress(BrokenPipeError):  # a busy chain has answered so
                 connection.sendall(protocol.encode(protocol.Greeting()))
             protocol.greeted(control._line(_AT_ONCE))
         except BaseException:

@@ -117,7 +117,7 @@ def test_a_question_is_answered_by_a_key_and_only_where_it_stands(
     expect(page.locator("article.turn").last).to_contain_text("the answer was cancelled")
 
 
-def test_nothing_that_is_said_is_obeyed(fancy: Talking, page: Page) -> None:
+def test_no_text_of_a_chat_is_obeyed(fancy: Talking, page: Page) -> None:
     fancy.visit(page)
     say(page, f"echo {EVIL}")
     ended(page)
