@@ -321,7 +321,7 @@ const KEYS = [
 ];
 
 function explain() {
-  help($("help"), KEYS, el("p", {}, "In a question, ", el("kbd", {}, "1"), " to ", el("kbd", {}, "9"),
+  help(KEYS, el("p", {}, "In a question, ", el("kbd", {}, "1"), " to ", el("kbd", {}, "9"),
     " choose an answer. In the prompt, Enter sends and Shift+Enter begins a line."));
 }
 

@@ -3,10 +3,13 @@
 import { el, fill } from "./dom.js";
 import { NAMES } from "./filter.js";
 
+const dialog = el("dialog", { id: "help", "aria-label": "help" });
+document.body.append(dialog);
+
 /** Opens the dialog of the help.
  * @param {Array<[string, string, Function]>} keys
  * @param {...Node} more  what the page explains beside its keys */
-export function help(dialog, keys, ...more) {
+export function help(keys, ...more) {
   fill(dialog, el("h2", {}, "Keys"),
     el("dl", {}, keys.flatMap(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)])),
     more, el("button", { type: "button", onclick: () => dialog.close() }, "Close"));

@@ -1,23 +1,29 @@
 // The two panes of a page: side by side, or in a narrow window as tabs.
 
+import { el } from "./dom.js";
+
 const NAMES = ["conversation", "turn"];
-const tab = (name) => document.getElementById(`tab-${name}`);
+const main = document.querySelector("main");
+const tabs = new Map(NAMES.map((name, place) => [name, el("button", {
+  role: "tab", type: "button", id: `tab-${name}`, "aria-controls": main.querySelectorAll(":scope > section")[place].id,
+  onclick: () => show(name), onkeydown: (event) => other(event, name),
+}, `${name[0].toUpperCase()}${name.slice(1)}`)]));
+main.before(el("div.tabs", { role: "tablist", "aria-label": "panes" }, [...tabs.values()]));
+show("conversation");
 
 /** Shows a pane where there is room for one only. */
 export function show(name) {
-  document.querySelector("main").dataset.pane = name;
-  for (const each of NAMES) {
-    tab(each).setAttribute("aria-selected", String(each === name));
-    tab(each).tabIndex = each === name ? 0 : -1;
+  main.dataset.pane = name;
+  for (const [each, tab] of tabs) {
+    tab.setAttribute("aria-selected", String(each === name));
+    tab.tabIndex = each === name ? 0 : -1;
   }
 }
 
-for (const name of NAMES) {
-  tab(name).addEventListener("click", () => show(name));
-  tab(name).addEventListener("keydown", (event) => {
-    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-    const other = NAMES.find((each) => each !== name);
-    show(other);
-    tab(other).focus();
-  });
+/** Goes to the other tab by an arrow key. */
+function other(event, name) {
+  if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+  const next = NAMES.find((each) => each !== name);
+  show(next);
+  tabs.get(next).focus();
 }

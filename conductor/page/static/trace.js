@@ -261,7 +261,7 @@ const KEYS = [
   ["d", "next message that a component changed", () => pane.nextChange()],
   [".", "newest turn, and go with a running chain", newest], ["?", "this help", () => explain()],
 ];
-const explain = () => help($("help"), KEYS, ...filterHelp());
+const explain = () => help(KEYS, ...filterHelp());
 listen(KEYS);
 $("filter-form").addEventListener("submit", (event) => {
   event.preventDefault();
