@@ -190,6 +190,7 @@ export function cards(detail, components, chosen, openEvent) {
     if (name === "client" || (chosen && chosen !== name)) continue;
     const visits = (detail.visits ?? []).filter((each) => each.component === name);
     const verdicts = (detail.verdicts ?? []).filter((each) => each.component === name);
+    const answers = (detail.items ?? []).filter((each) => each.component === name && ["answer", "refusal"].includes(each.kind));
     const changes = visits.filter((each) => !["same", "past"].includes(each.change ?? "same"));
     const same = visits.filter((each) => (each.change ?? "same") === "same");
     const tokens = share.tokens ? ` · ${share.tokens > 0 ? "+" : "−"}${several(Math.abs(share.tokens), "token")}` : "";
@@ -197,6 +198,8 @@ export function cards(detail, components, chosen, openEvent) {
       el("header", {}, swatch(components, name), el("h3", {}, name), el("span.says", {}, says(share), tokens),
         el("span.time", {}, duration(share.ms ?? 0))),
       verdicts.map((each) => el("p.act.refused", {}, el("b", {}, `⚠ conductor refused what it did (rule ${each.rule}): `), each.text ?? "")),
+      answers.slice(0, MOST_VISITS).map((each) => el(`p.act${each.kind === "refusal" ? ".refused" : ""}`, {},
+        el("b", {}, each.kind === "refusal" ? "⚠ it refused: " : "it answered for you: "), each.text ?? "", " ", el("b", {}, each.status ?? ""))),
       changes.slice(0, MOST_VISITS).map((each) => visit(each, openEvent)),
       changes.length > MOST_VISITS ? el("p.note", {}, `and ${(changes.length - MOST_VISITS).toLocaleString("en")} more; they are among the messages below`) : null,
       name === "agent" ? acts(detail) : null,
