@@ -93,9 +93,10 @@ def show(
     """Shows the turns of a trace."""
     chosen = filters.parse(wanted)
     trace = turns.opened(file)
-    shown = list(_chosen(trace, chosen, turn))
+    every = trace.turns
+    shown = list(_chosen(trace, every, chosen, turn))
     if turn is not None and not shown:
-        last = len(trace.turns) - 1
+        last = len(every) - 1
         if turn > last:
             raise UsageError(f"the trace `{file}` has no turn {turn}", f"its turns are 0 to {last}")
         raise UsageError(
@@ -108,7 +109,7 @@ def show(
         return 0
     width = min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
     report.say_styled(*_heading(trace, shown, width))
-    sessions = {each.session for each in trace.turns if each.number}
+    sessions = {each.session for each in every if each.number}
     for each in shown:
         detail = trace.detail(each.number)
         printer = _Printer(detail, width, whole=all_, names_session=len(sessions) > 1)
@@ -122,9 +123,11 @@ def _json(detail: TurnDetail) -> bytes:
     return msgspec.json.encode(detail) + b"\n"
 
 
-def _chosen(trace: turns.Reader, chosen: filters.Filter, number: int | None) -> Iterator[Turn]:
+def _chosen(
+    trace: turns.Reader, every: list[Turn], chosen: filters.Filter, number: int | None
+) -> Iterator[Turn]:
     """The turns that are wanted. What belongs to none is shown only where it is asked for."""
-    for turn in trace.turns:
+    for turn in every:
         if number is not None:
             if turn.number != number:
                 continue
@@ -147,7 +150,7 @@ def body(trace: turns.Reader) -> Callable[[int], str]:
 def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Line]:
     head = trace.head()
     yield HEAD, cut(" > ".join(one_line(name, 60) for name in head.components), width)
-    count = len(trace.turns) - 1
+    count = trace.count - 1
     which = "" if len(shown) in (count, count + 1) else f"{len(shown)} of "
     content = "; without content" if head.content == "none" else ""
     yield DIM, f"{which}{count} turn{'s' * (count != 1)}, {head.events} events{content}"

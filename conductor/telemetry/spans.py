@@ -36,7 +36,7 @@ from conductor.telemetry.span import (
     read_traceparent,
 )
 
-_MOST_OPEN: Final = 10_000
+_MOST_OPEN: Final = 2_000
 _MOST_SEEN: Final = 20_000
 _MOST_MOMENTS: Final = 100
 _QUESTION: Final = "session/request_permission"
@@ -215,9 +215,11 @@ class Translator:
         if own.n or line.source in (CLIENT, AGENT):
             return None
         # Another program's trace does not say: the oldest of the same method and session.
+        session = line.names_session
         for waiting in self._held[line.source].values():
-            same = (waiting.line.method, waiting.line.names_session)
-            if waiting.passed is None and same == (line.method, line.names_session):
+            asked = waiting.line  # its session is read last: that takes longest
+            same = waiting.passed is None and asked.method == line.method
+            if same and asked.names_session == session:
                 return waiting
         return None
 
@@ -229,10 +231,9 @@ class Translator:
     def _around(self, source: str, turn: Turn | None) -> _Open | None:
         """What the sender of a request of its own works on, if that is certain: the last request
         that it has of this turn."""
-        held = [one for one in self._held[source].values() if one.turn is turn]
-        if turn is None and len(held) != 1:
-            return None
-        return held[-1] if held else None
+        held = (one for one in reversed(self._held[source].values()) if one.turn is turn)
+        last = next(held, None)
+        return last if turn is not None or next(held, None) is None else None
 
     # -- responses -----------------------------------------------------------------------------
 
@@ -303,8 +304,9 @@ class Translator:
 
     def _prompt_of(self, turn: Turn) -> Span | None:
         """The prompt of a turn that the agent has."""
-        prompts = [one for one in self._held[AGENT].values() if one.line.method == PROMPT]
-        return next((one.span for one in reversed(prompts) if one.turn is turn), None)
+        held = reversed(self._held[AGENT].values())
+        found = (one.span for one in held if one.turn is turn and one.line.method == PROMPT)
+        return next(found, None)
 
     def _passed(self, line: Line, own: Own) -> None:
         """A component passes a notification on: how long it had it."""

@@ -7,6 +7,7 @@ larger than memory.
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from bisect import insort
 from collections import OrderedDict, deque
@@ -117,6 +118,9 @@ class Reader:
         self._got = array("i")
         """The event with which the sender got what it passes on by this one; else -1."""
         self._turn_of = array("i")
+        self._later = array("i")
+        """The next event of the same turn; else -1. Turns of many sessions run at once: to look for
+        the events of one among those of all would take time with the square."""
         self._ms_in = array("f")
         self._change_of = bytearray()
         self._seen: OrderedDict[int, _Seen] = OrderedDict()
@@ -265,13 +269,22 @@ class Reader:
 
     def of_turn(self, turn: Turn) -> Iterator[tuple[int, Line]]:
         """The events of a turn, each with its number."""
-        first, behind = turn.events
         before = self._before_turn.get(turn.number, ())
-        for number in (*before, *range(first, min(behind, len(self)))):
+        for number in itertools.chain(before, self._from(turn)):
             if self._turn_of[number] == turn.number:
                 line = read_line(self._lines.line(number))
                 if line is not None:
                     yield number, line
+
+    def _from(self, turn: Turn) -> Iterator[int]:
+        """The events of a turn since its first, and maybe others."""
+        number, behind = turn.events
+        if not turn.number:
+            yield from range(number, min(behind, len(self)))
+            return
+        while 0 <= number < behind:
+            yield number
+            number = self._later[number]
 
     def pair(self, number: int) -> int:
         """The event of the request that a response answers, or of the response to a request; -1:
@@ -314,6 +327,7 @@ class Reader:
         for numbers in (self._pairs, self._got):
             numbers.append(-1)
         self._turn_of.append(-1)
+        self._later.append(-1)
         self._ms_in.append(0.0)
         self._change_of.append(_NO_CHANGE)
         if text.startswith(b'{"type":"_conductor","records"'):
@@ -579,6 +593,8 @@ class Reader:
 
     def _belongs(self, number: int, turn: OpenTurn) -> None:
         self._turn_of[number] = turn.number
+        if turn.number and turn.last != number:
+            self._later[turn.last] = number
         turn.last = number
 
     def _begin(self, number: int, line: Line) -> OpenTurn:
