@@ -53,6 +53,10 @@ _SANDBOXED: _Pair = (Chain(_OURS, Kind.SANDBOXED, 4), Chain(_THEIRS, Kind.SDK, 4
 _RING: _Pair = (Chain(_OURS, Kind.NONE), Chain(_OURS, Kind.NONE, 0, Keeps.NOTHING))
 _RING_4: _Pair = (Chain(_OURS, Kind.SUBPROCESS, 4), Chain(_OURS, Kind.SUBPROCESS, 4, Keeps.NOTHING))
 _TRACE: _Pair = (Chain(_OURS, Kind.NONE, 0, Keeps.TRACE), _RING[1])
+_TRACE_GUESTS: _Pair = (
+    Chain(_OURS, Kind.SANDBOXED, 4, Keeps.TRACE),
+    Chain(_OURS, Kind.SANDBOXED, 4, Keeps.NOTHING),
+)
 _TRACE_4: _Pair = (Chain(_OURS, Kind.SUBPROCESS, 4, Keeps.TRACE), _RING_4[1])
 
 
@@ -81,6 +85,9 @@ AIMS: tuple[Aim, ...] = (
     _at_least("streamed/s, the ring : nothing kept, 4 native", "stream_per_s", _RING_4, 0.95),
     _at_least("streamed/s, a trace : nothing kept, no proxy", "stream_per_s", _TRACE, 0.7),
     _at_least("streamed/s, a trace : nothing kept, 4 native", "stream_per_s", _TRACE_4, 0.7),
+    _at_least(
+        "streamed/s, a trace : nothing kept, 4 sandboxed", "stream_per_s", _TRACE_GUESTS, 0.7
+    ),
     _absolute("memory, 4 sandboxed, agent aside", "pss_mb", _SANDBOXED, 60, "MB"),
     _absolute("ready, no proxy", "ready_ms", _NO_PROXY, 100, "ms"),
     _absolute("ready, 4 sandboxed", "ready_ms", _SANDBOXED, 100, "ms"),

@@ -63,7 +63,12 @@ def execute(
         source = RunningChain("chat")
         started = Started(parsed, Where.EDITOR, watching=[source])
         files = Files(Path(place), fs).handlers()
-        chat = Chat(place, files, events=lambda: source.count, answers=started.answers)
+
+        async def events() -> int:
+            await started.traced()
+            return source.count
+
+        chat = Chat(place, files, events=events, answers=started.answers)
         try:
             return run_loop(_Sitting(started, chat, source, listening).run(opens=opens))
         finally:

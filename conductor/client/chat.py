@@ -7,7 +7,7 @@ wait for the person. A question is answered by the person alone, or by the end o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from conductor.client.chat_session import Question, Session, members, plain
@@ -26,7 +26,7 @@ class Chat:
     Args:
         cwd: The folder in which the sessions work.
         handlers: By method: what else is served to the chain, such as files.
-        events: How many events the trace of the chain has so far.
+        events: Waits until the trace of the chain has what has passed; how many events that is.
         answers: Called with each part of an answer.
     """
 
@@ -35,7 +35,7 @@ class Chat:
         cwd: str,
         handlers: Mapping[str, Handler],
         *,
-        events: Callable[[], int],
+        events: Callable[[], Awaitable[int]],
         answers: Callable[[], None],
     ) -> None:
         self.cwd = cwd
@@ -168,7 +168,8 @@ class Chat:
             raise UsageError("a turn of this session is still running", "wait for it or cancel it")
         session = self.sessions[id_] = Session(id_, self.cwd)
         session.loading = True
-        begin = self._events()
+        self._changed()
+        begin = await self._events()
         session.history = begin, begin
         self._changed()
         try:
@@ -180,8 +181,8 @@ class Chat:
                 self.sessions[id_] = known
             raise
         finally:
+            session.history = begin, await self._events()
             session.loading = False
-            session.history = begin, self._events()
             self._changed()
         return session
 
@@ -204,6 +205,7 @@ class Chat:
         except ConductorError as error:
             session.error = error.text, error.hint
         finally:
+            await self._events()  # the page shows the whole turn once it is over
             session.running = session.cancelling = False
             self._changed()
 

@@ -136,6 +136,7 @@ class Dispatcher:
         exchange, lane = self._exchange, peer.c
         if frame[:1] != b"c":
             if frame[:1] == b"#" and peer.numbers is not None:
+                exchange.count -= 1  # it is no message
                 read_number(peer, frame)
             elif frame and not frame.isspace():
                 exchange.log(out, "warning", peer, f"line without a side: {frame[:60]!r}")

@@ -29,6 +29,9 @@ from conductor.errors import marked
 _OWN_ID: Final = '"c{}"'
 """The ids of requests that a host of guests sends of their own to the conductor above it."""
 _ALL_NUMBERS: Final = range(1 << 62)
+_OWN_NUMBERS: Final = 500_000_000
+"""How far the numbers of what only a trace knows are from those of messages that were read: so
+those are the same with a trace and without one."""
 
 
 class Exchange:
@@ -64,7 +67,8 @@ class Exchange:
         """The last number that was given."""
         self.number = first_number
         """The number of the message that is routed now; it got it where it was first read."""
-        self.tracer = TraceEffects(self.next_number)
+        self._traced = count(first_number + _OWN_NUMBERS)
+        self.tracer = TraceEffects(self._traced)
         self._own_ids = count(1)
         self._failed = False
 
@@ -101,7 +105,7 @@ class Exchange:
         """A request of the conductor's own."""
         pending = PendingRequest(None, b"null", b"null", method)
         if self.tracing:
-            pending.number, pending.traced = self.next_number(), TracedRequest(None)
+            pending.number, pending.traced = next(self._traced), TracedRequest(None)
         return pending
 
     def forward(

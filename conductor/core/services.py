@@ -48,10 +48,6 @@ _SHOWN: Final = 80
 # granted these by name; a proxy never is.
 LAST_WORDS: Final = "failed"
 """Why the child ends."""
-TRACED: Final = "trace"
-"""A message that passed between two of its guests."""
-DELIVERED: Final = "delivered"
-"""The lines a guest was given and those it returned, for a trace."""
 VIOLATED: Final = "violated"
 """A violation that a guest's policy has stopped."""
 CHANGED: Final = "changed"
@@ -63,9 +59,7 @@ RECOVERED: Final = "recovered"
 OWNED: Final = "owned"
 """Addresses of MCP servers that are a guest's own, for when it is started again."""
 
-INTERNAL: Final = frozenset(
-    {LAST_WORDS, TRACED, DELIVERED, VIOLATED, CHANGED, READY, RECOVERED, RELAYED, OWNED}
-)
+INTERNAL: Final = frozenset({LAST_WORDS, VIOLATED, CHANGED, READY, RECOVERED, RELAYED, OWNED})
 
 PREFIX: Final = "_conductor/"
 

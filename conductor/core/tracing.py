@@ -1,15 +1,16 @@
 """What a trace records: which message passed between whom, and which other message it passes on.
 
 Every message read has a number (`Exchange.number`), by which it is known on its whole way; messages
-of the conductor's own have one too. A host of guests is a router of its own: between it and the
-conductor above, a line with the number precedes each message, so that both use the same numbers.
+of the conductor's own have one too. A host of guests has a router of its own: between those that
+follow the two for a trace (`conductor.run.following`), a line with the number precedes each
+message, so that both use the same numbers. No host gets or sends such lines.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, ParamSpec
 
 from msgspec import Raw, UnsetType
@@ -29,8 +30,9 @@ _MOST_ANNOUNCED: Final = 4096
 class TraceEffects:
     """Makes the `Trace` effects of one router. Used only while tracing is on."""
 
-    def __init__(self, next_number: Callable[[], int]) -> None:
-        self._next_number = next_number
+    def __init__(self, numbers: Iterator[int]) -> None:
+        """`numbers`: of the messages that nobody else numbers."""
+        self._numbers = numbers
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -103,7 +105,7 @@ class TraceEffects:
     ) -> None:
         own = not pending.answer_number
         if own:
-            pending.answer_number = self._next_number()
+            pending.answer_number = next(self._numbers)
         out.append(
             Trace(
                 kind="response",
@@ -144,7 +146,7 @@ class TraceEffects:
         Returns:
             Its number.
         """
-        number = source.number if source is not None else self._next_number()
+        number = source.number if source is not None else next(self._numbers)
         out.append(
             Trace(
                 kind="notification",

@@ -19,13 +19,11 @@ from conductor.core.policy.key_table import CARRY, Direction
 from conductor.core.policy.rules import NO_PROFILE, Policy, merged
 from conductor.core.services import (
     CHANGED,
-    DELIVERED,
     LAST_WORDS,
     OWNED,
     READY,
     RECOVERED,
     RELAYED,
-    TRACED,
     VIOLATED,
 )
 from conductor.errors import ComponentError
@@ -153,6 +151,8 @@ class _Host:
             verbose=options.verbose,
             require_hardening=options.require_hardening,
             recording=recording,
+            # A request then goes on with the trace context of its message, which the trace knows.
+            journal_first=options.propagate,
             relays=options.relays,
             auditing=options.audit is not None and len(specs) > 1,
         )
@@ -185,16 +185,12 @@ class _Host:
     def component(self) -> Component:
         """The host as a component of the parent's router."""
         labels = [spec.label("proxy") for spec in self._specs]
-        reports = {
-            TRACED: self._numbers is not None,
-            DELIVERED: self._first_line.recording,
-            CHANGED: self._first_line.auditing,
-        }
+        reports = _REPORTS | ({CHANGED} if self._first_line.auditing else set())
         return Component(
             "+".join(spec.name for spec in self._specs),
             labels[0] if len(labels) == 1 else "the host of " + ", ".join(labels),
             CHANNEL,
-            frozenset(_REPORTS | {name for name, is_sent in reports.items() if is_sent}),
+            frozenset(reports),
             policy=self._union,
             known_as=frozenset(n for spec in self._specs for n in (spec.name, *spec.aliases)),
             numbers=self._numbers,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from conductor.core import Trace, Violated
-from conductor.run.plan import Planned
 from conductor.run.report_checks import Tracing
+
+if TYPE_CHECKING:
+    from conductor.transports.recorded import Recorder
 
 
 class MessageLog:
@@ -25,9 +28,14 @@ class MessageLog:
         if self._trace is not None:
             self._trace.begin(chain)
 
-    def watched(self, planned: Planned) -> Planned:
+    def at(self, now: float) -> None:
         """Passes on."""
-        return planned if self._trace is None else self._trace.watched(planned)
+        if self._trace is not None:
+            self._trace.at(now)
+
+    def recorder(self, name: str) -> Recorder | None:
+        """Passes on."""
+        return None if self._trace is None else self._trace.recorder(name)
 
     def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
         """Passes on."""
@@ -40,15 +48,17 @@ class MessageLog:
         if self._trace is not None:
             self._trace.crossed(trace, mode)
 
-    def hop(self, segment: str, params: bytes) -> None:
+    def hop(self, host: str, trace: Trace, at: float) -> None:
         """Passes on."""
         if self._trace is not None:
-            self._trace.hop(segment, params)
+            self._trace.hop(host, trace, at)
 
-    def delivered(self, segment: str, params: bytes) -> None:
+    def delivered(
+        self, host: str, guest: str, given: bytes, returned: bytes, failed: str, *, at: float
+    ) -> None:
         """Passes on."""
         if self._trace is not None:
-            self._trace.delivered(segment, params)
+            self._trace.delivered(host, guest, given, returned, failed, at=at)
 
     def violated(self, violation: Violated) -> None:
         """Passes on: the log has a line of its own about it."""

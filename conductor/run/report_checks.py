@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -19,6 +19,9 @@ from conductor.run.plan import Planned
 from conductor.run.report_lines import Sized
 from conductor.run.segment_spec import Recovered
 from conductor.spec.model import Spec
+
+if TYPE_CHECKING:
+    from conductor.transports.recorded import Recorder
 
 Shape = TypeVar("Shape")
 
@@ -49,8 +52,12 @@ class Tracing(Protocol):
         """Names the peers in order, the guests each hosts, and if it reports what passes between
         them, the numbers of its messages."""
 
-    def watched(self, planned: Planned) -> Planned:
-        """A component whose lines are written down."""
+    def at(self, now: float) -> None:
+        """What follows was then, by the machine's monotonic clock, in seconds."""
+
+    def recorder(self, name: str) -> Recorder | None:
+        """Takes the lines of the next instance of a component that hosts nothing; None: nobody
+        wants them."""
 
     def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
         """The chain has other peers from now on; as `begin`."""
@@ -58,11 +65,17 @@ class Tracing(Protocol):
     def crossed(self, trace: Trace, mode: str) -> None:
         """A message crossed between two peers."""
 
-    def hop(self, segment: str, params: bytes) -> None:
-        """A child reports a message of a guest. Raises `ValueError` for nonsense."""
+    def hop(self, host: str, trace: Trace, at: float) -> None:
+        """A message crossed within a host, or its border, at a time by the machine's clock.
 
-    def delivered(self, segment: str, params: bytes) -> None:
-        """A child reports a delivery to a guest. Raises `ValueError` for nonsense."""
+        Raises `ValueError` for one that is no message of a guest of that host.
+        """
+
+    def delivered(
+        self, host: str, guest: str, given: bytes, returned: bytes, failed: str, *, at: float
+    ) -> None:
+        """A guest in a host got lines, returned lines, and failed for this reason; it got none: it
+        has started. Raises `ValueError` for one that is no guest of that host."""
 
     def violated(self, violation: Violated) -> None:
         """A component broke a rule of its policy."""
@@ -129,27 +142,17 @@ def named(planned: Sequence[Planned]) -> list[tuple[str, Sequence[str], range | 
     return [(p.component.name, p.guests, p.component.numbers) for p in planned]
 
 
-def traced(planned: Sequence[Planned], tracer: Tracing | None) -> Sequence[Planned]:
-    """The same components, with transports that the trace sees; begins the trace."""
-    if tracer is None:
-        return planned
-    tracer.begin(named(planned))
-    return [tracer.watched(component) for component in planned]
-
-
 class Reports:
-    """Takes the reports of the hosts of one chain to the trace and the audit."""
+    """Takes the reports of the hosts of one chain to the audit."""
 
     def __init__(
         self,
         planned: Mapping[str, Planned],
         chain: Chain,
-        tracer: Tracing | None,
         audit: Auditing,
     ) -> None:
         self._planned = planned
         self._chain = chain
-        self._tracer = tracer
         self._audit = audit
         self.last_words: dict[str, Closure] = {}
         """Why a host is about to end, by host."""
@@ -164,12 +167,6 @@ class Reports:
         """
         planned = self._planned[host]
         match service:
-            case services.TRACED:
-                assert self._tracer is not None
-                self._tracer.hop(host, params or b"")
-            case services.DELIVERED:
-                assert self._tracer is not None
-                self._tracer.delivered(host, params or b"")
             case services.VIOLATED:
                 return violated(params, planned.guests)
             case services.CHANGED:

@@ -64,13 +64,15 @@ class Chunk(NamedTuple):
     """Bytes of its one line, of which `data` has two: the beginning and the end; 0: it is whole."""
     event: Chain | Violated | None = None
     """In place of lines: the chain has these peers from now on, or a rule was broken."""
+    shared: bool = False
+    """Whether `data` is that of the chunk before."""
 
     @property
     def size(self) -> int:
         """Bytes in memory, about."""
         if self.event is not None:
             return _CHUNK * (1 if isinstance(self.event, Violated) else len(self.event.peers) + 1)
-        return len(self.data) + _CHUNK
+        return _CHUNK if self.shared else len(self.data) + _CHUNK
 
 
 class Kept(NamedTuple):
@@ -142,6 +144,11 @@ class Ring:
                 if line:
                     self._one(peer, False, line)
             return
+        last = self._chunks[-1] if self._chunks else None
+        if last is not None and len(data) == len(last.data) + 1 and data.startswith(last.data):
+            # What one peer sent is what another gets, as it is: kept once.
+            self._add(Chunk(self._clock(), peer, False, last.data, shared=True))
+            return
         self._add(Chunk(self._clock(), peer, False, data))
 
     def chain(self, planned: Sequence[Planned]) -> None:
@@ -175,9 +182,9 @@ class Ring:
         self._forget(chunk.at - AGE)
 
     def _forget(self, oldest: float) -> None:
-        """Forgets what is older, and what there is no room for."""
+        """Forgets what is older, what there is no room for, and what shared its lines with that."""
         chunks = self._chunks
-        while chunks and (self.size > self._most or chunks[0].at < oldest):
+        while chunks and (self.size > self._most or chunks[0].at < oldest or chunks[0].shared):
             gone = chunks.popleft()
             self.size -= gone.size
             if gone.event is None:

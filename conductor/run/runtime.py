@@ -14,6 +14,7 @@ import collections
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -34,7 +35,6 @@ from conductor.core import (
     Reopen,
     Router,
     Serve,
-    Trace,
     Violated,
     Wake,
     services,
@@ -53,8 +53,6 @@ from conductor.run.report_checks import (
     Reports,
     Tracing,
     ViolationText,
-    named,
-    traced,
 )
 from conductor.run.segment_spec import Recovered
 from conductor.run.service_requests import ServiceRequests, Stand
@@ -68,6 +66,7 @@ from conductor.transports.buffers import Tidying
 
 if TYPE_CHECKING:
     from conductor.core.state import Peer
+    from conductor.run.following import Follower
     from conductor.run.launch import Launcher
     from conductor.run.pauses import Pauses
     from conductor.run.rearrangement import Rearrangement
@@ -98,6 +97,12 @@ _FAILURES: Final = frozenset({"restart", "bypass"})
 Log = Callable[[str, str, str], None]
 Taker = Callable[[bytes, bytes], None]
 """Takes the answer to a request of the conductor's own: `b"result"` or `b"error"`, and its JSON."""
+
+
+_TRACED: Final = 5.0
+"""Seconds that the trace may need for what has passed …"""
+_TRACED_LOOK: Final = 0.01
+"""… and between two looks whether it has all."""
 
 
 class Preparation(Protocol):
@@ -164,7 +169,6 @@ class Runtime:
         self._saved: Saved | None = None
         """The file of the ring that is written when the chain has failed."""
         self._log = log
-        self._tracer = tracer
         self._audit = auditor or Auditing()
         self._on_failure = on_failure
         self._preparation = preparation
@@ -182,7 +186,8 @@ class Runtime:
         those with the trace context in them."""
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
-        planned = traced(planned, tracer)
+        self._follower = self._new_follower(tracer, planned, mode, outer_dialect)
+        planned = [self.watched(each) for each in planned]
         self.planned = {p.component.name: p for p in planned}
         """What runs, by name, in order."""
         self._audit.begun({name: p.guests for name, p in self.planned.items() if p.guests})
@@ -194,7 +199,9 @@ class Runtime:
         self._transports = transports
         self.connections = Connections(self, transports, options.grace)
         held = self.connections.held
-        self._outboxes = Outboxes(self.router, self._perform, held, options.high_water // 2)
+        follower, room = self._follower, options.high_water // 2
+        lost = None if follower is None else follower.journal.lost
+        self._outboxes = Outboxes(self.router, self._perform, held, room, lost)
         self._services = ServiceRequests(
             planned, self.router, options, log, self.apply, held=held, stand=stand
         )
@@ -211,7 +218,7 @@ class Runtime:
         self._takers: dict[int, Taker] = {}
         """Of open requests of `ask`, by token."""
         self._tokens = itertools.count(1)
-        self._reports = Reports(self.planned, self.router, tracer, self._audit)
+        self._reports = Reports(self.planned, self.router, self._audit)
 
     def audited_among(self, planned: Iterable[Planned]) -> list[str]:
         """The names of those whose changes the router reports, for an audit."""
@@ -219,15 +226,42 @@ class Runtime:
         return [p.component.name for p in planned if self._audits and len(p.guests) < 2]
 
     def _new_router(self, mode: str, outer_dialect: Dialect | None) -> Router:
-        return Router(
+        make: Callable[..., Router] = Router
+        if self._follower is not None:
+            from conductor.run.journal import JournalRouter
+
+            make = partial(JournalRouter, journal=self._follower.journal)
+        return make(
             [p.component for p in self.planned.values()],
             mode,
             upstream=outer_dialect,
-            tracing=self._tracer is not None,
             reserved=self._options.reserved,
             audited=self.audited_among(self.planned.values()),
             propagating=self._options.propagate and self._options.sends,
         )
+
+    def _new_follower(
+        self,
+        tracer: Tracing | None,
+        planned: Sequence[Planned],
+        mode: str,
+        outer_dialect: Dialect | None,
+    ) -> Follower | None:
+        """What makes the trace; None: none is wanted."""
+        if tracer is None:
+            return None
+        from conductor.run.following import Follower
+
+        router = Router(
+            [p.component for p in planned],
+            mode,
+            upstream=outer_dialect,
+            tracing=True,
+            reserved=self._options.reserved,
+        )
+        follower = Follower(tracer, router, self._log, _on_the_loop)
+        follower.begin(planned)
+        return follower
 
     @property
     def ring(self) -> Ring | None:
@@ -265,8 +299,8 @@ class Runtime:
             finally:
                 self._tasks.unwatch(loop)
                 self._tidying.stop()
-                if self._tracer is not None:
-                    self._tracer.close()
+                if self._follower is not None:
+                    self._follower.close()
                 self._audit.end(self.failure.text if self.failure is not None else None)
         return 1 if self.failure is not None else 0
 
@@ -371,8 +405,8 @@ class Runtime:
         for key, name in joined.items():
             self.flow.drop(key)
             self.connections.rename(key, name)
-        if self._tracer is not None:
-            self._tracer.rearranged(named(planned))
+        if self._follower is not None:
+            self._follower.rearranged(planned, gone)
         if self._ring is not None:
             self._ring.chain(planned)
         self.planned.clear()
@@ -388,7 +422,7 @@ class Runtime:
 
     def watched(self, planned: Planned) -> Planned:
         """A new component, as the trace sees it."""
-        return planned if self._tracer is None else self._tracer.watched(planned)
+        return planned if self._follower is None else self._follower.watched(planned)
 
     def forget(self, name: str) -> None:
         """A component has left: its connection is closed, and nothing waits for it."""
@@ -479,6 +513,15 @@ class Runtime:
         self._takers[token] = taker
         self.apply(self.router.ask(method, params, token))
 
+    async def traced(self, seconds: float = _TRACED) -> None:
+        """Waits until the trace has what has passed, for so many seconds at most."""
+        until = asyncio.get_running_loop().time() + seconds
+        follower = self._follower
+        while follower is not None and follower.is_behind:
+            if asyncio.get_running_loop().time() > until:
+                return
+            await asyncio.sleep(_TRACED_LOOK)
+
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` as a task that ends with the chain; an error in it fails the chain."""
         self._tasks.start(work)
@@ -488,16 +531,24 @@ class Runtime:
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
         peer = self.planned.get(name)
+        if self._follower is not None:
+            frames = self._follower.without_journal(peer or self._joins(name), frames)
+            if not frames:
+                return
         hosts = peer is not None and peer.component.hosts
         self._teardown.passed(name, frames, host=hosts)
         size = sum(map(len, frames))
         self._tidying.passed(size)
         if self._ring is not None:
             self._ring.sent(name, frames, size)
+        if self._follower is not None:
+            self._follower.journal.chunk(name, size, len(frames))
         if name == UPSTREAM:
             self._services.look(frames)
         self._outboxes.feed(name, frames)
         self.flush(name)
+        if self._follower is not None:
+            self._follower.passed()
         if self.after_message is not None:
             self.after_message()
         if self.after_feed is not None:
@@ -659,8 +710,8 @@ class Runtime:
         """Counts an event of a component, and puts it on record."""
         self._events[event, name] += 1
         self._audit.component_event(event, name, text)
-        if self._tracer is not None:
-            self._tracer.happened(event, name, text)
+        if self._follower is not None:
+            self._follower.happened(event, name, text)
         if self._ring is not None and event in _FAILURES and self._ring.may_save():
             self._tasks.start(self._save_ring(text))
 
@@ -674,11 +725,10 @@ class Runtime:
             case LogLine(level, peer, text):
                 self._log(level, peer.removesuffix(_NEWCOMER), text)
             case Propagate(peer, id_, method, params, number):
+                if self._follower is not None:
+                    number = self._follower.number(peer)
                 line = _PLAIN.request(id_, method, self.in_context(number, params))
                 self._outboxes.post(peer, line, self._outboxes.cause)
-            case Trace():
-                if self._tracer is not None:
-                    self._tracer.crossed(effect, self.router.mode)
             case Fail(_, reason):
                 if self._rearrangement is not None and self._rearrangement.refuse(effect):
                     return
@@ -738,8 +788,8 @@ class Runtime:
         """A component broke a rule; what it did has been undone already."""
         self._events["violation", violation.peer] += 1
         self._audit.violated(violation)
-        if self._tracer is not None:
-            self._tracer.violated(violation)
+        if self._follower is not None:
+            self._follower.violated(violation)
         if self._ring is not None:
             self._ring.violated(violation)
         if not violation.again:
@@ -861,4 +911,10 @@ class Runtime:
         for name in self.planned:
             self._report_lost(name)
         await self.connections.shut_down()
+        if self._follower is not None:
+            await self._follower.caught_up()  # the numbers of the chain come from its trace
         await self._services.close()  # the last words of components may be what they have counted
+
+
+def _on_the_loop(delay: float, work: Callable[[], None]) -> object:
+    return asyncio.get_running_loop().call_later(delay, work)

@@ -13,7 +13,8 @@ import os
 import select
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -29,7 +30,6 @@ from conductor.core import (
     OwnedAddresses,
     Router,
     Serve,
-    Trace,
     Violated,
     Wake,
 )
@@ -40,16 +40,11 @@ from conductor.core.restart_state import Due
 from conductor.core.service_table import LOCAL
 from conductor.core.services import CHANGED, OWNED, VIOLATED
 from conductor.run.guest_module import component
+from conductor.run.host_journal import HostJournal
 from conductor.run.host_log import FURTHER
+from conductor.run.journal import JournalRouter
 from conductor.run.outboxes import Outboxes, QueuedFrames, joined
-from conductor.run.report_lines import (
-    DeliveryReporter,
-    change_params,
-    failed_line,
-    hop_line,
-    relayed_line,
-    report,
-)
+from conductor.run.report_lines import change_params, failed_line, relayed_line, report
 from conductor.run.segment_guests import SegmentGuests
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, Relayed, SegmentSpec
 from conductor.services.local import LocalServices
@@ -61,6 +56,9 @@ from conductor.transports.framing import LineSplitter
 _HIGH_WATER: Final = 8 * 1024 * 1024
 """Bytes that wait for the parent, or for guests since the parent sent them, above which nothing
 more is done, or read."""
+
+_ROOM: Final = 4096
+"""Bytes that the parent may add to a line: the side byte, and an id that is longer."""
 
 _AT_ONCE: Final = 0.05
 """Seconds of work before the input is read again: a cancellation may be waiting there."""
@@ -134,19 +132,24 @@ class Segment:
         self._verbose = spec.verbose
         self._line_limit = spec.line_limit
         self._wakes: Due[int] = Due()
-        router = Router(
-            [component(guest, modules[guest.name].carrier) for guest in spec.guests],
+        carriers = {name: module.carrier for name, module in modules.items()}
+        self._journal_first = spec.journal_first
+        self._journal = HostJournal(spec, carriers, output.send) if spec.recording else None
+        make: Callable[..., Router] = Router
+        if self._journal is not None and spec.numbers > 0:
+            make = partial(JournalRouter, journal=self._journal)
+        router = make(
+            [component(guest, carriers[guest.name]) for guest in spec.guests],
             "proxy",
             upstream=CHANNEL,
-            tracing=spec.numbers > 0,
-            first_number=spec.numbers,
             audited=[guest.name for guest in spec.guests] if spec.auditing else (),
             owned=spec.owned,
             reserved=spec.reserved,
         )
         self._router = router
         self._pause(spec.paused)
-        self._outboxes = Outboxes(router, self._perform)
+        lost = None if self._journal is None else self._journal.lost
+        self._outboxes = Outboxes(router, self._perform, on_lost=lost)
         limits = {
             guest.name: guest.limits.get("log_lines", DEFAULT_LIMITS["log_lines"])
             for guest in spec.guests
@@ -155,9 +158,8 @@ class Segment:
         self._log = self._log_lines.say
         self._services = LocalServices(self._log, spec.clock)
         self._relays = spec.relays
-        reporter = DeliveryReporter(output.send, spec.line_limit) if spec.recording else None
         self._guests = SegmentGuests(
-            spec.guests, modules, self._outboxes, self._log, output.send, reporter
+            spec.guests, modules, self._outboxes, self._log, output.send, self._journal
         )
         self._relayed: dict[int, Cause] = {}
         """The causes of calls that the parent performs, by token."""
@@ -223,6 +225,18 @@ class Segment:
             return min(seconds for seconds in waits if seconds is not None)
         return wait
 
+    def report(self, *, idle: bool) -> None:
+        """Sends the parent the journal: when nothing else is to be done, or too much waits."""
+        journal = self._journal
+        if journal is not None and journal.waits and (idle or journal.is_due):
+            journal.send()
+            self._output.flush()
+
+    @property
+    def journal_waits(self) -> bool:
+        """Whether the parent has not been sent all of the journal."""
+        return self._journal is not None and self._journal.waits
+
     def run_due(self) -> None:
         """Does what is due: wakes the router, starts guests again."""
         for token in self._wakes.take(time.monotonic()):
@@ -234,10 +248,10 @@ class Segment:
         have the same."""
         for run in queue:
             for frame in run.frames:
-                if frame.startswith(b"#"):  # the number of the message, where a trace is written
-                    frame = frame[frame.find(b"\n") + 1 :]  # noqa: PLW2901
                 if frame.startswith(_OWN_REQUEST, 1):
                     self._own_requests[_own_id(frame)] = run.cause
+        if self._journal is not None and self._journal_first:
+            self._journal.send()
         lines = joined(queue)
         self._output.send(lines)
         if len(lines) > CHUNK:
@@ -296,10 +310,6 @@ class Segment:
             case Fail():
                 self.failed = True
                 self._output.send(failed_line(effect.reason))
-            case Trace():
-                # The parent has the payloads of what comes in here, or leaves.
-                between = UPSTREAM not in (effect.source, effect.target)
-                self._output.send(hop_line(effect, self._line_limit if between else 0))
             case _:
                 raise AssertionError(effect)
 
@@ -351,11 +361,13 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int) -> int:
     only where it waits for more than input, which spares a system call a message.
     """
     segment.start()
-    source, poll = _Input(line_limit), select.poll()
+    source, poll = _Input(line_limit + _ROOM), select.poll()
     while True:
         wait = segment.settle()
         if segment.failed:
             break
+        if segment.journal_waits:
+            segment.report(idle=wait != 0.0 and not _is_readable())
         idle = wait is None and not output.unsent
         if idle and source.large:
             wait = QUIET
@@ -376,9 +388,17 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int) -> int:
         segment.feed(lines)
         del lines  # perhaps megabytes, which would be held until the next line comes
     os.set_blocking(1, True)
+    segment.report(idle=True)
     output.flush()
     segment.close()
     return EXIT_GUEST_FAILED if segment.failed else 0
+
+
+def _is_readable() -> bool:
+    """Whether there is input, or its end."""
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _log(level: str, peer: str, text: str) -> None:

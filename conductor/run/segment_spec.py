@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.effects import Trace
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
 from conductor.core.services import granted_names
@@ -89,9 +88,11 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     loading_only: bool = False
     """Load the modules, which compiles them, and end (`conductor.run.compiled`)."""
     numbers: int = 0
-    """Where the numbers of messages begin; 0: what passes is not reported (see `Hop`)."""
+    """Where the numbers of messages begin in a trace; 0: it needs no journal of the router."""
     recording: bool = False
-    """Whether each delivery is reported (see `conductor.run.report_lines`)."""
+    """Whether there is a journal (`conductor.run.host_journal`)."""
+    journal_first: bool = False
+    """Whether the journal goes to the parent before the lines that it explains."""
     relays: bool = False
     """Perform no service here: relay every call."""
     auditing: bool = False
@@ -117,39 +118,6 @@ class Recovered(msgspec.Struct, frozen=True):
     component: str
     action: str
     text: str
-
-
-class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One message that a guest sends or gets, as the child reports it: `conductor.core.Trace`, and
-    when it was. With `client` at one end it comes into the child there, or leaves it.
-    """
-
-    kind: str
-    source: str
-    target: str
-    at: float
-    """When, by the machine's monotonic clock, in seconds."""
-    size: int
-    """Bytes of the payload, which is left out where it would not fit in a line, and where the
-    parent has it."""
-    number: int
-    id: str | None = None
-    method: str | None = None
-    is_error: bool = False
-    request: int = 0
-    passes: int = 0
-    past: bool = False
-    own: bool = False
-    lost: bool = False
-    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-TRACE_FIELDS: Final = tuple(
-    field
-    for field in Hop.__struct_fields__
-    if field in Trace.__struct_fields__ and field != "payload"  # which a hop may have to leave out
-)
-"""The fields that a hop copies from its `Trace`, and the parent from the hop."""
 
 
 class Relayed(msgspec.Struct):

@@ -55,7 +55,7 @@ def test_questions_tools_plans_and_costs(
     for wanted in (
         "asked, and answered", "  asks     Edit login_test.py  → Allow once  ",
         "  MCP      tools-demo: tools/call add  → ok  ", "  plan     3 of 3 steps done",
-        "  tool     read auth.py  → completed  ", ", 0.25 USD", "session demo-2",
+        "  tool     read auth.py  → completed", ", 0.25 USD", "session demo-2",
     ):  # fmt: skip
         assert wanted in text
     assert "* tools-demo itself answered" not in text  # an MCP call says so

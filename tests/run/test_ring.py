@@ -42,10 +42,8 @@ def texts(kept: Kept) -> list[bytes]:
 
 def weight(kept: Kept) -> int:
     """Bytes that Python says chunks and their lines take."""
-    total = 0
-    for chunk in kept.chunks:
-        total += sys.getsizeof(chunk) + sys.getsizeof(chunk.data)
-    return total
+    lines = {id(chunk.data): chunk.data for chunk in kept.chunks}
+    return sum(map(sys.getsizeof, kept.chunks)) + sum(map(sys.getsizeof, lines.values()))
 
 
 def planned(*names: str) -> list[Planned]:
@@ -73,6 +71,16 @@ def test_it_keeps_what_passes_in_order() -> None:
         ("agent", True),
     ]
     assert not kept.forgotten
+
+
+def test_what_goes_on_as_it_is_takes_memory_once() -> None:
+    ring = made()
+    ring.sent("agent", [b"1", b"2"], 2)
+    ring.given(UPSTREAM, b"1\n2\n")
+    ring.given("observer", b"1\n3\n")
+    first, second, third = ring.kept().chunks
+    assert second.data is first.data
+    assert (second.peer, second.sent, third.data) == (UPSTREAM, False, b"1\n3\n")
 
 
 def test_what_a_host_reports_is_nothing_to_see() -> None:

@@ -16,9 +16,6 @@ from conductor.core.jsonrpc import Malformed, Message
 from conductor.record import sides
 from conductor.run.ring import Chunk
 
-_NUMBER: Final = b"#"
-"""How the line begins that announces the number of the next message (`conductor.core.tracing`)."""
-
 _MEMBER: Final = re.compile(rb'[\s,{]*"(\w+)"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|null)?')
 _SESSION: Final = re.compile(rb'"sessionId"\s*:\s*("(?:[^"\\]|\\.)*")')
 _LAST_ID: Final = re.compile(rb',\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*\}\s*$')
@@ -84,7 +81,7 @@ def read(chunk: Chunk) -> Iterator[Wire]:
             yield _wire(chunk, tag.decode(), found, lines[0], chunk.cut)
         return
     for line in lines:
-        if not line or line.startswith(_NUMBER):
+        if not line:
             continue
         tag, text = sides.split(line)
         for message in _messages(text):

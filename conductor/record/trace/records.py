@@ -33,7 +33,7 @@ from conductor.record.redaction import (
     redacted,
 )
 from conductor.record.trace.hops import CONDUCTOR, shown_name
-from conductor.run.report_lines import Delivered, text_lines
+from conductor.run.report_lines import text_lines
 
 if TYPE_CHECKING:
     from conductor.record.trace.chain import ChainComponent
@@ -85,12 +85,8 @@ class Conversation:
         """Pending requests for services, by id."""
         self._delivery = 0
 
-    def reported(self, report: Delivered, ts: float) -> None:
-        """A host of guests reports a delivery, or a part of it."""
-        self.write(ts, report.given, report.said, report.number, report.left_out, report.failed)
-
     def delivered(self, ts: float, given: bytes, sent: bytes, failed: str) -> None:
-        """A delivery to a guest in this process."""
+        """A delivery to a guest."""
         if given:  # else its lines at the start, which answer no delivery
             self._delivery += 1
         self.write(ts, text_lines(given), text_lines(sent), self._delivery, 0, failed)

@@ -9,33 +9,19 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import msgspec
 
 from conductor.core import UPSTREAM, Trace, Violated
-from conductor.core.json_text import read_members, write_members
 from conductor.core.tracing import best_effort
 from conductor.record.trace.chain import ChainComponent
 from conductor.record.trace.events import EventWriter
 from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_name
 from conductor.record.trace.records import Conversation, header
 from conductor.record.trace.sinks import Sink
-from conductor.run.plan import Planned
 from conductor.run.report_checks import Tracing
-from conductor.run.report_lines import Delivered, text_lines
-from conductor.run.segment_spec import TRACE_FIELDS, Hop
-from conductor.transports.base import Transport
-from conductor.transports.recorded import Recorded
-
-_KINDS: Final = frozenset({"request", "response", "notification"})
-
-_LATE: Final = 1.0
-"""Seconds by which a child's report may be older than its arrival to be dated by it."""
-
-_delivered = msgspec.json.Decoder(Delivered)
-_hop = msgspec.json.Decoder(Hop)
-_id = msgspec.json.Decoder(int | str | None)
+from conductor.run.report_lines import text_lines
+from conductor.transports.recorded import Recorder
 
 
 class Tracer:
@@ -53,7 +39,7 @@ class Tracer:
         self._file = file
         self._chain = chain
         self._content = content
-        self._clock = clock
+        self._clock = self._now = clock
         self._start = clock()
         self._began = time.time()
         self._last = 0.0
@@ -81,20 +67,13 @@ class Tracer:
         """The chain has other peers from now on; as `begin`."""
         self._names.begin(chain)
 
-    def watched(self, planned: Planned) -> Planned:
-        """A component whose lines are written down; a host reports those of its guests itself."""
-        if planned.guests:
-            return planned
-        name, renew = planned.component.name, planned.renew
+    def at(self, now: float) -> None:
+        """What follows was then, by the machine's monotonic clock, in seconds."""
+        self._now = lambda: now
 
-        def again(make: Callable[[], Transport]) -> Callable[[], Transport]:
-            return lambda: Recorded(make(), _LineRecorder(self, name))
-
-        return msgspec.structs.replace(
-            planned,
-            transport=Recorded(planned.transport, _LineRecorder(self, name)),
-            renew=renew and again(renew),
-        )
+    def recorder(self, name: str) -> Recorder | None:
+        """Takes the lines of the next instance of a component that hosts nothing."""
+        return _LineRecorder(self, name)
 
     @best_effort
     def crossed(self, trace: Trace, mode: str) -> None:
@@ -123,48 +102,41 @@ class Tracer:
         self._events.write(trace, departure, target, now)
 
     @best_effort
-    def hop(self, segment: str, params: bytes) -> None:
-        """Writes a message that a guest got, as the child that hosts it reported it, or keeps the
-        report of a message that is about to leave the child.
+    def hop(self, host: str, trace: Trace, at: float) -> None:
+        """Writes a message that a guest got, or keeps one that is about to leave its host. `at`: by
+        the machine's clock.
 
-        Raises `ValueError` for a report of anything else: a child is not trusted.
+        Raises `ValueError` for any other message: a host is not trusted.
         """
-        hop, payload = _read_hop(params)
-        ends = self._names.guests[segment] | {"", UPSTREAM}
-        if hop.source not in ends or hop.target not in ends or hop.kind not in _KINDS:
-            raise ValueError(f"not a message of a guest of {segment}")
-        is_new = hop.source != UPSTREAM and hop.kind != "response"
-        if is_new and hop.number not in self._names.hosts[segment]:
-            raise ValueError(f"not a number of a message of {segment}")
-        at = self.now(hop.at - self._start)
-        trace = Trace(payload=payload, **{field: getattr(hop, field) for field in TRACE_FIELDS})
-        departure: Departure | None = Departure(shown_name(hop.source), at, trace, (segment,))
-        if hop.source == UPSTREAM:
-            departure = self._crossings.take(segment, hop.number, inward=True)
+        ends = self._names.guests[host] | {"", UPSTREAM}
+        if trace.source not in ends or trace.target not in ends:
+            raise ValueError(f"not a message of a guest of {host}")
+        is_new = trace.source != UPSTREAM and trace.kind != "response"
+        if is_new and trace.number not in self._names.hosts[host]:
+            raise ValueError(f"not a number of a message of {host}")
+        at = self.now(at - self._start)
+        departure: Departure | None = Departure(shown_name(trace.source), at, trace, (host,))
+        if trace.source == UPSTREAM:
+            departure = self._crossings.take(host, trace.number, inward=True)
         if departure is None:
             return  # a copy: its original has been written
-        if hop.target == UPSTREAM and not hop.lost:
-            self._crossings.put(segment, departure, hop.number, inward=False)
+        if trace.target == UPSTREAM and not trace.lost:
+            self._crossings.put(host, departure, trace.number, inward=False)
         else:
-            target = shown_name(hop.target)
-            self._events.write(trace, departure, target, at, hop.size, segment)
+            size = len(trace.payload or b"")
+            self._events.write(trace, departure, shown_name(trace.target), at, size, host)
 
     @best_effort
-    def delivered(self, segment: str, params: bytes) -> None:
-        """Writes down the lines that a guest got and sent, as its host reported them.
-
-        Raises `ValueError` for a report that is none, or is about a component it does not host.
-        """
-        try:
-            report = _delivered.decode(params)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ValueError(str(error)) from None
-        if report.component not in self._names.guests[segment]:
-            raise ValueError(f"`{report.component}` is not one of its guests")
-        at = self.now(report.at - self._start)
-        if report.number == 0 or report.component not in self._guests:
-            self._guests[report.component] = self.conversation(report.component)
-        self._guests[report.component].reported(report, at)
+    def delivered(
+        self, host: str, guest: str, given: bytes, returned: bytes, failed: str, *, at: float
+    ) -> None:
+        """Writes down the lines that a guest in a host got and returned; it got none: it has
+        started. Raises `ValueError` for one that is no guest of that host."""
+        if guest not in self._names.guests[host]:
+            raise ValueError(f"`{guest}` is not one of its guests")
+        if not given or guest not in self._guests:
+            self._guests[guest] = self.conversation(guest)
+        self._guests[guest].delivered(self.now(at - self._start), given, returned, failed)
 
     @best_effort
     def violated(self, violation: Violated) -> None:
@@ -192,12 +164,12 @@ class Tracer:
         return self._mode == "agent" and name == self._names.agent
 
     def now(self, reported: float | None = None) -> float:
-        """Seconds since the start, or a time that a child has reported, if that can be right.
+        """Seconds since the start, or a time that a host has reported, if that can be right.
 
         Never less than before, as readers expect.
         """
-        now = self._clock() - self._start
-        if reported is not None and now - _LATE < reported < now:
+        now = self._now() - self._start
+        if reported is not None and reported <= self._clock() - self._start:
             now = reported
         self._last = max(now, self._last)
         return self._last
@@ -219,9 +191,15 @@ class Both:
         self._first.begin(chain)
         self._second.begin(chain)
 
-    def watched(self, planned: Planned) -> Planned:
+    def at(self, now: float) -> None:
         """See `Tracing`."""
-        return self._second.watched(self._first.watched(planned))
+        self._first.at(now)
+        self._second.at(now)
+
+    def recorder(self, name: str) -> Recorder | None:
+        """See `Tracing`."""
+        both = self._first.recorder(name), self._second.recorder(name)
+        return BothRecorders([each for each in both if each is not None])
 
     def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
         """See `Tracing`."""
@@ -233,15 +211,17 @@ class Both:
         self._first.crossed(trace, mode)
         self._second.crossed(trace, mode)
 
-    def hop(self, segment: str, params: bytes) -> None:
+    def hop(self, host: str, trace: Trace, at: float) -> None:
         """See `Tracing`."""
-        self._first.hop(segment, params)
-        self._second.hop(segment, params)
+        self._first.hop(host, trace, at)
+        self._second.hop(host, trace, at)
 
-    def delivered(self, segment: str, params: bytes) -> None:
+    def delivered(
+        self, host: str, guest: str, given: bytes, returned: bytes, failed: str, *, at: float
+    ) -> None:
         """See `Tracing`."""
-        self._first.delivered(segment, params)
-        self._second.delivered(segment, params)
+        self._first.delivered(host, guest, given, returned, failed, at=at)
+        self._second.delivered(host, guest, given, returned, failed, at=at)
 
     def violated(self, violation: Violated) -> None:
         """See `Tracing`."""
@@ -259,21 +239,26 @@ class Both:
         self._second.close()
 
 
-def _read_hop(params: bytes) -> tuple[Hop, bytes | None]:
-    """A child's report, and the payload in it. Raises `ValueError`."""
-    held = read_members(params)
-    if held is None:
-        raise ValueError("it is no object")
-    payload = held.pop("payload", None)
-    try:
-        hop = _hop.decode(write_members(held))
-        if hop.id is not None:
-            _id.decode(hop.id)
-            if "\n" in hop.id:  # it is written into a line as it is
-                raise ValueError("its id is none")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(str(error)) from None
-    return hop, None if payload is None else bytes(payload)
+class BothRecorders:
+    """Several recorders of one instance."""
+
+    def __init__(self, recorders: Sequence[Recorder]) -> None:
+        self._recorders = recorders
+
+    def given(self, data: bytes) -> None:
+        """See `Recorder`."""
+        for each in self._recorders:
+            each.given(data)
+
+    def sent(self, frames: list[bytes]) -> None:
+        """See `Recorder`."""
+        for each in self._recorders:
+            each.sent(frames)
+
+    def delivered(self, given: bytes, sent: bytes, failed: str) -> None:
+        """See `Recorder`."""
+        for each in self._recorders:
+            each.delivered(given, sent, failed)
 
 
 class _LineRecorder:

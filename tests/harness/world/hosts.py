@@ -20,20 +20,21 @@ from conductor.core import (
     Effect,
     Router,
     Send,
-    Serve,
-    Trace,
     Wake,
 )
-from conductor.core.policy.rules import Policy
-from conductor.core.services import TRACED
+from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.record.trace.tracer import Tracer
-from conductor.run.report_lines import hop_line
+from conductor.run.following import Follower
+from conductor.run.guest_module import component
+from conductor.run.host_journal import HostJournal
+from conductor.run.journal import JournalRouter
+from conductor.run.plan import Planned
+from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from tests.harness.router.actors import dump
 
 Json = dict[str, Any]
 
 GONE: Final = Closure("gone")
-_LIMIT: Final = 1 << 20
 _NUMBERS: Final = 10**12
 _OTHER: Final = {"p": "s", "s": "p"}
 
@@ -179,14 +180,16 @@ class HostedChain:
 
     def __init__(
         self,
-        groups: Sequence[Sequence[tuple[str, Policy | None]]],
+        groups: Sequence[Sequence[tuple[str, str]]],
         tapes: Sequence[Sequence[int]] = (),
         tracer: Tracer | None = None,
         *,
         audited: bool = False,
     ) -> None:
         self.told: defaultdict[str, list[bytes]] = defaultdict(list)
-        self._tracer, tracing = tracer, tracer is not None
+        """`groups`: names and profiles."""
+        self._follower: Follower | None = None
+        self._journals: dict[str, HostJournal] = {}
         self._agent = AskingAgent()
         self.names = [name for group in groups for name, _ in group]
         drawn = [*tapes, *[()] * len(self.names)]
@@ -195,35 +198,65 @@ class HostedChain:
         }
         self._hosts: dict[str, _Node] = {}
         self._at: dict[str, _Node] = {}
-        components = []
+        planned = []
         for at, group in enumerate(groups, 1):
-            guests = [Component(name, "", CHANNEL, policy=policy) for name, policy in group]
+            specs = [GuestSpec(name=name, policy=PolicyWords(profile)) for name, profile in group]
+            guests = [component(spec, "core") for spec in specs]
             if len(guests) == 1 and group[0][0].isupper():
-                components += guests
+                planned.append(_planned(guests[0]))
                 continue
-            host = "+".join(one.name for one in guests)
-            first = at * _NUMBERS if tracing else 0
-            router = Router(
-                guests,
-                "proxy",
-                upstream=CHANNEL,
-                tracing=tracing,
-                audited=[one.name for one in guests] if audited else (),
-                first_number=first,
-            )
-            node = self._hosts[host] = _Node(router)
-            self._at |= {one.name: node for one in guests}
-            numbers = range(first, first + _NUMBERS) if tracing else None
-            services = frozenset({TRACED})
-            components.append(Component(host, "", CHANNEL, services, numbers=numbers))
+            host, first = "+".join(one.name for one in guests), at * _NUMBERS
+            audits = [one.name for one in guests] if audited else ()
+            self._hosts[host] = self._host(host, specs, guests, audits, first, tracer is not None)
+            self._at |= {one.name: self._hosts[host] for one in guests}
+            numbers = range(first, first + _NUMBERS) if tracer is not None else None
+            made = Component(host, "", CHANNEL, numbers=numbers)
+            planned.append(_planned(made, [one.name for one in guests]))
+        planned.append(_planned(Component("agent")))
+        self._planned = {one.component.name: one for one in planned}
+        components = [one.component for one in planned]
         names = [one.name for one in components] if audited else ()
-        components.append(Component("agent"))
-        self.main = _Node(Router(components, tracing=tracing, audited=names))
-        if tracer is not None:
-            tracer.begin(
-                [(one.name, tuple(one.name.split("+")), one.numbers) for one in components]
-            )
+        if tracer is None:
+            self.main = _Node(Router(components, audited=names))
+        else:
+            follows = Router(components, tracing=True)
+            self._follower = Follower(tracer, follows, _log, lambda delay, work: None)
+            self._follower.begin(planned)
+            self.main = _Node(JournalRouter(components, journal=self._follower.journal))
+        self._report()
         self.play([Step("client", {"id": 0, "method": "initialize", "params": VERSION})])
+
+    def _host(
+        self,
+        name: str,
+        specs: list[GuestSpec],
+        guests: list[Component],
+        audited: Sequence[str],
+        first: int,
+        traced: bool,
+    ) -> _Node:
+        """A host; one that is traced keeps a journal."""
+        if not traced:
+            return _Node(Router(guests, "proxy", upstream=CHANNEL, audited=audited))
+
+        def send(lines: bytes) -> None:
+            assert self._follower is not None
+            self._follower.without_journal(self._planned[name], lines.splitlines())
+
+        spec = SegmentSpec(specs, numbers=first)
+        carriers = {one.name: "core" for one in guests}
+        journal = self._journals[name] = HostJournal(spec, carriers, send)
+        return _Node(JournalRouter(guests, "proxy", upstream=CHANNEL, journal=journal))
+
+    def _report(self) -> None:
+        for journal in self._journals.values():
+            journal.send()
+
+    def close(self) -> None:
+        """The trace ends."""
+        assert self._follower is not None
+        self._report()
+        self._follower.close()
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -298,7 +331,9 @@ class HostedChain:
         elif name in self._guests:
             self.told[name] += lines
             node.router.delivering(name)
-            for line in self._guests[name].hear(lines):
+            returned = self._guests[name].hear(lines)
+            self._delivered(node, name, lines, returned)
+            for line in returned:
                 self._feed(node, name, line)
             self._perform(node, node.router.delivered(name))
         elif name == UPSTREAM and node is not self.main:
@@ -312,7 +347,14 @@ class HostedChain:
                     for said in self._agent.hear(line):
                         self._feed(self.main, "agent", dump({"jsonrpc": "2.0", **said}))
 
+    def _delivered(self, node: _Node, name: str, given: list[bytes], returned: list[bytes]) -> None:
+        for host, journal in self._journals.items():
+            if self._hosts[host] is node:
+                journal.delivered(name, _joined(given), _joined(returned))
+
     def _feed(self, node: _Node, name: str, line: bytes) -> None:
+        if node is self.main and self._follower is not None:
+            self._follower.journal.chunk(name, len(line), 1)
         self._perform(node, node.router.receive(name, line))
 
     def _perform(self, node: _Node, effects: Iterable[Effect]) -> None:
@@ -322,19 +364,20 @@ class HostedChain:
                     node.outboxes.setdefault(peer, []).extend(frame.splitlines())
                 case Wake(token):
                     node.wakes.append(token)
-                case Trace() if node is self.main:
-                    assert self._tracer is not None
-                    self._tracer.crossed(effect, "agent")
-                case Trace():
-                    between = UPSTREAM not in (effect.source, effect.target)
-                    host = next(host for host, one in self._hosts.items() if one is node)
-                    self._feed(self.main, host, hop_line(effect, _LIMIT if between else 0))
-                case Serve(peer, service, _, params):
-                    assert service == TRACED
-                    assert self._tracer is not None
-                    self._tracer.hop(peer, params or b"")
                 case _:
                     pass
 
 
 VERSION: Final = {"protocolVersion": 1}
+
+
+def _joined(lines: Iterable[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _planned(component: Component, guests: Sequence[str] = ()) -> Planned:
+    return Planned(component, transport=None, guests=tuple(guests))  # type: ignore[arg-type]
+
+
+def _log(level: str, name: str, text: str) -> None:
+    raise AssertionError(f"{level}: {name}: {text}")

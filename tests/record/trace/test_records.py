@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import msgspec
 import pytest
 
 from conductor.core import Trace
 from conductor.record.trace.records import Conversation
-from conductor.run.report_lines import Delivered, DeliveryReporter
 
 Json = dict[str, Any]
 
@@ -159,30 +157,6 @@ def test_harmless_headers_are_kept_for_the_replay() -> None:
     headers = {"content-type": "text/plain", "etag": '"1"'}
     answer = message(id=1, result={"status": 200, "headers": headers, "text": "x"})
     assert written.line("c" + answer, sent=False) == json.loads(answer)
-
-
-def reports(reporter_limit: int, *, given: bytes, said: bytes) -> list[Delivered]:
-    """The reports of one delivery."""
-    sent: list[bytes] = []
-    reporter = DeliveryReporter(sent.append, reporter_limit)
-    reporter.started("it", b"")
-    reporter.delivered("it", given, said, "why")
-    assert all(len(one) <= reporter_limit for one in sent)
-    return [msgspec.json.decode(msgspec.json.decode(one[1:], type=dict[str, msgspec.Raw])["params"],
-                                type=Delivered) for one in sent]  # fmt: skip
-
-
-def test_a_large_delivery_takes_several_reports() -> None:
-    given = [b"p" + str(n).encode() * 300 for n in range(6)]
-    said = [b"s\xff\\", b"s" + b"y" * 2000]
-    start, *parts = reports(2000, given=b"\n".join(given) + b"\n", said=b"\n".join(said) + b"\n")
-    assert (start.number, start.given, start.said) == (0, [], [])
-    assert len(parts) > 1
-    assert {one.number for one in parts} == {1}
-    assert [line for one in parts for line in one.given] == [line.decode() for line in given]
-    assert [line for one in parts for line in one.said] == ["s\\xff\\"]
-    assert [one.left_out for one in parts] == [0] * (len(parts) - 1) + [1]
-    assert parts[-1].failed == "why"
 
 
 def test_a_line_that_costs_too_much_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:

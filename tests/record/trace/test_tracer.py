@@ -10,21 +10,18 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from conductor.core import CHANNEL, UPSTREAM, Component, LogLine, Router, Serve, Trace, Violated
+from conductor.core import CHANNEL, UPSTREAM, Component, Router, Trace, Violated
 from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.services import TRACED
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import edits, reader
 from conductor.record.turns.model import Change
-from conductor.run.report_lines import hop_line
 from conductor.telemetry.span import Ids
 from conductor.telemetry.spans import Translator
 from tests.record.trace.files import unscheduled
 
 Json = dict[str, Any]
 
-LINE_LIMIT: Final = 1 << 20
 NUMBERS: Final = range(1000, 2000)
 """Of the messages that the host `a+b+c` says are its guests'."""
 
@@ -67,13 +64,13 @@ def recording(tmp_path: Path) -> Recording:
     return Recording(tmp_path / "t")
 
 
-def hop(**changes: object) -> bytes:
-    """The params of a child's report."""
+def hop(at: float = 100.0, **changes: object) -> tuple[Trace, float]:
+    """A message within a host, and its time."""
     fields: Json = {
-        "kind": "notification", "source": "a", "target": "b", "at": 100.0, "size": 2,
-        "method": "_n", "payload": {}, "number": 1000,
+        "kind": "notification", "source": "a", "target": "b", "method": "_n", "payload": b"{}",
+        "number": 1000,
     }  # fmt: skip
-    return msgspec.json.encode(fields | changes)
+    return Trace(**fields | changes), at
 
 
 def test_who_changed_a_secret_shows_though_the_trace_hides_it(tmp_path: Path) -> None:
@@ -99,9 +96,9 @@ def test_what_crosses_a_border_is_one_hop(recording: Recording) -> None:
     """This router sees it go into the host, or come out; the host which guest it concerns."""
     empty: Json = {"payload": b"{}", "method": "_n"}
     recording.crossed("notification", "x", "a+b+c", number=1, source_side="s", **empty)
-    recording.tracer.hop("a+b+c", hop(source=UPSTREAM, target="b", number=1))
-    recording.tracer.hop("a+b+c", hop(source="b", target="c", number=1001, passes=1))
-    recording.tracer.hop("a+b+c", hop(source="c", target=UPSTREAM, number=1002, passes=1001))
+    recording.tracer.hop("a+b+c", *hop(source=UPSTREAM, target="b", number=1))
+    recording.tracer.hop("a+b+c", *hop(source="b", target="c", number=1001, passes=1))
+    recording.tracer.hop("a+b+c", *hop(source="c", target=UPSTREAM, number=1002, passes=1001))
     recording.crossed("notification", "a+b+c", "last", number=1002, source_side="s", **empty)
     found = recording.events()
     assert [(e["from"], e["to"]) for e in found] == [("x", "b"), ("b", "c"), ("c", "agent")]
@@ -113,14 +110,14 @@ def test_what_goes_past_a_host_is_one_hop(recording: Recording) -> None:
     asked: Json = {"method": "_up", "number": 5}
     recording.crossed("request", "x", "a+b+c", "7", payload=b"[1]", **asked)
     recording.tracer.hop(
-        "a+b+c", hop(kind="request", source=UPSTREAM, target=UPSTREAM, number=5, id="1")
+        "a+b+c", *hop(kind="request", source=UPSTREAM, target=UPSTREAM, number=5, id="1")
     )
     recording.crossed("request", "a+b+c", "last", "1", payload=b"[1]", **asked)
     recording.now += 1
     answered: Json = {"method": "_up", "number": 6, "request": 5, "payload": b"2"}
     recording.crossed("response", "last", "a+b+c", "1", **answered)
     report = hop(kind="response", source=UPSTREAM, target=UPSTREAM, number=6, request=5, id="1")
-    recording.tracer.hop("a+b+c", report)
+    recording.tracer.hop("a+b+c", *report)
     recording.crossed("response", "a+b+c", "x", "7", **answered)
     request, response = recording.events()
     assert (request["from"], request["to"]) == ("x", "agent")
@@ -162,7 +159,7 @@ def test_the_time_in_a_component_that_answers_before_those_it_asked(recording: R
 
 def test_a_request_that_is_taken_back_goes_on_from_who_sent_it(recording: Recording) -> None:
     recording.tracer.hop(
-        "a+b+c", hop(kind="request", source="c", target=UPSTREAM, number=1001, id="1")
+        "a+b+c", *hop(kind="request", source="c", target=UPSTREAM, number=1001, id="1")
     )
     asked: Json = {"number": 1001, "method": "_m", "payload": b"{}"}
     recording.crossed("request", "a+b+c", "x", "2", source_side="s", **asked)
@@ -312,30 +309,29 @@ def test_older_carriers_and_broken_ones(recording: Recording) -> None:
     assert broken["params"] == {"method": 7}
 
 
-def test_reports_of_a_child(recording: Recording) -> None:
+def test_messages_within_a_host_have_its_times(recording: Recording) -> None:
     recording.now = 101.0
-    recording.tracer.hop("a+b+c", hop(at=100.5))
+    recording.tracer.hop("a+b+c", *hop(at=100.5))
     recording.crossed("notification", "x", "last", None, "_n", b"{}", False)
-    recording.tracer.hop("a+b+c", hop(at=100.75))
+    recording.tracer.hop("a+b+c", *hop(at=100.75))
     recording.now = 200.0
-    recording.tracer.hop("a+b+c", hop(at=3.0))
-    recording.tracer.hop("a+b+c", hop(at=1e300))
-    # Dated by the child, but never before what stands above it, nor when it makes no sense.
-    assert [e["ts"] for e in recording.events()] == [0.5, 1.0, 1.0, 100.0, 100.0]
+    recording.tracer.hop("a+b+c", *hop(at=3.0))
+    recording.tracer.hop("a+b+c", *hop(at=1e300))
+    # Never before what stands above it, nor when it makes no sense.
+    assert [e["ts"] for e in recording.events()] == [0.5, 1.0, 1.0, 1.0, 100.0]
 
 
 @pytest.mark.parametrize(
-    "params",
+    "wrong",
     [
-        hop(source="x"), hop(target="last"), hop(kind='request","ts":1'), hop(number=7),
-        hop(source="", number=2000), hop(source="a", target=UPSTREAM, number=7), hop(number="x"),
-        hop(kind="response", request=7), hop(kind="response", source=UPSTREAM, target="x"),
-        hop(size="2"), b"", b"[]", b"null", hop(at="x"), hop(method=7),
+        hop(source="x"), hop(target="last"), hop(number=7), hop(source="", number=2000),
+        hop(source="a", target=UPSTREAM, number=7), hop(kind="response", request=7),
+        hop(kind="response", source=UPSTREAM, target="x"),
     ],
 )  # fmt: skip
-def test_reports_that_make_no_sense(recording: Recording, params: bytes) -> None:
+def test_a_host_has_no_say_about_others(recording: Recording, wrong: tuple[Trace, float]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        recording.tracer.hop("a+b+c", params)
+        recording.tracer.hop("a+b+c", *wrong)
     assert recording.events() == []
 
 
@@ -343,15 +339,15 @@ def test_a_host_has_no_say_about_the_requests_of_others(recording: Recording) ->
     recording.crossed("request", "x", "last", "1", "_m", b"{}", number=1)
     report = hop(kind="response", source="a", target="b", number=1001, request=1, id="1")
     with pytest.raises(ValueError, match="answers no request"):
-        recording.tracer.hop("a+b+c", report)
+        recording.tracer.hop("a+b+c", *report)
     recording.crossed("response", "last", "x", "1", "_m", b"{}", request=1)
     assert [e["from"] for e in recording.events()] == ["x", "agent"]
 
 
 def test_what_a_host_does_with_copies_is_left_out(recording: Recording) -> None:
     """Of what came to it without a number: the original has gone past it."""
-    recording.tracer.hop("a+b+c", hop(source=UPSTREAM, target="a", number=1001))
-    recording.tracer.hop("a+b+c", hop(source=UPSTREAM, target=UPSTREAM, number=1002))
+    recording.tracer.hop("a+b+c", *hop(source=UPSTREAM, target="a", number=1001))
+    recording.tracer.hop("a+b+c", *hop(source=UPSTREAM, target=UPSTREAM, number=1002))
     assert recording.events() == []
 
 
@@ -366,84 +362,19 @@ def test_a_host_that_reports_nothing(recording: Recording) -> None:
         recording.crossed("notification", "x", "a+b+c", method="_n", number=number)
     recording.crossed("notification", "a+b+c", "last", method="_n", payload=b"{}", passes=3)
     for number in (101, 102):
-        recording.tracer.hop("a+b+c", hop(source=UPSTREAM, target="a", number=number))
+        recording.tracer.hop("a+b+c", *hop(source=UPSTREAM, target="a", number=number))
     first, second = recording.events()
     assert (first["from"], first["to"]) == ("a+b+c", "agent")
     assert "passes" not in first["_conductor"]
     assert second["_conductor"]["n"] == 102
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        b"", b"[]", b'{"component":"x","number":1,"at":1.0}', b'{"component":"a","at":1.0}',
-        b'{"component":"a","number":1,"at":1.0,"given":[1]}',
-        b'{"component":"a","number":1,"at":1.0,"said":["\xff"]}',
-    ],
-)  # fmt: skip
-def test_deliveries_that_make_no_sense(recording: Recording, params: bytes) -> None:
-    with pytest.raises(ValueError, match=r"\w"):
-        recording.tracer.delivered("a+b+c", params)
-    assert recording.events() == []
-
-
 def test_a_delivery_cannot_break_out_of_its_line(recording: Recording) -> None:
-    lines = ['p{"a":1}\n{"type":"request"}', 's{"jsonrpc":"2.0"}],"x":[', "c\r\n{}"]
-    told = {"component": "a", "number": 1, "at": 100.0, "given": lines, "said": lines}
-    recording.tracer.delivered("a+b+c", json.dumps(told).encode())
+    lines = b'p{"a":1}\r{"type":"request"}\ns{"jsonrpc":"2.0"}],"x":[\nc\r\r{}\n\xff\n'
+    recording.tracer.delivered("a+b+c", "a", lines, lines, "", at=100.0)
+    with pytest.raises(ValueError, match="not one of its guests"):
+        recording.tracer.delivered("a+b+c", "x", lines, lines, "", at=100.0)
     assert recording.events() == []
-
-
-def test_a_report_cannot_break_out_of_its_line(recording: Recording) -> None:
-    for id_ in ('1,"x":2}\n{', "}", "1\n", "\n1", "[1]", ""):
-        with pytest.raises(ValueError, match=r"\w"):
-            recording.tracer.hop("a+b+c", hop(kind="request", id=id_))
-    recording.tracer.hop("a+b+c", hop(kind="request", id='"\\n"', method='"\n'))
-    (event,) = recording.events()
-    assert (event["id"], event["method"], event["_conductor"]["id"]) == (1, '"\n', "\n")
-
-
-def test_what_a_segment_reports() -> None:
-    trace = Trace("request", "a", "b", "7", "_m", b'{"x":"\\ud800"}', number=1001, passes=1)
-    line = hop_line(trace, LINE_LIMIT)
-    assert line[:1] == b"c"
-    assert line.endswith(b"\n")
-    frame = json.loads(line[1:])
-    assert frame["method"] == TRACED
-    assert frame["params"].pop("at") > 0
-    assert frame["params"] == {
-        "kind": "request", "source": "a", "target": "b", "size": 14, "id": "7", "method": "_m",
-        "payload": {"x": "\ud800"}, "number": 1001, "passes": 1,
-    }  # fmt: skip
-    assert b'"payload":{"x":"\\ud800"}' in line
-    # Half of what the parent takes of a line, and as deep as it takes: the payload stays here.
-    too_long = hop_line(msgspec.structs.replace(trace, payload=b'"%b"' % (b"x" * 200)), 300)
-    too_deep = hop_line(msgspec.structs.replace(trace, payload=b"[" * 511 + b"]" * 511), LINE_LIMIT)
-    for line, size in ((too_long, 202), (too_deep, 1022)):
-        assert b"payload" not in line
-        assert json.loads(line[1:])["params"]["size"] == size
-
-
-@pytest.mark.parametrize("payload", [b"[" * 510 + b"]" * 510, b'{"x":"\\ud800"}', b'["\\udc00"]'])
-def test_reports_arrive(tmp_path: Path, recording: Recording, payload: bytes) -> None:
-    """Also of the deepest payload that is not left out, and of one that is no text."""
-    services = frozenset({TRACED})
-    host = Component("a+b+c", dialect=CHANNEL, services=services)
-    router = Router([host, Component("last")], tracing=True)
-    trace = Trace("notification", "a", "b", None, "_m", payload, number=1001)
-    (serve,) = router.receive("a+b+c", hop_line(trace, LINE_LIMIT).rstrip(b"\n"))
-    assert isinstance(serve, Serve)
-    assert (serve.service, serve.token) == (TRACED, None)
-    recording.tracer.hop("a+b+c", serve.params or b"")
-    recording.tracer.close()
-    assert b'"params":' + payload + b"," in (tmp_path / "t").read_bytes()
-
-
-def test_only_a_host_may_report() -> None:
-    guest = Component("a", dialect=CHANNEL, services=frozenset({"clock"}))
-    router = Router([guest, Component("last")], tracing=True)
-    (note,) = router.receive("a", b'c{"jsonrpc":"2.0","method":"trace","params":{}}')
-    assert isinstance(note, LogLine)
 
 
 def test_a_question_asked_in_another_dialect_has_both_answers() -> None:

@@ -9,19 +9,13 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import TRUSTED, Policy
+from conductor.core.policy.rules import TRUSTED
 from conductor.record.trace.tracer import Tracer
 from tests.harness.world.hosts import HostedChain, Step
 from tests.record.trace import pairs
 from tests.record.trace.files import unscheduled
 
 PROFILES: Final = ("full", "context", "filter", "observer", "tools", TRUSTED)
-
-
-def policy(profile: str) -> Policy | None:
-    """What a profile lets do."""
-    return PolicyWords(profile).policy()
 
 
 class Clock:
@@ -75,7 +69,7 @@ def test_each_request_is_answered_once_at_every_hop(
     alone: bool,
 ) -> None:
     names = iter("abcdef")
-    chain = [[(next(names), policy(one)) for one in group] for group in groups]
+    chain = [[(next(names), one) for one in group] for group in groups]
     if alone:
         chain = [[(name.upper(), held) for name, held in one] for one in chain]
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +85,7 @@ def test_each_request_is_answered_once_at_every_hop(
                         (world.restart if returns else world.bypass)(name)
                 world.play([step])
             world.end()
-        tracer.close()
+        traced.close()
         events = pairs.read(path)
     marks = [line for lines in traced.told.values() for line in lines if line[:1] == b"#"]
     assert marks == []
