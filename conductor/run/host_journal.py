@@ -94,9 +94,11 @@ class HostJournal:
     def delivered(self, name: str, given: bytes, returned: bytes, failed: str = "") -> None:
         """A guest got lines, and returned lines; it got none: it has started. `failed`: why it
         ended of that."""
+        # A number where the lines follow from others; of a start there are none.
         has_own = given.startswith(_OWN) or _OWN_LATER in given
-        what = given if has_own or not self._counts else given.count(b"\n")
-        size = len(returned) + (len(given) if has_own else 0)
+        counts = self._counts and bool(given) and not has_own
+        what = given.count(b"\n") if counts else given
+        size = len(returned) + (0 if counts else len(given))
         self._add(DELIVERED, name, what, returned, failed, size=size)
 
     def lost(self, name: str) -> None:

@@ -293,3 +293,23 @@ def test_a_host_whose_journal_is_wrong_holds_nothing_up() -> None:
     assert events.crossed == ["client>a+b initialize", "a+b>agent initialize"]
     assert not follower.is_behind
     assert len(events.logged) == 1
+
+
+def test_what_a_former_instance_of_a_guest_left_is_nobodys() -> None:
+    """It is ended for what it returned: none of that is routed any more, nor what waited for it."""
+    sent: list[bytes] = []
+    guest = GuestSpec(name="a", policy=PolicyWords("full"))
+    journal = HostJournal(SegmentSpec([guest], numbers=1000), {"a": "core"}, sent.append)
+    journal.delivered("a", b"", b"")
+    journal.received(UPSTREAM, b"")
+    journal.delivered("a", b"p" + ASKED + b"\n", b"s1\n" * 3)
+    journal.delivered("a", b"", b"s" + ASKED + b"\n")
+    journal.received("a", b"")
+    journal.send()
+    follower = HostFollower(NUMBERS)
+    follower.take(sent[0])
+    follower.give(b"#7\np" + ASKED + b"\n")
+    found = follower.sends(b"s" + ASKED, math.inf)
+    assert found is not None
+    assert found[0].startswith(b"#")
+    assert follower.wrong is None

@@ -310,6 +310,7 @@ class HostedChain:
             node.outboxes.pop(name, None)
             self._perform(node, node.router.leaving(name, GONE))
             self._guests[name] = TapeGuest()
+            self._delivered(node, name, [], [])  # it has started
             self._perform(node, node.router.returned(name))
             self.settle()
 
