@@ -57,8 +57,8 @@ class Component(msgspec.Struct, frozen=True):
     known_as: frozenset[str] = frozenset()
     """Other names of its own, which its MCP servers may have."""
     numbers: range | None = None
-    """For a host of guests that reports messages between them: the numbers its own messages have.
-    The router sends it the numbers of all other messages."""
+    """For a host of guests whose messages a trace follows: the numbers that those have. A router
+    that makes the trace sends it the numbers of all other messages."""
     allowance: Allowance = Allowance()
     """Its limits."""
     hosts: bool = False

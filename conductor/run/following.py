@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor.core import Effect, Router, Send, Trace, Violated
-from conductor.run.host_journal import DELIVERED, HostEntries, is_journal
+from conductor.run.host_journal import DELIVERED, OWN, HostEntries, is_journal
 from conductor.run.idle_work import IdleWork, Later
 from conductor.run.journal import LOST, Call, Entry, Lines, MemoryJournal, Noted
 from conductor.run.plan import Planned
@@ -104,15 +104,15 @@ class Follower:
         """Lines without those of a host's journal, which it takes; None: no host sent them."""
         if host is None or not host.guests:
             return frames
-        kept = [frame for frame in frames if not is_journal(frame)]
+        component, kept = host.component, []
+        for frame in frames:
+            if not is_journal(frame):
+                kept.append(frame)
+            elif component.numbers is not None:
+                self._host(component.numbers).take(frame)
+            else:
+                self.journal.note(len(frame), self._deliver, component.name, frame)
         if len(kept) < len(frames):
-            for frame in frames:
-                if not is_journal(frame):
-                    continue
-                if host.component.numbers is not None:
-                    self._host(host.component.numbers).take(frame)
-                else:
-                    self.journal.note(len(frame), self._deliver, host.component.name, frame)
             self.passed()
         return kept
 
@@ -212,7 +212,7 @@ class Follower:
     def _line(self, line: bytes) -> bool:
         host = self._host_of(self._peer)
         lines = [line]
-        if host is not None and line[:1] != b"c":
+        if host is not None and line[:1] != OWN:
             sent = host.sends(line, self._at)
             if sent is None and self._goes_on():
                 return False

@@ -17,12 +17,10 @@ import msgspec
 from conductor.core import CHANNEL, UPSTREAM, Closure, Router, Send, Trace
 from conductor.core.effects import Effects
 from conductor.run.guest_module import component
-from conductor.run.host_journal import BEGUN, CALLED, DELIVERED, FED, HostEntries
+from conductor.run.host_journal import BEGUN, CALLED, DELIVERED, FED, OWN, HostEntries
 from conductor.run.journal import LOST
 from conductor.run.segment_spec import SegmentSpec
 
-_OWN: Final = b"c"
-"""How lines begin that are between the conductor and its host."""
 _CALLS: Final = frozenset(
     {
         "bypassed", "closed", "delivered", "delivering", "leaving", "pause", "reconfigure",
@@ -86,7 +84,7 @@ class HostFollower:
 
     def give(self, frame: bytes) -> None:
         """The conductor has written a line to the host."""
-        if frame[:1] != _OWN and self.wrong is None:
+        if frame[:1] != OWN and self.wrong is None:
             self._given.append(_numbered(frame))
 
     def take_back(self, line: bytes | None = None) -> None:
@@ -205,7 +203,7 @@ class HostFollower:
             given = b"".join([queued.popleft() for _ in range(given)])
         elif given:
             for line in given.split(b"\n")[:-1]:
-                if line[:1] != _OWN:
+                if line[:1] != OWN:
                     queued.popleft()
         else:  # it has started: what was for a former instance, or came of it, is nobody's
             queued.clear()
@@ -243,7 +241,7 @@ class HostFollower:
         for effect in effects:
             if type(effect) is Trace:
                 self.seen.append(Seen(at, effect))
-            elif type(effect) is Send and effect.frame[:1] != _OWN:
+            elif type(effect) is Send and effect.frame[:1] != OWN:
                 if effect.peer == UPSTREAM:
                     self._sent.append(_numbered(effect.frame))
                 else:

@@ -33,9 +33,10 @@ that it got are a number where the router sent all of them."""
 
 _MARKS: Final = (_BEGINS, _GOES_ON)
 
-_OWN: Final = b"c"
+OWN: Final = b"c"
+"""How lines begin that are between the conductor and a host or a guest …"""
 _OWN_LATER: Final = b"\nc"
-"""How lines of the conductor's own begin, which its answers may put before others."""
+"""… which may come before others that were sent earlier."""
 
 _WAITING: Final = 32 * 1024
 """Bytes of entries that wait at most, unless the host has nothing else to do."""
@@ -95,7 +96,7 @@ class HostJournal:
         """A guest got lines, and returned lines; it got none: it has started. `failed`: why it
         ended of that."""
         # A number where the lines follow from others; of a start there are none.
-        has_own = given.startswith(_OWN) or _OWN_LATER in given
+        has_own = given.startswith(OWN) or _OWN_LATER in given
         counts = self._counts and bool(given) and not has_own
         what = given.count(b"\n") if counts else given
         size = len(returned) + (0 if counts else len(given))

@@ -49,8 +49,8 @@ class Tracing(Protocol):
     """Writes down every message: see `conductor.record.trace.tracer.Tracer`."""
 
     def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
-        """Names the peers in order, the guests each hosts, and if it reports what passes between
-        them, the numbers of its messages."""
+        """Names the peers in order, the guests each hosts, and if messages between those are
+        followed, their numbers."""
 
     def at(self, now: float) -> None:
         """What follows was then, by the machine's monotonic clock, in seconds."""

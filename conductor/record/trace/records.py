@@ -3,8 +3,7 @@
 A record is JSON: the `component`, which instance of it (`run`), which delivery (`delivery`, of
 guests), when (`ts`), and the lines, each as `[SIDE, MESSAGE]`. SIDE is the side byte, or empty on
 a connection without any. A line that is no message is `[SIDE, null, TEXT]`. `left_out` counts lines
-that were too long for a report or have too many values, `failed` says why the delivery ended the
-component.
+that have too many values, `failed` has the reason why the delivery ended the component.
 
 Requests to the conductor's own services, and its answers, also become events: no router passes
 them on, so nothing else would write them.
@@ -89,7 +88,7 @@ class Conversation:
         """A delivery to a guest."""
         if given:  # else its lines at the start, which answer no delivery
             self._delivery += 1
-        self.write(ts, text_lines(given), text_lines(sent), self._delivery, 0, failed)
+        self.write(ts, text_lines(given), text_lines(sent), self._delivery, failed)
 
     def write(
         self,
@@ -97,14 +96,13 @@ class Conversation:
         given: Iterable[str],
         sent: Iterable[str],
         delivery: int | None = None,
-        left_out: int = 0,
         failed: str = "",
     ) -> None:
         """Writes down lines that the component got (`given`) and sent (`sent`)."""
         # Also where no records are wanted: requests for services become events.
         got = [self.line(line, sent=False) for line in given]
         returned = [self.line(line, sent=True) for line in sent]
-        left_out += got.count(None) + returned.count(None)
+        left_out = got.count(None) + returned.count(None)
         if self._gather is None or not (got or returned or left_out or failed):
             return
         record = b'{"component":%b,"run":%d,"ts":%.6f' % (_encode(self.name), self.run, ts)

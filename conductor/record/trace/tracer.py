@@ -56,8 +56,8 @@ class Tracer:
         """Writes the header.
 
         Args:
-            chain: the chain's peers in order, each with the guests it hosts and, if it reports what
-                passes between them, the numbers of their messages.
+            chain: the chain's peers in order, each with the guests it hosts and, if the messages
+                between those are followed, their numbers.
         """
         self._names.begin(chain)
         components = [name for peer, guests, _ in chain for name in guests or (peer,)]
