@@ -43,6 +43,7 @@ def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     Others of this machine, such as those of tests beside this one, have theirs in /tmp.
     """
+    monkeypatch.setattr(client, "_AT_ONCE", DEADLINE)  # no test is about a chain that stands still
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     # pytest's own folders may be too long for the address of a socket.
@@ -234,7 +235,10 @@ def test_a_turn_that_runs_is_not_cut(rig: Rig) -> None:
     turn = chain.start_prompt(session, "/permission go")
     asked = chain.expect("session/request_permission")
     pause = subprocess.Popen(
-        [*COMMAND, "pause", "datetime"], stderr=subprocess.PIPE, env=environment()
+        # Its own process looks at all folders: chains of other tests are not meant.
+        [*COMMAND, "pause", "datetime", "--pid", str(chain.process.pid)],
+        stderr=subprocess.PIPE,
+        env=environment(),
     )
     assert pause.stderr is not None
     assert b"the chain waits for the end of" in pause.stderr.readline()

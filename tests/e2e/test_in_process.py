@@ -16,6 +16,7 @@ from tests.e2e.actors.recording_proxy import in_process
 from tests.harness.process.client import Json
 from tests.harness.process.command import conductor
 from tests.harness.process.rig import Chain, Rig
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,7 @@ class Mock:
 
     async def next(self) -> Json:
         """The next frame."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE):
             frame: Json = json.loads(await self.heard.get())
         return frame
 
@@ -76,7 +77,7 @@ def test_row_105_a_proxy_without_process_or_conductor(monkeypatch: pytest.Monkey
         send(id=2, method="session/prompt", params={"prompt": []})
         assert (await mock.next())["params"]["params"]["prompt"] == [{"type": "text", "text": "m"}]
         transport.finish()
-        how = await asyncio.wait_for(mock.over, 10)
+        how = await asyncio.wait_for(mock.over, DEADLINE)
         await transport.close(1.0)
         return how
 
@@ -92,7 +93,7 @@ def test_row_105_an_agent_whose_failure_is_told() -> None:
             frame = {"jsonrpc": "2.0", "id": id_, "method": "initialize"}
             transport.write(json.dumps(frame).encode() + b"\n")
         assert [(await mock.next())["id"] for _ in range(2)] == [0, 1]
-        return await asyncio.wait_for(mock.over, 10)
+        return await asyncio.wait_for(mock.over, DEADLINE)
 
     how = asyncio.run(conversation())
     assert how.clean is False

@@ -24,6 +24,7 @@ from tests.e2e.test_policy_attacks import Carrier
 from tests.harness.process.client import Json, Refusal
 from tests.harness.process.command import conductor
 from tests.harness.process.rig import Chain, Rig
+from tests.places import DEADLINE
 from tests.record.trace import pairs
 
 # -- 19: extension messages ------------------------------------------------------------------------
@@ -139,7 +140,7 @@ def test_row_112_health_is_listed(rig: Rig, isolation: str) -> None:
         "A: running, owes 1 answer",
     ]
     # An answer that `datetime` may not change passes it by: it owes its own for a moment more.
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + DEADLINE
     while (health := _health(chain)) != expected and time.monotonic() < deadline:
         time.sleep(0.05)
     assert health == expected

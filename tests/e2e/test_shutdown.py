@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.process.processes import command_line, needs_proc, wait_gone
 from tests.harness.process.rig import DEMO
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Chain, Rig
@@ -60,7 +61,7 @@ def test_row_113_stubborn_components_and_their_helpers(rig: Rig, how: str) -> No
     child = int(chain.stderr.partition("demo: child pid ")[2].split()[0])
     assert child in rig.kin(chain).pids
     _end(chain, how)
-    assert wait_gone(child, 10)
+    assert wait_gone(child, DEADLINE)
     assert rig.leftovers(chain) == []
 
 

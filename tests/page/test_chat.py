@@ -12,6 +12,7 @@ import pytest
 
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import conductor
+from tests.harness.process.processes import wait_gone
 from tests.page.talking import DEMO, FANCY, Talking, idle
 from tests.places import DEADLINE
 
@@ -218,7 +219,7 @@ def test_who_leaves_ends_the_chain(number: signal.Signals) -> None:
         talking.until(question)
         talking.process.send_signal(number)
         assert talking.process.wait(DEADLINE) == 0
-        assert not Path(f"/proc/{child}").exists()
+        assert wait_gone(child, DEADLINE)  # init may be late in taking note of its end
 
 
 def test_a_chain_that_cannot_start_says_why_and_serves_nothing() -> None:

@@ -250,6 +250,7 @@ def test_a_long_trace_is_asked_for_by_parts(page: Page, tmp_path: Path) -> None:
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request))  # noqa: PLW0108 - it marks it
     with Viewed(lines.path) as view:
+        view.whole()  # while it is read, the page asks again and again how much there is
         view.visit(page)
         expect(page.locator("#state")).to_contain_text(f"{events:,} events")
         page.locator(".section .small").click()

@@ -110,7 +110,7 @@ def marked(token: str) -> list[int]:
     return found
 
 
-def outliving(token: str, seconds: float = 10.0) -> list[str]:
+def outliving(token: str, seconds: float = DEADLINE) -> list[str]:
     """Command lines of marked processes that do not end within `seconds`; only Linux tells."""
     deadline = time.monotonic() + seconds
     stray = [

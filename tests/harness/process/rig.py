@@ -188,7 +188,7 @@ class Rig:
         kin.look()
         return kin
 
-    def leftovers(self, chain: Chain, seconds: float = 10.0) -> list[str]:
+    def leftovers(self, chain: Chain, seconds: float = DEADLINE) -> list[str]:
         """Command lines of processes that outlive the chain, after so many seconds."""
         kin = next(kin for one, kin in self.chains if one is chain)
         left = kin.leftovers(seconds) if kin is not None else []
