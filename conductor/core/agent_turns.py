@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import Raw
 
-from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import STATE_KIND
 from conductor.core.state import Peer
 
@@ -48,13 +47,12 @@ def prompt_accepted(peer: Peer, session: str) -> None:
         peer.turns[session] = False
 
 
-def updated(peer: Peer, params: Params) -> None:
-    """An agent has sent a `session/update`, which may say whether it works."""
-    if peer.turns is None or isinstance(params, UnsetType):
+def updated(peer: Peer, session: str, state: str) -> None:
+    """An agent has reported whether it works in a session."""
+    if peer.turns is None:
         return
-    session, state = reported_state(params)
     if state == "running":
         if session not in peer.turns:
             prompt_accepted(peer, session)
-    elif state is not None:  # idle, or it waits for the user
+    else:  # idle, or it waits for the user
         peer.turns.pop(session, None)

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import agent_turns, jsonrpc
+from conductor.core.component import Role
 from conductor.core.dialects import CANCEL, ENVELOPES
 from conductor.core.effects import Effects, Send
 from conductor.core.exchange import Exchange
@@ -18,6 +19,8 @@ from conductor.core.held_prompts import HeldPrompts
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message, Params
 from conductor.core.oversize import Oversize
+from conductor.core.own_turns import OwnTurns
+from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import STOP, UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.requests import NOT_STRUCTURED, ONE_HOP, ROLES, STRUCTURED, Requests
@@ -48,6 +51,7 @@ class Dispatcher:
         oversize: Oversize,
         policed: PolicedNotifications,
         held: HeldPrompts,
+        own_turns: OwnTurns,
         max_depth: int,
     ) -> None:
         self._exchange = exchange
@@ -57,6 +61,7 @@ class Dispatcher:
         self._oversize = oversize
         self._policed = policed
         self._held = held
+        self._own_turns = own_turns
         self._max_depth = max_depth
 
     def receive(self, name: str, frame: bytes) -> Effects:
@@ -194,8 +199,6 @@ class Dispatcher:
                 self._exchange.log(out, "warning", lane.peer, text)
                 return
             params = UNSET
-        if lane.peer.turns is not None and method == UPDATE:
-            agent_turns.updated(lane.peer, params)
         # Before `lane.across` is looked at: an envelope leaves by another lane than it came in by,
         # and a cancellation is about this connection alone.
         if method in _SPECIAL:
@@ -214,8 +217,10 @@ class Dispatcher:
             # Only logged for debugging: JSON-RPC forbids an answer to a notification.
             self._exchange.log(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
             return
-        if self._held.on and method == STOP:
-            self._held.stopped(lane, params, out)
+        if method == STOP and lane is self._exchange.upstream.p:
+            session = session_of(params)
+            self._held.stopped(session, out)
+            self._own_turns.stopped(session, out)
         if lane.policed:
             self._policed.notify(lane, method, params, out)
         elif target.peer.ready and not self._exchange.tracing:
@@ -224,6 +229,19 @@ class Dispatcher:
         else:
             source = Source(lane, self._exchange.number)
             self._exchange.notify(target, method, params, source, out)
+        # Last: what a state lets begin must not overtake it.
+        if method == UPDATE and (lane.peer.turns is not None or self._exchange.version == 2):
+            self._agent_reports(lane, params, out)
+
+    def _agent_reports(self, lane: Lane, params: Params, out: Effects) -> None:
+        """An update, which in version 2 may say that the agent has begun or ended a turn."""
+        if isinstance(params, UnsetType) or self._exchange.topology.hosted:
+            return
+        if lane.peer.role is Role.AGENT or lane is self._exchange.upstream.s:
+            session, state = agent_turns.reported_state(params)
+            if state is not None:
+                agent_turns.updated(lane.peer, session, state)
+                self._own_turns.reported(session, state, out)
 
     def _special_notification(self, lane: Lane, method: str, params: Params, out: Effects) -> None:
         if method in ENVELOPES:

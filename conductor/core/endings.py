@@ -106,6 +106,7 @@ class Endings:
             goes_on: the chain does without the peer, so what it held goes on as it was given.
         """
         before = len(out)
+        self._enforcer.own_turns.gone(peer, out)
         for requests in peer.id_spaces():
             for pending in list(requests.sent.values()):
                 if not self._goes_on(pending, goes_on, out):

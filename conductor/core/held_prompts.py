@@ -1,15 +1,18 @@
-"""Prompts of the client that are held: accepted, and sent on once they are released.
+"""Prompts of the client that are held: accepted, and sent on once they are released, or once no
+component has a turn in their session.
 
 Neither the components nor the agent know of a held prompt. So a cancellation answers it here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from conductor.core.effects import Effects, Held
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
+from conductor.core.own_turns import OwnTurns
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, CLOSING, PROMPT
 from conductor.core.policy.turns import REFUSED, turn_cancelled
@@ -29,11 +32,17 @@ class HeldPrompt(NamedTuple):
 class HeldPrompts:
     """The part of a router that holds prompts of upstream."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, own_turns: OwnTurns) -> None:
         self._exchange = exchange
+        self._own_turns = own_turns
         self._waiting: list[HeldPrompt] = []
         self.on = 0
-        """How many hold prompts; 0: nobody."""
+        """How many hold all prompts; 0: nobody."""
+
+    @property
+    def may_keep(self) -> bool:
+        """Whether any prompt is to wait."""
+        return self.on > 0 or self._own_turns.any or bool(self._waiting)
 
     @property
     def count(self) -> int:
@@ -49,22 +58,23 @@ class HeldPrompts:
             return False
         session = session_of(params)
         if method in CLOSING:
-            self._stop(session, out)
-        waits = method == PROMPT or (
-            method in AFTER_PROMPTS and any(held.session == session for held in self._waiting)
-        )
+            self.stopped(session, out)
+        behind = any(held.session == session for held in self._waiting)
+        if method == PROMPT:
+            in_turn = self._own_turns.blocks(session)
+            waits = self.on > 0 or in_turn
+            if in_turn:
+                self._own_turns.client_waits(session, out)
+        else:
+            waits = behind and method in AFTER_PROMPTS
         if waits:
             self._waiting.append(HeldPrompt(lane, method, params, pending, session))
-            if method == PROMPT:
+            if method == PROMPT and self.on:
                 out.append(Held(session))
         return waits
 
-    def stopped(self, lane: Lane, params: Params, out: Effects) -> None:
-        """A `session/cancel` leaves `lane`: held prompts of its session are answered."""
-        if lane is self._exchange.upstream.p:
-            self._stop(session_of(params), out)
-
-    def _stop(self, session: str | None, out: Effects) -> None:
+    def stopped(self, session: str | None, out: Effects) -> None:
+        """The client cancels the turns of a session: its held prompts are answered."""
         stopped = [held for held in self._waiting if held.session == session]
         for held in stopped:
             if held.method == PROMPT:
@@ -86,7 +96,15 @@ class HeldPrompts:
         """One holds them no longer. Returns what nobody holds any more and somebody waits for, in
         order."""
         self.on = max(0, self.on - 1)
+        return self._freed(lambda session: not self._own_turns.blocks(session))
+
+    def turn_over(self, session: str) -> list[HeldPrompt]:
+        """No component has a turn in a session any more. Returns what goes on in it."""
+        return self._freed(lambda other: other == session)
+
+    def _freed(self, goes: Callable[[str | None], bool]) -> list[HeldPrompt]:
         if self.on:
             return []
-        waiting, self._waiting = self._waiting, []
-        return [held for held in waiting if held.pending.origin is not None]
+        freed = [held for held in self._waiting if goes(held.session)]
+        self._waiting = [held for held in self._waiting if held not in freed]
+        return [held for held in freed if held.pending.origin is not None]

@@ -155,7 +155,7 @@ class Rearranging:
             if peer.joined and peer.closure is None
         )
 
-    def pause(self, peer: Peer, *, paused: bool) -> None:
+    def pause(self, peer: Peer, *, paused: bool) -> Effects:
         """See `conductor.core.router.Router.pause`."""
         policed = peer.component.policy is not None
         watched = self._exchange.tracing or peer.name in self._exchange.audited
@@ -171,6 +171,10 @@ class Rearranging:
             self._topology.join_all(closed)
         if peer.policy_state is not None:
             peer.policy_state.paused = paused
+        out: Effects = []
+        if paused:
+            self._enforcer.own_turns.gone(peer, out)
+        return out
 
     # -- the step ------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from msgspec import UNSET, Raw, UnsetType
@@ -24,6 +25,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
+from conductor.core.policy.key_table import CLOSING, PROMPT, Direction
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.roles.detection import Detection
@@ -73,6 +75,7 @@ class Requests:
         self._services = services
         self._enforcer = enforcer
         self._policed = enforcer.requests
+        self._own_turns = enforcer.own_turns
         # Any: the type of the purpose depends on the row.
         self._takers: dict[
             AnswerTo, Callable[[Any, PendingRequest, bytes, bytes, Effects], None]
@@ -176,40 +179,50 @@ class Requests:
         """Sends a request of the conversation on; `Malformed` where it comes too early."""
         if lane.peer is self._exchange.upstream:
             self._initializer.check_begun()
-            if self._held.on and self._held.keeps(lane, method, params, pending, out):
+            if self._held.may_keep and self._held.keeps(lane, method, params, pending, out):
                 return
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
-        self._send_on(lane, lane.across, method, params, pending, out)
+        self._send_on(lane, method, params, pending, out)
 
     def released(self, held: HeldPrompt, out: Effects) -> None:
         """Sends on what was held."""
         lane, method, params, pending, _ = held
-        assert lane.across is not None
         self._exchange.number = pending.number
-        self._send_on(lane, lane.across, method, params, pending, out)
+        self._send_on(lane, method, params, pending, out)
 
     def _send_on(
-        self,
-        lane: Lane,
-        across: Lane,
-        method: str,
-        params: Params,
-        pending: PendingRequest,
-        out: Effects,
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         exchange, peer = self._exchange, lane.peer
         from_upstream = peer is exchange.upstream
+        trusted = peer.policy_state is None or not peer.policy_state.enforced
         if method in CONCERNED:
             self._enforcer.mcp_ownership.requested(lane, method, params, pending)
         if method in ENTERING and from_upstream:
             exchange.sessions.entered(session_of(params), "")
-        if method in FOLLOWED and (peer.policy_state is None or not peer.policy_state.enforced):
+        if method in CLOSING and from_upstream:
+            self._own_turns.closed(session_of(params), out)
+        if method in FOLLOWED and trusted:
             exchange.sessions.follow(method, params, pending)
+        if method == PROMPT and lane.direction is Direction.DOWN:
+            pending.names = session_of(params)
+            if from_upstream:
+                self._own_turns.client_prompts(pending)
+            elif trusted:
+                send = partial(self._send_out, lane, method, params, pending)
+                self._own_turns.prompts(lane, pending, send, out)
+                return
+        self._send_out(lane, method, params, pending, out)
+
+    def _send_out(
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
+    ) -> None:
         if lane.policed:
             self._policed.ask(lane, method, params, pending, out)
         else:
-            exchange.forward(across, method, params, pending, out)
+            assert lane.across is not None
+            self._exchange.forward(lane.across, method, params, pending, out)
 
     def unwrap(
         self, lane: Lane, method: str, params: Params, out: Effects
@@ -233,8 +246,8 @@ class Requests:
         if pending is not None and self._policed.may_cancel(pending, out):
             source = Source(lane, self._exchange.number)
             self._enforcer.turns.cancel(pending, out, source)
-            if self._held.on:
-                self._held.cancelled(pending, out)
+            self._held.cancelled(pending, out)
+            self._own_turns.cancelled(pending, out)
 
     # -- answers -------------------------------------------------------------------------------
 

@@ -80,17 +80,19 @@ class Router:
         self._initializer = initializer = Initializer(exchange, enforcer)
         self._detection = Detection(exchange, initializer)
         self._endings = Endings(exchange, enforcer, initializer)
-        self._services = Services(exchange)
+        own_turns = enforcer.own_turns
+        self._services = services = Services(exchange, own_turns)
         self._questions = Questions(exchange)
-        self._held = held = HeldPrompts(exchange)
+        self._held = held = HeldPrompts(exchange, own_turns)
         self._rearranging = Rearranging(exchange, enforcer, initializer, self._endings, held)
         self._requests = requests = Requests(
             exchange, initializer, self._detection, self._services, enforcer, held
         )
+        own_turns.relay, own_turns.release = services.perform, self._turn_over
         self._oversize = Oversize(exchange, requests, enforcer)
         depth, policed = min(max_depth, jsonrpc.MAX_DEPTH), enforcer.notifications
         dispatcher = Dispatcher(
-            exchange, self._services, requests, self._oversize, policed, held, depth
+            exchange, services, requests, self._oversize, policed, held, own_turns, depth
         )
         self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
@@ -175,6 +177,10 @@ class Router:
             self._requests.released(held, out)
         return out
 
+    def _turn_over(self, session: str, out: Effects) -> None:
+        for held in self._held.turn_over(session):
+            self._requests.released(held, out)
+
     def ask(self, method: str, params: bytes, token: int) -> Effects:
         """Sends the client a request of the conductor's own, past every proxy.
 
@@ -248,15 +254,15 @@ class Router:
         is being initialized."""
         return self._rearranging.quiet()
 
-    def pause(self, name: str, *, paused: bool) -> None:
+    def pause(self, name: str, *, paused: bool) -> Effects:
         """Has all that is new go past a proxy, or through it again.
 
         To be called while `quiet`: what a proxy was given before could be overtaken. The requests
         it has, it may finish as before. It gets what is about MCP servers of its own (a trusted
         one: of all). What one with a policy sends of its own is refused. It takes its role as ever:
-        `initialize` does not go past it.
+        `initialize` does not go past it. One that is paused loses its turns.
         """
-        self._rearranging.pause(self.peers[name], paused=paused)
+        return self._rearranging.pause(self.peers[name], paused=paused)
 
     def paused(self, name: str) -> bool:
         """Whether all that is new goes past this peer."""
@@ -467,6 +473,13 @@ class Router:
     def served(self, token: int, result: bytes | None, error: bytes | None = None) -> Effects:
         """A `Serve` effect was performed: raw JSON of the result, or of an error object."""
         return self._services.served(token, result, error)
+
+    def relayed_turn(
+        self, name: str, guest: str, call: str, params: bytes, token: int | None
+    ) -> Effects:
+        """A host relays `turn/begin` or `turn/end` of one of its guests, by a `Serve` effect with
+        this token."""
+        return self._services.relayed_turn(self.peers[name], guest, call, params, token)
 
     def tell(self, name: str, method: str, params: bytes) -> Effects:
         """Sends a proxy a notification of the conductor's own, if the proxy is ready."""

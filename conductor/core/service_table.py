@@ -12,6 +12,9 @@ from typing import Final
 
 import msgspec
 
+TURN_BEGIN: Final = "turn/begin"
+TURN_END: Final = "turn/end"
+
 
 class Performer(enum.Enum):
     """Who performs a call, and where."""
@@ -179,6 +182,15 @@ TABLE: Final = (
         "`{}`",
         "keeps state for the next instance",
     ),
+    Call(
+        TURN_BEGIN,
+        Performer.ROUTER,
+        "",
+        '`{"sessionId", "show"}`',
+        '`{"turn": ID}`, once it has begun',
+        "begins a [turn of its own](conversation.md#turns-of-a-components-own)",
+    ),
+    Call(TURN_END, Performer.ROUTER, "", '`{"turn": ID}`', "`{}`", "ends it"),
 )
 
 CALLS: Final = {call.name: call for call in TABLE if call.performer is not Performer.ROUTER}

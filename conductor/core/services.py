@@ -23,8 +23,15 @@ from conductor.core.jsonrpc import (
     Malformed,
     Params,
 )
+from conductor.core.own_turns import OwnTurns
 from conductor.core.policy.headings import size_of
-from conductor.core.service_table import ALWAYS_GRANTED, CALLS, SHOWN_GRANTS
+from conductor.core.service_table import (
+    ALWAYS_GRANTED,
+    CALLS,
+    SHOWN_GRANTS,
+    TURN_BEGIN,
+    TURN_END,
+)
 from conductor.core.state import Lane, Peer, PendingRequest
 
 ALIASES: Final = {"_proxy/log": "log", "_proxy/metric": "metric", "_proxy/config": "config"}
@@ -36,6 +43,9 @@ CONFIG: Final = "config"
 KEEP: Final = "keep"
 """Keeps members for when the component is started again (`KeptMembers`). The router remembers them,
 and the shell gets them in an effect, since it starts hosts of guests again with a new router."""
+
+HERE: Final = frozenset({CONFIG, KEEP, TURN_BEGIN, TURN_END})
+"""The calls that the router takes itself; each proxy may make them."""
 
 RELAYED: Final = "service"
 """A child that hosts guests passes on a guest's call: `{component, service, params}`. The guest
@@ -104,8 +114,9 @@ def _service_of(name: str) -> str:
 class Services:
     """Grants and refuses calls, and answers those that the shell has performed."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, turns: OwnTurns) -> None:
         self._exchange = exchange
+        self._turns = turns
         self._open: dict[int, PendingRequest] = {}
         """The calls that the shell performs, by token."""
         self._tokens = count(1)
@@ -116,7 +127,7 @@ class Services:
         """Has a call performed, or refuses it.
 
         Args:
-            name: a name in `CALLS`, `CONFIG`, `KEEP` or one in `INTERNAL`.
+            name: a name in `CALLS`, `HERE` or `INTERNAL`.
             pending: None: it is a notification.
         """
         peer = lane.peer
@@ -140,12 +151,44 @@ class Services:
         if name == KEEP:
             self._keep(peer, params, pending, out)
             return
+        if name in (TURN_BEGIN, TURN_END):
+            self._turn(peer, name, params, pending, out)
+            return
+        self.perform(peer, name, params, pending, out)
+
+    def perform(
+        self, peer: Peer, name: str, params: Params, pending: PendingRequest | None, out: Effects
+    ) -> None:
+        """Has the shell perform a call."""
         token = None
         if pending is not None:
             token = next(self._tokens)
             self._open[token] = pending
         raw = None if isinstance(params, UnsetType) else bytes(params)
         out.append(Serve(peer.name, name, token, raw))
+
+    def _turn(
+        self,
+        peer: Peer,
+        name: str,
+        params: Params,
+        pending: PendingRequest | None,
+        out: Effects,
+        guest: str = "",
+    ) -> None:
+        if name == TURN_END:
+            self._turns.end(peer, params, pending, out, guest)
+        elif pending is not None:  # else nobody would learn which turn it is
+            self._turns.begin(peer, params, pending, out, guest)
+
+    def relayed_turn(
+        self, peer: Peer, guest: str, name: str, params: bytes, token: int | None
+    ) -> Effects:
+        """A host relays a guest's call about a turn, by the `Serve` effect of this token."""
+        out: Effects = []
+        pending = None if token is None else self._open.pop(token)
+        self._turn(peer, name, Raw(params), pending, out, guest)
+        return out
 
     def _keep(
         self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
@@ -198,7 +241,7 @@ class Services:
         granted = peer.component.services
         if name in INTERNAL and granted is not None and name in granted:
             return None
-        if name in (CONFIG, KEEP):
+        if name in HERE:
             return None
         if name not in CALLS:
             return f"Method not found: the conductor has no service `{name[:_SHOWN]}`"

@@ -159,6 +159,8 @@ class PendingRequest(msgspec.Struct, eq=False):
     """Whether a policed component sent it of its own."""
     session: str | None = None
     """The session of a prompt that an agent has."""
+    names: str | None = None
+    """Of a prompt: the session that it names."""
     turn: Turn | None = None
     """The turn it is part of, where a component passes it on or originated it."""
     number: int = 0

@@ -25,9 +25,9 @@ _BESIDE: Final = 64
 _CALLS: Final = (
     "abandon", "ask", "bypassed", "closed", "delivered", "delivering", "dismiss", "end_turn",
     "expire", "faltered", "hold", "leaving", "listening", "loaded", "not_launching", "notice",
-    "overdue", "pause", "prepare", "rearrange", "reconfigure", "release", "reopened", "reserve",
-    "returned", "served", "settled", "skipped", "start", "tell", "undeliverable",
-    "upstream_ended", "woken",
+    "overdue", "pause", "prepare", "rearrange", "reconfigure", "relayed_turn", "release",
+    "reopened", "reserve", "returned", "served", "settled", "skipped", "start", "tell",
+    "undeliverable", "upstream_ended", "woken",
 )  # fmt: skip
 """The methods of a router that change it, beside `receive`."""
 

@@ -69,7 +69,8 @@ class Pauses:
             if len(each.guests) > 1:
                 self.tell(name)
             elif name != self._runtime.agent:
-                self._runtime.router.pause(name, paused=name in self.names)
+                effects = self._runtime.router.pause(name, paused=name in self.names)
+                self._runtime.apply(effects)
 
     def tell(self, name: str) -> None:
         """Tells a host of several guests which of them are paused: it may just have started."""

@@ -34,6 +34,7 @@ from conductor.core import (
     Wake,
 )
 from conductor.core.accounts import Cause
+from conductor.core.effects import Effects
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.core.policy import checks
 from conductor.core.restart_state import Due
@@ -276,7 +277,8 @@ class Segment:
             elif message.method == RESERVE:
                 self._router.reserve(msgspec.json.decode(message.params.params, type=list[str]))
             elif message.method == PAUSED:
-                self._pause(msgspec.json.decode(message.params.params, type=list[str]))
+                names = msgspec.json.decode(message.params.params, type=list[str])
+                self._outboxes.apply(self._pause(names))
             else:
                 self._guests.tell(message.params)
         elif message.id is not None:
@@ -285,10 +287,12 @@ class Segment:
             cause = self._relayed.pop(message.id, self._outboxes.outside)
             self._outboxes.apply(self._router.served(message.id, result, error), cause)
 
-    def _pause(self, names: Collection[str]) -> None:
+    def _pause(self, names: Collection[str]) -> Effects:
         """From now on these guests are paused, and no others."""
+        out: Effects = []
         for name in self._router.peers.keys() - {UPSTREAM}:
-            self._router.pause(name, paused=name in names)
+            out += self._router.pause(name, paused=name in names)
+        return out
 
     def _perform(self, effect: Effect) -> None:
         match effect:

@@ -13,7 +13,7 @@ import msgspec
 
 from conductor.core import Effect, Router, Serve
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
-from conductor.core.service_table import CALLS, LOCAL
+from conductor.core.service_table import CALLS, LOCAL, TURN_BEGIN, TURN_END
 from conductor.core.services import KEEP, RELAYED, too_large
 from conductor.run.plan import Options, Planned
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, TELL, Relayed
@@ -109,7 +109,10 @@ class ServiceRequests:
                     return []
                 wrong = error_object(INVALID_PARAMS, str(error))
                 return self._router.served(token, None, wrong)
-            name, call, params = relayed.component, relayed.method, bytes(relayed.params)
+            host, name = name, relayed.component
+            call, params = relayed.method, bytes(relayed.params)
+            if call in (TURN_BEGIN, TURN_END):
+                return self._router.relayed_turn(host, name, call, params, token)
             if call == KEEP:
                 belongings = self._belongings[name]
                 assert belongings is not None
@@ -135,7 +138,7 @@ class ServiceRequests:
         if self._hosts.get(relayed.component) != host:
             raise ValueError(f"`{relayed.component}` is not one of its guests")
         relays = CALLS.keys() if self._options.relays else CALLS.keys() - LOCAL
-        if relayed.method not in relays | {KEEP}:
+        if relayed.method not in relays | {KEEP, TURN_BEGIN, TURN_END}:
             raise ValueError(f"`{relayed.method[:80]}` is no call that a host relays")
         most = self._grantees[relayed.component].limits["service_bytes"]
         wrong = too_large(relayed.method, memoryview(relayed.params).nbytes, most)

@@ -11,7 +11,7 @@ from typing import Any
 from .errors import INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
 from .services import NAMES
 
-_FREE = ("keep", "log", "metric")
+_FREE = ("keep", "log", "metric", "turn")
 _FAILED = -32000
 
 
@@ -53,6 +53,7 @@ class Services:
         self.store: dict[tuple[str, str], Any] = {}
         self._timers: dict[int, dict[str, Any]] = {}
         self._drawn = 0
+        self._turns = 0
         self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {
             "clock": self._clock,
             "random": self._random,
@@ -69,6 +70,8 @@ class Services:
             "files/read": self._read,
             "files/list": self._entries,
             "keep": self._keep,
+            "turn/begin": self._begin,
+            "turn/end": lambda _: {},
         }
 
     def asked(self, message: dict[str, Any]) -> None:
@@ -155,6 +158,10 @@ class Services:
         held = {**self.kept, **params}
         self.kept = {name: one for name, one in held.items() if one is not None}
         return {}
+
+    def _begin(self, params: dict[str, Any]) -> dict[str, Any]:
+        self._turns += 1
+        return {"turn": f"turn-{self._turns}"}
 
     def _start(self, params: dict[str, Any]) -> dict[str, Any]:
         id_ = len(self._timers) + 1

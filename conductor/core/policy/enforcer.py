@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
+from conductor.core.own_turns import OwnTurns
 from conductor.core.policy.checks import Checks
 from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.handshake import PolicedHandshake
@@ -40,6 +41,7 @@ class Enforcer:
         self.notifications = PolicedNotifications(
             exchange, checks, self.observers, turns, self.deadlines
         )
+        self.own_turns = OwnTurns(exchange, self.notifications, turns, self.deadlines)
         self.requests = PolicedRequests(
             exchange,
             checks,
@@ -48,6 +50,7 @@ class Enforcer:
             turns,
             self.deadlines,
             self.notifications,
+            self.own_turns,
         )
         self.handshake = PolicedHandshake(exchange, checks)
 

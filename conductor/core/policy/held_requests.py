@@ -13,6 +13,7 @@ from typing import Final
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
+from conductor.core.own_turns import OwnTurns
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, lacks
 from conductor.core.policy.deadlines import Deadlines
@@ -47,6 +48,7 @@ class HeldRequests(ABC):
         turns: Turns,
         deadlines: Deadlines,
         notifications: PolicedNotifications,
+        own_turns: OwnTurns,
     ) -> None:
         self._exchange = exchange
         self._checks = checks
@@ -55,6 +57,7 @@ class HeldRequests(ABC):
         self._turns = turns
         self._deadlines = deadlines
         self._notifications = notifications
+        self._own_turns = own_turns
 
     @abstractmethod
     def route(

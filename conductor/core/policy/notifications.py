@@ -24,7 +24,6 @@ from conductor.core.policy.key_table import (
     ORIGINATE,
     STATE_KIND,
     STOP,
-    TEXT_KINDS,
     update,
 )
 from conductor.core.policy.observers import Observers, release
@@ -33,7 +32,6 @@ from conductor.core.policy.sessions import LEARNT_FROM
 from conductor.core.policy.turns import Turns
 from conductor.core.state import Carried, Lane, Source
 
-_TEXT: Final = frozenset(map(update, TEXT_KINDS))
 _STATE: Final = update(STATE_KIND)
 _MODES: Final = frozenset(map(update, MODE_KINDS))
 _MOST_QUEUED: Final = 8192
@@ -242,7 +240,7 @@ class PolicedNotifications:
                 return
             elif rights & CARRY and not peer.left_out:
                 break
-            elif policy_state.prompts and self._is_for_own_turn(lane, message, out):
+            elif policy_state.prompts and self._is_for_own_turn(lane, message, rights, out):
                 return
             else:
                 if (rights & COPY or onward.in_flight.queue) and self._waits(
@@ -255,13 +253,16 @@ class PolicedNotifications:
             lane = onward.across
         self._exchange.notify(lane, method, params, source, out)
 
-    def _is_for_own_turn(self, lane: Lane, message: Message, out: list[Effect]) -> bool:
-        """Whether a notification is about a turn of the component's own alone; that gets a copy."""
+    def _is_for_own_turn(
+        self, lane: Lane, message: Message, rights: int, out: list[Effect]
+    ) -> bool:
+        """Whether a notification is about a turn of the component's own alone; the component gets a
+        copy, and one too of what the client sees of such a turn."""
         policy_state, turns = lane.peer.policed, self._turns
         key, session = message.key, message.session
-        if key in _TEXT and turns.hidden(policy_state, session):
-            self._observers.notification(lane, message, out)
-            return True
+        alone = turns.heard_alone(policy_state, lane, message.heading)
+        if turns.heard_too(policy_state, message.heading) and not rights & COPY:
+            self._observers.notification(lane, message, out, must=key == _STATE)
         own_session = turns.is_own_session(policy_state, session)
         # To the user their own turn runs on while one of the component's runs within it.
         within = (
@@ -271,9 +272,9 @@ class PolicedNotifications:
         )
         if key == _STATE and (own_session or policy_state.policy.turns):
             turns.state_reported(policy_state, session, message.params)
-        if own_session or within:
-            self._observers.notification(lane, message, out, must=True)
-        return own_session or within
+        if own_session or within or alone:
+            self._observers.notification(lane, message, out, must=own_session or key == _STATE)
+        return own_session or within or alone
 
     def _waits(
         self, lane: Lane, source: Source, message: Message, rights: int, out: list[Effect]

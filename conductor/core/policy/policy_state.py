@@ -43,6 +43,7 @@ class PolicyState:
 
     __slots__ = (
         "answerable",
+        "asked",
         "enforced",
         "foreign",
         "lost",
@@ -56,6 +57,7 @@ class PolicyState:
         "round",
         "rounds",
         "servers",
+        "shown",
         "text",
         "turns",
         "watches_only",
@@ -91,6 +93,10 @@ class PolicyState:
         self.turns: dict[str, bool] = {}
         """The sessions in which a prompt of its own is open; whether its answer has come, which in
         version 2 is not the end of its turn."""
+        self.asked: set[str] = set()
+        """The sessions of those prompts in which the agent has asked for a permission since."""
+        self.shown: dict[str, str] = {}
+        """The sessions of its turns that the client sees, by turn."""
         self.others: dict[str, tuple[int, int]] = {}
         """The sessions in which prompts run that are not its own: how many wait for their answer,
         and how many in version 2 have it. Kept of those that may prompt by themselves."""

@@ -183,6 +183,18 @@ class PolicedRequests(HeldRequests):
             violation = _with_rule(lane, message.heading, violation)
             self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending, out)
             return
+        send = partial(self._send_own, lane, message, pending)
+        if enforced and is_prompt and lane.direction is Direction.DOWN:
+            pending.names = message.session
+            self._own_turns.prompts(lane, pending, send, out)
+        else:
+            send(out)
+
+    def _send_own(
+        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
+    ) -> None:
+        policy_state = lane.peer.policed
+        enforced, is_prompt = policy_state.enforced, message.method == PROMPT
         pending.originated = enforced
         if enforced and message.method in ENTERING:
             self._exchange.sessions.entered(message.session, policy_state.name)

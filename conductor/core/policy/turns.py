@@ -24,7 +24,16 @@ from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
 from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.headings import Heading, Message
-from conductor.core.policy.key_table import COPY, PERMISSION, PROMPT, STOP
+from conductor.core.policy.key_table import (
+    COPY,
+    PERMISSION,
+    PROMPT,
+    STATE_KIND,
+    STOP,
+    TEXT_KINDS,
+    TOOL_KINDS,
+    update,
+)
 from conductor.core.policy.observers import Observers
 from conductor.core.policy.policy_state import MOST_TURNS, PolicyState
 from conductor.core.policy.states import Event, State, to
@@ -35,6 +44,12 @@ GRACE: Final = 2.0
 
 TURNS: Final = "turns"
 """The rule that is broken by a prompt of a component's own at the wrong time."""
+
+_TEXT: Final = frozenset(map(update, TEXT_KINDS))
+_STATE: Final = update(STATE_KIND)
+_TOOLS: Final = frozenset(map(update, ("tool_call", "tool_call_update", *TOOL_KINDS)))
+_TURNS: Final = _TEXT | _TOOLS | {_STATE}
+"""Keys of updates that belong to a turn, rather than to its session."""
 
 Over = Callable[[Carried, bytes, bytes, list[Effect]], None]
 """Answers a carried request: `PolicedRequests.over`."""
@@ -164,7 +179,7 @@ class Turns:
         if policy_state.policy.turns == "unprompted" or self.is_own_session(policy_state, session):
             return None
         held = next(
-            (prompt for prompt in self._open(lane, session) if not prompt.turn.stopped), None
+            (prompt for prompt in self.held(lane, session) if not prompt.turn.stopped), None
         )
         if held is None:
             return Violation(
@@ -191,6 +206,8 @@ class Turns:
         """Whether a request of the agent's is refused because it is of a session that the component
         at `lane` has opened: no user is there to answer. MCP has its own owners."""
         policy_state = lane.peer.policed
+        if heading.key == PERMISSION and heading.session in policy_state.turns:
+            policy_state.asked.add(heading.session)
         if type(heading.detail) is tuple or not self.is_own_session(policy_state, heading.session):
             return False
         if heading.key == PERMISSION:
@@ -200,8 +217,9 @@ class Turns:
         return True
 
     @staticmethod
-    def _open(lane: Lane, session: str) -> list[Carried]:
-        """The user's prompts of a session that a component holds, before or after the agent."""
+    def held(lane: Lane, session: str) -> list[Carried]:
+        """The prompts of a session that the policed component which sends by `lane` holds, before
+        or after the agent."""
         return [
             prompt
             for prompt in lane.in_flight.prompts(session)
@@ -213,7 +231,7 @@ class Turns:
         holds at `lane`."""
         if session is None or session in policy_state.others or not policy_state.turns.get(session):
             return False
-        return bool(self._open(lane, session))
+        return bool(self.held(lane, session))
 
     def opened(self, policy_state: PolicyState, session: str, pending: PendingRequest) -> None:
         """A component has sent a prompt of its own."""
@@ -226,7 +244,7 @@ class Turns:
         if member == b"result" and self._exchange.version == 2:
             policy_state.turns[session] = True  # it has only begun
         else:
-            policy_state.turns.pop(session, None)
+            _ended(policy_state, session)
 
     @staticmethod
     def state_reported(policy_state: PolicyState, session: str | None, params: Params) -> None:
@@ -236,7 +254,7 @@ class Turns:
             waiting, _ = policy_state.others.get(session, (0, 0))
             _count(policy_state, session, waiting, 0)
             if policy_state.turns.get(session):
-                del policy_state.turns[session]
+                _ended(policy_state, session)
 
     def prompt_passed(
         self, policy_state: PolicyState, session: str | None, pending: PendingRequest
@@ -245,7 +263,7 @@ class Turns:
         if session is None or not policy_state.policy.prompts:
             return
         if policy_state.turns.get(session):
-            del policy_state.turns[session]
+            _ended(policy_state, session)
         waiting, running = policy_state.others.get(session, (0, 0))
         _count(policy_state, session, waiting + 1, running)
         pending.watchers = (*pending.watchers, partial(self._other_over, policy_state, session))
@@ -257,16 +275,37 @@ class Turns:
         begun = member == b"result" and self._exchange.version == 2
         _count(policy_state, session, waiting - 1, running + begun)
 
-    def hidden(self, policy_state: PolicyState, session: str | None) -> bool:
-        """Whether the text of a session belongs to a turn of the component's own, in that session
-        or in an ancestor of it."""
+    def heard_alone(self, policy_state: PolicyState, lane: Lane, heading: Heading) -> bool:
+        """Whether an update belongs to a turn of the component's own that the client does not see:
+        in that session, or in an ancestor of it. Once the agent has asked for a permission in it,
+        the client sees what its tools do."""
+        session = self._own_turn(policy_state, heading.session)
+        if session is None or session in policy_state.shown.values():
+            return False
+        if heading.key == _STATE:  # within a turn of the user's it may be of what was before
+            return not self.held(lane, session)
+        return heading.key in _TEXT or (heading.key in _TOOLS and session not in policy_state.asked)
+
+    def heard_too(self, policy_state: PolicyState, heading: Heading) -> bool:
+        """Whether an update belongs to one that the client sees."""
+        session = self._own_turn(policy_state, heading.session)
+        return session in policy_state.shown.values() and heading.key in _TURNS
+
+    def _own_turn(self, policy_state: PolicyState, session: str | None) -> str | None:
+        """The session, it or an ancestor, in which a prompt of the component's own runs alone."""
         if policy_state.turns:
             for id_ in self._exchange.sessions.line(session):
                 if id_ in policy_state.others:
-                    return False
+                    return None
                 if id_ in policy_state.turns:
-                    return True
-        return False
+                    return id_
+        return None
+
+
+def _ended(policy_state: PolicyState, session: str) -> None:
+    """A component's own prompt is over."""
+    policy_state.turns.pop(session, None)
+    policy_state.asked.discard(session)
 
 
 def _count(policy_state: PolicyState, session: str, waiting: int, running: int) -> None:

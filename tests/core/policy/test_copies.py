@@ -175,9 +175,11 @@ def test_a_program_that_may_prompt_by_itself_is_understood_by_ids_alone() -> Non
         pb >> ("client", request("a", PROMPT, prompt("hi")))
         pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
         pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
+        pb >> ("agent", result(Hole("a-a"), 1)) << ("client", result("a", 1))
         pb >> ("g", wrapped("acp", request("own", PROMPT, prompt("hi"))))
         pb << ("agent", request(Hole("a-own"), PROMPT, prompt("hi")))
         pb >> ("g", wrapped("acp", request(Hole("g-a"), PROMPT, prompt("hi"))))
+        pb << ("g", result(Hole("g-a"), 1))
         pb >> ("agent", result(Hole("a-own"), 2)) << ("g", result("own", 2))
 
 
@@ -186,8 +188,8 @@ def test_or_by_equal_params_if_its_ids_are_not_to_be_relied_on() -> None:
         pb >> ("client", request("a", PROMPT, prompt("hi")))
         pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
         pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
-        pb >> ("g", wrapped("acp", request("own", PROMPT, prompt("mine"))))
-        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("mine")))
+        pb >> ("g", wrapped("acp", request("own", PROMPT, prompt("mine", "T"))))
+        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("mine", "T")))
 
 
 # -- notifications -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from conductor.core import CHANNEL, Component, Router, Send
+from conductor.core import CHANNEL, Component, Router, Send, Serve
 from conductor.core.policy.rules import Grants, Policy
 from tests.harness.router.actors import Guest, dump
 from tests.harness.router.policed import (
@@ -94,29 +94,44 @@ def test_up_they_are_kept_as_well_and_copies_have_ids_of_the_host_s() -> None:
         pb << (ABOVE, "s", result(8, {}))
 
 
+def turn_given(pb: Playbook, name: str, session: str = "S", *, within: bool = False) -> None:
+    """The conductor above is asked for a turn of a guest's, and gives it."""
+    serve = pb.effects[0]
+    assert isinstance(serve, Serve)
+    wanted = {"sessionId": session, "show": False, "within": within}
+    pb << Serve(name, "turn/begin", serve.token, dump(wanted))
+    assert serve.token is not None
+    token = serve.token
+    pb >> (lambda router: router.served(token, dump({"turn": f"of {session}"})))
+
+
 def test_own_requests_are_strings_for_the_conductor_above_whatever_they_were() -> None:
     own = "turns=unprompted"
     with host(guest(name="f", grants=own), guest(grants=own)) as pb:
         for name, id_ in (("f", 5), ("g", "x"), ("f", "c1")):
             session = f"{name}{id_}"
             pb >> (name, "s", request(id_, PROMPT, prompt("mine", session)))
+            turn_given(pb, name, session)
             pb << (ABOVE, "s", request(Hole(session), PROMPT, prompt("mine", session)))
             assert type(pb.values[session]) is str
             pb >> (name, "s", cancel(id_)) << (ABOVE, "s", cancel(Hole(session)))
         assert len({pb.values[one] for one in ("f5", "gx", "fc1")}) == 3
         for name, id_ in (("f", 5), ("g", "x"), ("f", "c1")):
             pb >> (ABOVE, "s", result(Hole(f"{name}{id_}"), DONE)) << (name, "s", result(id_, DONE))
+            pb << Serve(name, "turn/end", None, dump({"turn": f"of {name}{id_}"}))
 
 
 def test_one_s_own_request_has_an_id_of_the_host_s_at_the_next() -> None:
     with host(guest(name="f", grants="turns=unprompted"), guest(profile="full")) as pb:
         pb >> ("f", "s", request(3, PROMPT, prompt("mine")))
+        turn_given(pb, "f")
         pb << ("g", "p", request(Hole("g"), PROMPT, prompt("mine")))
         assert pb.values["g"] >= 10**12
         pb >> ("g", "s", request(Hole("g"), PROMPT, prompt("mine")))
         pb << (ABOVE, "s", request(Hole("above"), PROMPT, prompt("mine")))
         pb >> (ABOVE, "s", result(Hole("above"), DONE)) << ("g", "s", result(Hole("g"), DONE))
         pb >> ("g", "p", result(Hole("g"), DONE)) << ("f", "s", result(3, DONE))
+        pb << Serve("f", "turn/end", None, dump({"turn": "of S"}))
 
 
 def test_an_id_that_is_open_already_is_not_given_twice() -> None:

@@ -9,6 +9,8 @@ from conductor.core.effects import Violated
 from conductor.core.policy.deadlines import ROUND
 from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.rules import Policy
+from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
+from tests.harness.router.playbook import Noted
 from tests.harness.router.policed import (
     CANCELLED,
     DONE,
@@ -61,14 +63,16 @@ def over(pb: Playbook, id_: str = "own") -> None:
 
 
 def test_a_prompt_of_its_own_within_the_user_s_turn() -> None:
-    """Its text is for the component alone; what concerns the user is not."""
+    """What is said and done in it is for the component alone; what asks the user is not, nor what
+    is done once the user is asked."""
     with chain(CARRIES, **WITHIN) as pb:
         given(pb)
         own(pb)
         pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
-        pb >> ("agent", tool_call("t")) << ("client", tool_call("t"))
+        pb >> ("agent", tool_call("t")) << ("g", "s", tool_call("t"))
         pb >> ("agent", request("q", PERMISSION, permission()))
         pb << ("client", request(Hole("q"), PERMISSION, permission()))
+        pb >> ("agent", tool_call("t")) << ("client", tool_call("t"))
         over(pb)
         passed(pb)
         pb >> ("agent", update("shown")) << ("client", update("shown"))
@@ -268,12 +272,13 @@ def test_in_version_2_a_turn_ends_when_the_session_is_idle() -> None:
         pb >> ("agent", state("idle")) << ("client", state("idle"))
 
 
-def test_a_turn_at_any_other_time_is_seen_to_run_and_to_end() -> None:
+def test_a_turn_at_any_other_time_runs_and_ends_for_the_component_alone() -> None:
     with chain(CARRIES, version=2, grants="turns=unprompted") as pb:
         own(pb)
+        pb >> ("agent", state("running")) << ("g", "s", state("running"))
         pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
+        pb >> ("agent", state("idle")) << ("g", "s", state("idle"))
         pb >> ("agent", state("running")) << ("client", state("running"))
-        pb >> ("agent", state("idle")) << ("client", state("idle"))
 
 
 def test_or_when_its_prompt_is_refused() -> None:
@@ -292,11 +297,14 @@ def test_or_when_another_prompt_goes_on(carries: bool) -> None:
         own(pb)
         pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
         pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb.wake(MOST_WAIT) << Noted("warning", "g", "had a turn while others waited for 120 s")
+        pb << ("agent", stop())
+        pb.wake(LAST_WORDS)
         if carries:
-            given(pb)
+            pb << ("g", "p", request(Hole("g-a"), PROMPT, prompt("hi")))
             passed(pb)
         else:
-            pb >> ("client", request("a", PROMPT, prompt("hi")))
             pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
         pb >> ("agent", update("shown")) << ("client", update("shown"))
 
@@ -453,7 +461,7 @@ def test_in_version_2_an_idle_forgets_no_prompt_that_waits() -> None:
             pb >> ("client", request(id_, PROMPT, prompt("hi")))
             pb << ("agent", request(Hole(f"a-{id_}"), PROMPT, prompt("hi")))
         pb >> ("agent", result(Hole("a-a"), INSERTED)) << ("client", result("a", INSERTED))
-        own(pb)
+        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
         pb >> ("agent", state("idle")) << ("client", state("idle"))
         pb >> ("agent", update("shown")) << ("client", update("shown"))
 

@@ -1,0 +1,365 @@
+"""Turns of components' own: the calls `turn/begin` and `turn/end`, and prompts without these.
+
+The conductor nearest to the client decides who may prompt (`conductor.core.turn_queue`). A host of
+guests asks the conductor above it for each turn of its guests. A prompt that a component sends of
+its own, outside a turn it has begun, is a turn by itself for as long as it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from conductor.core.effects import Effects
+from conductor.core.exchange import Exchange
+from conductor.core.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    REQUEST_CANCELLED,
+    Malformed,
+    Params,
+)
+from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.key_table import PROMPT, STOP, UPDATE
+from conductor.core.policy.notifications import PolicedNotifications
+from conductor.core.policy.turns import Turns
+from conductor.core.service_table import TURN_BEGIN, TURN_END
+from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.turn_queue import MOST_WAIT, QueuedTurn, TurnEvent, TurnQueue, TurnState
+
+MOST_TURNS: Final = 64
+"""Turns that one component has or waits for, at most."""
+
+MARK: Final = "conductor/turn"
+"""The member of `_meta` that tells a client of version 1 that a turn without a prompt is over."""
+
+_NO_MORE: Final = "the turn is no more: the component or its session has ended meanwhile"
+_MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError)
+
+Relay = Callable[[Peer, str, Params, PendingRequest | None, Effects], None]
+"""Has the conductor above perform a call of a guest."""
+
+
+class _Wanted(msgspec.Struct):
+    sessionId: str  # noqa: N815 - the wire's name
+    show: bool = True
+    within: bool = False
+    """Of a host of guests: whether its guest holds a prompt of the session."""
+
+
+class _Named(msgspec.Struct):
+    turn: str
+
+
+class OwnTurns:
+    """The part of an enforcer that gives components turns."""
+
+    # Both are set by the router: what they call is made later, and needs this.
+    relay: Relay
+    release: Callable[[str, Effects], None]
+    """Sends on the client's prompts that wait in a session."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        notifications: PolicedNotifications,
+        turns: Turns,
+        deadlines: Deadlines,
+    ) -> None:
+        self._exchange = exchange
+        self._notifications = notifications
+        self._policed = turns
+        self._hosted = exchange.topology.hosted
+        self._queue = TurnQueue(self._begun, self._over, self._late, self._go_on, deadlines.after)
+        self._asked: list[QueuedTurn] = []
+        """In a host: what its guests have or want."""
+        self.blocks = self._queue.blocks
+        self.client_waits = self._queue.client_waits
+        self.reported = self._queue.reported
+
+    @property
+    def any(self) -> bool:
+        """Whether any component has a turn, or a prompt runs."""
+        return self._queue.any
+
+    # -- the calls -----------------------------------------------------------------------------
+
+    def begin(
+        self, peer: Peer, params: Params, request: PendingRequest, out: Effects, guest: str = ""
+    ) -> None:
+        """A component begins a turn by `turn/begin`: the answer comes once it has it.
+
+        Args:
+            guest: the guest it is for, where `peer` is a host.
+        """
+        try:
+            wanted = msgspec.json.decode(_given(params), type=_Wanted)
+        except _MALFORMED as error:
+            self._refuse(request, INVALID_PARAMS, f"`{TURN_BEGIN}`: {error}", out)
+            return
+        lane, session = peer.p.other, wanted.sessionId
+        nests = wanted.within if guest else self._holds(lane, session)
+        wrong = self._wrong(lane, session, nests=nests)
+        if wrong is not None:
+            self._refuse(request, INVALID_REQUEST, f"{_name(peer, guest)} {wrong}", out)
+            return
+        self._ask(QueuedTurn((peer, guest), session, wanted.show, nests, request), out)
+
+    def _wrong(self, lane: Lane, session: str, *, nests: bool) -> str | None:
+        """Why a component may not begin a turn; None if it may."""
+        peer, policy_state = lane.peer, lane.peer.policy_state
+        if sum(turn.owner[0] is peer for turn in self._all()) >= MOST_TURNS:
+            return f"has, or waits for, {MOST_TURNS} turns\nhint: it is to end them first"
+        client = self._exchange.sessions.find(session).client
+        if client not in ("", peer.name):
+            return "may not begin a turn in a session that another component has opened"
+        if policy_state is None or not policy_state.enforced:
+            return None
+        kind = policy_state.policy.turns
+        if policy_state.paused:
+            return "is paused, and begins no turns"
+        if kind == "unprompted" or self._policed.is_own_session(policy_state, session):
+            return None
+        if not kind:
+            return "may not begin turns\nhint: `,turns=within` or `,turns=unprompted` lets it"
+        return (
+            None
+            if nests
+            else (
+                "may begin a turn only within one of the user's, while it holds that prompt\n"
+                "hint: `,turns=unprompted` lets it at any time"
+            )
+        )
+
+    def end(
+        self,
+        peer: Peer,
+        params: Params,
+        request: PendingRequest | None,
+        out: Effects,
+        guest: str = "",
+    ) -> None:
+        """A component ends its turn by `turn/end`."""
+        try:
+            named = msgspec.json.decode(_given(params), type=_Named)
+        except _MALFORMED as error:
+            self._refuse(request, INVALID_PARAMS, f"`{TURN_END}`: {error}", out)
+            return
+        turns = [turn for turn in self._all() if turn.id == named.turn]
+        if any(turn.owner != (peer, guest) for turn in turns):
+            text = f"{_name(peer, guest)} does not have this turn: another component does"
+            self._refuse(request, INVALID_REQUEST, text, out)
+            return
+        for turn in turns:
+            self._end(turn, out)
+        if request is not None:  # also of one that was over already
+            self._exchange.reply(request, b"result", b"{}", out)
+
+    def _refuse(self, request: PendingRequest | None, code: int, text: str, out: Effects) -> None:
+        if request is not None:
+            peer = request.origin.peer if request.origin is not None else self._exchange.upstream
+            self._exchange.log(out, "warning", peer, text)
+            self._exchange.refuse(request, Malformed(code, text), out)
+
+    # -- prompts -------------------------------------------------------------------------------
+
+    def client_prompts(self, request: PendingRequest) -> None:
+        """A prompt of the client goes on."""
+        if request.names is not None:
+            self._follow(request, request.names, None)
+
+    def prompts(
+        self, lane: Lane, request: PendingRequest, send: Callable[[Effects], None], out: Effects
+    ) -> None:
+        """A component prompts by `lane`: `send` sends that on, once it may. A prompt that a policed
+        component was given comes here only if it is not passed on under its id."""
+        peer, session = lane.peer, request.names
+        mine = [
+            turn
+            for turn in self._all()
+            if turn.session == session and turn.owner[0] is peer and turn.state is TurnState.OPEN
+        ]
+        if session is None or self._passes_on(lane, request, in_turn=bool(mine)):
+            send(out)
+        elif mine:
+            self._follow(request, session, mine[-1])
+            send(out)
+        else:
+            nests = self._holds(lane, session)
+            self._ask(QueuedTurn((peer, ""), session, False, nests, request, send), out)
+
+    def _follow(self, request: PendingRequest, session: str, turn: QueuedTurn | None) -> None:
+        """Counts a prompt as one that runs, until it is over."""
+        if self._hosted:
+            return
+        prompt = self._queue.prompted(session, turn)
+
+        def answered(member: bytes, body: bytes, out: Effects) -> None:
+            if member == b"result" and self._exchange.version == 2:
+                prompt.begun = True  # it is over with the agent's idle state
+            else:
+                self._queue.over(prompt, out)
+
+        request.watchers = (*request.watchers, answered)
+
+    def _passes_on(self, lane: Lane, request: PendingRequest, *, in_turn: bool) -> bool:
+        """Whether a prompt of a trusted component is one that it was given. Where a library chooses
+        ids it is taken for that, while the component has passed on fewer than it was given."""
+        policy_state = lane.peer.policy_state
+        if policy_state is not None and policy_state.enforced:
+            return False
+        if lane.peer.sideband:
+            given = lane.other.requests.sent.get(request.key)
+            return given is not None and given.method == PROMPT
+        return not in_turn and self._holds(lane, None, beside=request)
+
+    def _holds(self, lane: Lane, session: str | None, beside: PendingRequest | None = None) -> bool:
+        """Whether the component that sends by `lane` holds a prompt, before or after the agent.
+
+        Args:
+            session: of that session; None: of any.
+            beside: a prompt that it sends now.
+        """
+        policy_state, inner = lane.peer.policy_state, lane.other
+        if policy_state is not None and policy_state.enforced:
+            return session is not None and bool(self._policed.held(lane, session))
+        given = [
+            request
+            for request in inner.requests.sent.values()
+            if request.target is inner and _prompts_in(request, session)
+        ]
+        if lane.peer.sideband:
+            return any(request.target_id not in lane.requests.received for request in given)
+        passed = [
+            request
+            for request in lane.requests.received.values()
+            if request is not beside and request.origin is lane and _prompts_in(request, session)
+        ]
+        return len(given) > len(passed)
+
+    # -- what ends turns -----------------------------------------------------------------------
+
+    def stopped(self, session: str | None, out: Effects) -> None:
+        """The client cancels the turns of a session: those of components end too."""
+        for turn in self._all():
+            if turn.session == session and turn.state is TurnState.OPEN:
+                self._end(turn, out)
+
+    def closed(self, session: str | None, out: Effects) -> None:
+        """The client closes a session: nobody waits for a turn in it."""
+        for turn in reversed(self._all()):  # those that wait first, so that none begins
+            if turn.session == session:
+                self._end(turn, out)
+
+    def gone(self, peer: Peer, out: Effects) -> None:
+        """A component is gone, or paused: it loses its turns."""
+        for turn in reversed(self._all()):
+            if turn.owner[0] is peer:
+                self._end(turn, out)
+
+    def cancelled(self, request: PendingRequest, out: Effects) -> None:
+        """A component cancels a request of its own: if that waits for a turn, it goes nowhere."""
+        for turn in self._all():
+            if turn.request is request and turn.state is TurnState.WAITING:
+                self._end(turn, out)
+
+    def _late(self, turn: QueuedTurn, out: Effects) -> None:
+        """Others have waited too long for a turn: the agent is to stop what it does in it."""
+        peer, guest = turn.owner
+        text = f"{_name(peer, guest)} had a turn while others waited for {MOST_WAIT:.0f} s: it ends"
+        self._exchange.log(out, "warning", peer, text)
+        if turn.prompts and peer.p.other.across is not None:
+            params = Raw(msgspec.json.encode({"sessionId": turn.session}))
+            self._notifications.send_for(peer.p.other, STOP, params, out)
+
+    # -- here, or in the conductor above ---------------------------------------------------------
+
+    def _all(self) -> list[QueuedTurn]:
+        return list(self._asked) if self._hosted else self._queue.turns()
+
+    def _ask(self, turn: QueuedTurn, out: Effects) -> None:
+        """A component wants a turn."""
+        if not self._hosted:
+            self._queue.begin(turn, out)
+            return
+        self._asked.append(turn)
+        call = PendingRequest(None, b"null", b"null", TURN_BEGIN)
+        call.watchers = (partial(self._decided, turn),)
+        params = msgspec.json.encode(_Wanted(turn.session, turn.show, turn.nests))
+        self.relay(turn.owner[0], TURN_BEGIN, Raw(params), call, out)
+
+    def _decided(self, turn: QueuedTurn, member: bytes, body: bytes, out: Effects) -> None:
+        """The conductor above a host has answered."""
+        if member == b"error":
+            if turn in self._asked:
+                self._asked.remove(turn)
+                self._exchange.reply(turn.request, member, body, out)
+            return
+        turn.id = msgspec.json.decode(body, type=_Named).turn
+        if turn.move(TurnEvent.BEGUN):
+            self._begun(turn, out)
+        else:
+            self._relay_end(turn, out)
+
+    def _end(self, turn: QueuedTurn, out: Effects) -> None:
+        if not self._hosted:
+            self._queue.end(turn, out)
+        elif turn.move(TurnEvent.ENDED):
+            self._asked.remove(turn)
+            if turn.id:
+                self._relay_end(turn, out)
+            self._over(turn, out)
+
+    def _relay_end(self, turn: QueuedTurn, out: Effects) -> None:
+        params = Raw(msgspec.json.encode(_Named(turn.id)))
+        self.relay(turn.owner[0], TURN_END, params, None, out)
+
+    # -- what follows --------------------------------------------------------------------------
+
+    def _begun(self, turn: QueuedTurn, out: Effects) -> None:
+        """A turn begins: its owner learns it, or its prompt goes on."""
+        request, policy_state = turn.request, turn.owner[0].policy_state
+        if turn.show and policy_state is not None:
+            policy_state.shown[turn.id] = turn.session
+        if turn.send is None:
+            self._exchange.reply(request, b"result", msgspec.json.encode(_Named(turn.id)), out)
+            return
+        self._follow(request, turn.session, turn)
+        request.watchers = (*request.watchers, lambda _member, _body, out: self._end(turn, out))
+        number, self._exchange.number = self._exchange.number, request.number
+        turn.send(out)
+        self._exchange.number = number
+
+    def _over(self, turn: QueuedTurn, out: Effects) -> None:
+        """A turn is over. The client learns of the end of one that it has seen, and not asked for:
+        in version 2 by the agent's state."""
+        peer = turn.owner[0]
+        if not turn.id:
+            self._exchange.refuse(turn.request, Malformed(REQUEST_CANCELLED, _NO_MORE), out)
+        elif peer.policy_state is not None:
+            peer.policy_state.shown.pop(turn.id, None)
+        seen = turn.show and turn.prompted and not turn.nests
+        if seen and self._exchange.version != 2 and peer.p.across is not None:
+            meta = {MARK: {"state": "idle", "component": turn.owner[1] or peer.name}}
+            update = {"sessionUpdate": "session_info_update", "_meta": meta}
+            params = msgspec.json.encode({"sessionId": turn.session, "update": update})
+            self._notifications.send_for(peer.p, UPDATE, Raw(params), out)
+
+    def _go_on(self, session: str, out: Effects) -> None:
+        self.release(session, out)
+
+
+def _given(params: Params) -> Raw | bytes:
+    return b"{}" if isinstance(params, UnsetType) else params
+
+
+def _name(peer: Peer, guest: str) -> str:
+    return f"`{guest}`" if guest else peer.label
+
+
+def _prompts_in(request: PendingRequest, session: str | None) -> bool:
+    return request.method == PROMPT and session in (None, request.names)

@@ -1,0 +1,255 @@
+"""Who may prompt in a session: the turns of components' own, and who waits until it is idle.
+
+A session is idle while no prompt of anybody runs in it and no component has a turn. A component's
+turn begins then, or at once if it nests: in a prompt that the component holds, or in a turn that it
+has. While it lasts, prompts of the client wait, and so do turns of others, in order of arrival;
+what the client sent goes first. They wait for `MOST_WAIT` seconds at most.
+
+What is done once a turn begins or is over is the caller's (`conductor.core.own_turns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from itertools import count
+from typing import Final
+
+import msgspec
+
+from conductor.core.effects import Effects
+from conductor.core.state import Peer, PendingRequest
+
+MOST_WAIT: Final = 120.0
+"""Seconds that others wait for a turn, at most; then the conductor ends it."""
+
+LAST_WORDS: Final = 2.0
+"""Seconds that the agent has to end a turn that the conductor has ended."""
+
+
+class TurnState(Enum):
+    """Where a component's turn stands."""
+
+    WAITING = "waiting"
+    """The session is not idle."""
+    OPEN = "open"
+    """Its owner may prompt, and others wait."""
+    ENDING = "ending"
+    """It is ended; others wait until its last prompt is over."""
+    OVER = "over"
+
+
+class TurnEvent(Enum):
+    """What happens to a component's turn."""
+
+    BEGUN = "the session is idle, or it nests"
+    ENDED = "its owner or the user ends it, its owner is gone, or others have waited for too long"
+    QUIET = "no prompt of it runs"
+    LATE = "the agent has not ended it in time"
+
+
+MOVES: Final = {
+    (TurnState.WAITING, TurnEvent.BEGUN): TurnState.OPEN,
+    (TurnState.WAITING, TurnEvent.ENDED): TurnState.OVER,
+    (TurnState.OPEN, TurnEvent.ENDED): TurnState.ENDING,
+    (TurnState.ENDING, TurnEvent.QUIET): TurnState.OVER,
+    (TurnState.ENDING, TurnEvent.LATE): TurnState.OVER,
+}
+"""Where a turn goes from a state on an event; anything else changes nothing."""
+
+
+class QueuedTurn(msgspec.Struct, eq=False):
+    """A turn that a component has, or wants."""
+
+    owner: tuple[Peer, str]
+    """The component, and the guest if that is a host."""
+    session: str
+    show: bool
+    """Whether the client sees what the agent says in it."""
+    nests: bool
+    """Whether its owner holds a prompt of the session."""
+    request: PendingRequest
+    """The call that is answered when it begins, or the prompt that goes on then …"""
+    send: Callable[[Effects], None] | None = None
+    """… by this; None: it is a call."""
+    id: str = ""
+    """Empty until it begins."""
+    state: TurnState = TurnState.WAITING
+    prompts: int = 0
+    """How many of its prompts run."""
+    prompted: bool = False
+    """Whether it had any."""
+    timed: bool = False
+    """Whether somebody waits for it, so that its time runs."""
+
+    def move(self, event: TurnEvent) -> bool:
+        """Takes the step of an event; whether there is one."""
+        after = MOVES.get((self.state, event))
+        self.state = after or self.state
+        return after is not None
+
+
+class Prompt(msgspec.Struct, eq=False):
+    """A prompt of a session that is not over: of the client, or of a component's turn."""
+
+    session: str
+    turn: QueuedTurn | None
+    begun: bool = False
+    """In version 2: whether the agent works on it, so that its next idle state ends it."""
+
+
+class _Session(msgspec.Struct):
+    open: list[QueuedTurn] = []
+    waiting: list[QueuedTurn] = []
+    prompts: list[Prompt] = []
+
+
+class TurnQueue:
+    """The turns and prompts of all sessions of one chain.
+
+    Args:
+        begun: a turn has begun.
+        over: a turn is over.
+        late: others have waited for a turn for too long: what is to be done beside ending it.
+        release: sends on what the client has sent and waits in a session.
+        after: has something done after some seconds.
+    """
+
+    def __init__(
+        self,
+        begun: Callable[[QueuedTurn, Effects], None],
+        over: Callable[[QueuedTurn, Effects], None],
+        late: Callable[[QueuedTurn, Effects], None],
+        release: Callable[[str, Effects], None],
+        after: Callable[[float, Callable[[Effects], None], Effects], None],
+    ) -> None:
+        self._begun = begun
+        self._over = over
+        self._late = late
+        self._release = release
+        self._after = after
+        self._sessions: dict[str, _Session] = {}
+        self._ids = count(1)
+
+    def turns(self) -> list[QueuedTurn]:
+        """The turns that are not over."""
+        return [turn for one in self._sessions.values() for turn in (*one.open, *one.waiting)]
+
+    @property
+    def any(self) -> bool:
+        """Whether any component has a turn, or a prompt runs."""
+        return bool(self._sessions)
+
+    def blocks(self, session: str | None) -> bool:
+        """Whether prompts of the client wait in a session."""
+        found = self._sessions.get(session) if session is not None else None
+        return found is not None and bool(found.open)
+
+    def client_waits(self, session: str | None, out: Effects) -> None:
+        """A prompt of the client waits for the turns of a session."""
+        found = self._sessions.get(session) if session is not None else None
+        for turn in found.open if found is not None else ():
+            self._limit(turn, out)
+
+    # -- turns ---------------------------------------------------------------------------------
+
+    def begin(self, turn: QueuedTurn, out: Effects) -> None:
+        """A component wants a turn: it begins now, or once the session is idle."""
+        found = self._sessions.setdefault(turn.session, _Session())
+        nests = turn.nests or any(turn.owner == other.owner for other in found.open)
+        if nests or not (found.open or found.prompts or found.waiting):
+            self._begin(found, turn, out)
+            return
+        found.waiting.append(turn)
+        for other in found.open:
+            # What nests may last: who waits here waits for the prompt around it in any case.
+            if not other.nests:
+                self._limit(other, out)
+
+    def _begin(self, found: _Session, turn: QueuedTurn, out: Effects) -> None:
+        turn.move(TurnEvent.BEGUN)
+        turn.id = f"turn-{next(self._ids)}"
+        found.open.append(turn)
+        self._begun(turn, out)
+
+    def end(self, turn: QueuedTurn, out: Effects) -> None:
+        """A turn is ended; it is over once no prompt of it runs."""
+        if turn.move(TurnEvent.ENDED):
+            self._settle(turn, TurnEvent.QUIET, out)
+
+    def _settle(self, turn: QueuedTurn, event: TurnEvent, out: Effects) -> None:
+        """Takes a turn that is over out of its session, and lets others go on."""
+        if turn.state is TurnState.ENDING and (event is TurnEvent.LATE or not turn.prompts):
+            turn.move(event)
+        found = self._sessions.get(turn.session)
+        if turn.state is not TurnState.OVER or found is None:
+            return
+        for turns in (found.open, found.waiting):
+            if turn in turns:  # not in any: it was over before its last prompt
+                turns.remove(turn)
+                self._over(turn, out)
+                self._go_on(turn.session, out)
+
+    def _go_on(self, session: str, out: Effects) -> None:
+        """Something is over in a session: whoever may go on now does."""
+        if not self.blocks(session):
+            self._release(session, out)
+        found = self._sessions.get(session)
+        if found is None or found.open or found.prompts:
+            return
+        if found.waiting:
+            self._begin(found, found.waiting.pop(0), out)
+        else:
+            del self._sessions[session]
+
+    # -- a bounded time ------------------------------------------------------------------------
+
+    def _limit(self, turn: QueuedTurn, out: Effects) -> None:
+        if not turn.timed:
+            turn.timed = True
+            self._after(MOST_WAIT, partial(self._waited, turn), out)
+
+    def _waited(self, turn: QueuedTurn, out: Effects) -> None:
+        """Others have waited for a turn as long as they may."""
+        if turn.state is TurnState.OVER:
+            return
+        self._late(turn, out)
+        if turn.prompts:
+            self._after(LAST_WORDS, partial(self._settle, turn, TurnEvent.LATE), out)
+        self.end(turn, out)
+
+    # -- prompts -------------------------------------------------------------------------------
+
+    def prompted(self, session: str, turn: QueuedTurn | None) -> Prompt:
+        """A prompt goes on: of the client, or of a turn."""
+        prompt = Prompt(session, turn)
+        self._sessions.setdefault(session, _Session()).prompts.append(prompt)
+        if turn is not None:
+            turn.prompts += 1
+            turn.prompted = True
+        return prompt
+
+    def over(self, prompt: Prompt, out: Effects) -> None:
+        """A prompt is over."""
+        found, turn = self._sessions.get(prompt.session), prompt.turn
+        if found is None or prompt not in found.prompts:
+            return
+        found.prompts.remove(prompt)
+        if turn is not None:
+            turn.prompts -= 1
+            self._settle(turn, TurnEvent.QUIET, out)
+        self._go_on(prompt.session, out)
+
+    def reported(self, session: str, state: str, out: Effects) -> None:
+        """Version 2: the agent reports what a session does."""
+        found = self._sessions.get(session)
+        if found is None:
+            return
+        if state == "running":
+            # While a component has a turn, what runs is no prompt of others: those wait.
+            for prompt in found.prompts:
+                prompt.begun = prompt.begun or not found.open or prompt.turn is not None
+        elif state == "idle":
+            for prompt in [prompt for prompt in found.prompts if prompt.begun]:
+                self.over(prompt, out)

@@ -1,0 +1,585 @@
+"""Turns of components' own: who has one, who waits for it, and what ends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor.core import Closure, Component, Serve
+from conductor.core.own_turns import MARK, MOST_TURNS
+from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
+from tests.core.policy.test_hosts import ABOVE, host
+from tests.harness.router.actors import dump
+from tests.harness.router.policed import (
+    CANCELLED,
+    DONE,
+    PROMPT,
+    UPDATE,
+    Hole,
+    Json,
+    Noted,
+    Playbook,
+    cancel,
+    chain,
+    chain_of,
+    error,
+    given,
+    guest,
+    notification,
+    passed,
+    prompt,
+    request,
+    result,
+    settled,
+    state,
+    stop,
+    tool_call,
+    trusted,
+    update,
+    wrapped,
+)
+
+FREE: Json = {"grants": "turns=unprompted"}
+CARRIES = "down:session/prompt:carry+amend"
+INSERTED: Json = {"messageId": "m"}
+GONE = Closure("gone")
+
+
+def begin(id_: Any = 1, session: str = "S", **more: Any) -> Json:
+    """The call that begins a turn."""
+    return request(id_, "turn/begin", {"sessionId": session, **more})
+
+
+def begun(pb: Playbook, name: str = "g", session: str = "S", **more: Any) -> str:
+    """A component begins a turn, and has it at once. Returns how the playbook calls it."""
+    hole = f"turn-of-{name}"
+    pb.values.pop(hole, None)
+    pb >> (name, "c", begin(1, session, **more)) << (name, "c", result(1, {"turn": Hole(hole)}))
+    return hole
+
+
+def end(pb: Playbook, hole: str, name: str = "g", id_: int = 2) -> None:
+    """The component ends it."""
+    pb >> (name, "c", request(id_, "turn/end", {"turn": pb.values[hole]}))
+
+
+def asks(pb: Playbook, id_: str = "a", session: str = "S") -> None:
+    """The client prompts."""
+    pb >> ("client", request(id_, PROMPT, prompt("hi", session)))
+
+
+def at_agent(pb: Playbook, id_: str = "a", text: str = "hi", session: str = "S") -> None:
+    """The agent gets a prompt."""
+    pb.values.pop(f"a-{id_}", None)
+    pb << ("agent", request(Hole(f"a-{id_}"), PROMPT, prompt(text, session)))
+
+
+def own(pb: Playbook, name: str = "g", id_: str = "own", session: str = "S") -> None:
+    """The component prompts, and the agent gets it."""
+    pb >> (name, "s", request(id_, PROMPT, prompt("mine", session)))
+    at_agent(pb, id_, "mine", session)
+
+
+def over(pb: Playbook, name: str = "g", id_: str = "own") -> None:
+    """The agent answers that."""
+    pb >> ("agent", result(Hole(f"a-{id_}"), DONE)) << (name, "s", result(id_, DONE))
+
+
+def mark(component: str = "g", session: str = "S") -> Json:
+    """What tells the client of version 1 that a turn without a prompt is over."""
+    meta = {MARK: {"state": "idle", "component": component}}
+    held = {"sessionUpdate": "session_info_update", "_meta": meta}
+    return notification(UPDATE, {"sessionId": session, "update": held})
+
+
+def refused(pb: Playbook, name: str, id_: Any, text: str, code: int = -32600) -> None:
+    """A call is refused, and the log says so."""
+    if code == -32600:
+        pb << Noted("warning", name, text)
+    pb << (name, "c", error(id_, code, Hole("why")))
+    assert text in pb.values["why"]
+
+
+# -- a turn, and who waits for it ------------------------------------------------------------------
+
+
+def test_a_turn_that_the_client_sees_ends_with_a_mark() -> None:
+    with chain(**FREE) as pb:
+        turn = begun(pb)
+        asks(pb)
+        own(pb)
+        for said in (update("shown"), tool_call("t")):
+            pb >> ("agent", said) << ("g", "s", said) << ("client", said)
+        over(pb)
+        asks(pb, "b")
+        end(pb, turn)
+        pb << ("client", mark())
+        at_agent(pb)
+        at_agent(pb, "b")
+        pb << ("g", "c", result(2, {}))
+        pb >> ("agent", update("theirs")) << ("client", update("theirs"))
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+        pb >> ("agent", result(Hole("a-b"), DONE)) << ("client", result("b", DONE))
+        assert settled(pb.router)
+
+
+def test_of_one_that_it_does_not_see_nothing_is_left() -> None:
+    with chain(**FREE) as pb:
+        turn = begun(pb, show=False)
+        own(pb)
+        for said in (update("hidden"), tool_call("t")):
+            pb >> ("agent", said) << ("g", "s", said)
+        over(pb)
+        end(pb, turn)
+        pb << ("g", "c", result(2, {}))
+        end(pb, turn, id_=3)  # it is over already
+        pb << ("g", "c", result(3, {}))
+
+
+def test_nor_of_one_without_a_prompt() -> None:
+    with chain(**FREE) as pb:
+        end(pb, begun(pb))
+        pb << ("g", "c", result(2, {}))
+
+
+def test_in_version_2_the_agents_own_state_is_the_mark() -> None:
+    with chain(version=2, **FREE) as pb:
+        turn = begun(pb)
+        own(pb)
+        pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
+        asks(pb)
+        pb >> ("agent", state("running"))
+        pb << ("g", "s", state("running")) << ("client", state("running"))
+        end(pb, turn)  # early: the agent still works
+        pb << ("g", "c", result(2, {}))
+        pb >> ("agent", state("idle")) << ("g", "s", state("idle")) << ("client", state("idle"))
+        at_agent(pb)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_turn_begins_when_the_users_is_over(version: int) -> None:
+    with chain(version=version, **FREE) as pb:
+        asks(pb)
+        at_agent(pb)
+        pb >> ("g", "c", begin())
+        asks(pb, "b")
+        at_agent(pb, "b")  # prompts of the client among themselves are not kept apart
+        done = DONE if version == 1 else INSERTED
+        if version == 2:
+            pb >> ("agent", state("running")) << ("client", state("running"))
+        for id_ in ("a", "b"):
+            pb >> ("agent", result(Hole(f"a-{id_}"), done)) << ("client", result(id_, done))
+        if version == 2:
+            pb >> ("agent", state("odd")) << ("client", state("odd"))
+            pb >> ("agent", state("idle")) << ("client", state("idle"))
+        pb << ("g", "c", result(1, {"turn": Hole("turn")}))
+
+
+def test_in_version_2_a_prompt_is_over_once() -> None:
+    with chain(version=2, **FREE) as pb:
+        asks(pb)
+        at_agent(pb)
+        pb >> ("agent", state("running")) << ("client", state("running"))
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
+        begun(pb)
+        asks(pb, "b")
+        pb >> ("agent", error(Hole("a-a"), 1, "no")) << ("client", error("a", 1, "no"))
+        own(pb)
+
+
+def test_in_a_session_of_its_own_nobody_waits() -> None:
+    with chain(**FREE) as pb:
+        begun(pb)
+        asks(pb, "b", "T")
+        at_agent(pb, "b", session="T")
+        pb >> ("client", request("m", "session/set_mode", {"sessionId": "S", "modeId": "x"}))
+        pb << ("agent", request(Hole("m"), "session/set_mode", {"sessionId": "S", "modeId": "x"}))
+
+
+def test_it_nests_in_a_prompt_that_the_component_holds() -> None:
+    with chain(CARRIES, grants="turns=within") as pb:
+        given(pb)
+        turn = begun(pb, show=False)
+        own(pb)
+        asks(pb, "b")
+        over(pb)
+        end(pb, turn)
+        pb << ("g", "p", request(Hole("g-b"), PROMPT, prompt("hi")))
+        pb << ("g", "c", result(2, {}))
+        passed(pb)
+
+
+def test_one_that_nests_and_is_seen_has_no_mark_and_one_in_a_turn_nests() -> None:
+    with chain(CARRIES, **FREE) as pb:
+        given(pb)
+        turn = begun(pb)
+        own(pb)
+        over(pb)
+        end(pb, turn)
+        pb << ("g", "c", result(2, {}))
+        passed(pb)
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
+        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+        begun(pb)
+        pb >> ("g", "c", begin(5)) << ("g", "c", result(5, {"turn": Hole("inner")}))
+
+
+def two(**more: Any) -> Playbook:
+    """Two guests that may prompt at any time, `f` before `g`."""
+    return chain_of(guest(name="f", **FREE), guest(**FREE), **more)
+
+
+def test_several_wait_in_order_and_the_client_goes_first() -> None:
+    with two() as pb:
+        first = begun(pb, "f")
+        pb >> ("g", "c", begin(7))
+        pb >> ("g", "s", request("alone", PROMPT, prompt("mine")))
+        asks(pb)
+        end(pb, first, "f")
+        at_agent(pb)
+        pb << ("f", "c", result(2, {}))
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+        pb << ("g", "c", result(7, {"turn": Hole("second")}))
+        end(pb, "second", "g", 8)
+        at_agent(pb, "alone", "mine")
+        pb << ("g", "c", result(8, {}))
+        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        over(pb, id_="alone")
+        assert settled(pb.router)
+
+
+def test_a_prompt_alone_keeps_others_apart() -> None:
+    with two() as pb:
+        own(pb, "f")
+        pb >> ("g", "s", request("mine", PROMPT, prompt("mine")))
+        over(pb, "f")
+        at_agent(pb, "mine", "mine")
+        over(pb, "g", "mine")
+
+
+def test_one_that_waits_and_is_cancelled_by_its_own_goes_nowhere() -> None:
+    with two() as pb:
+        begun(pb, "f")
+        pb >> ("g", "s", request("mine", PROMPT, prompt("mine")))
+        pb >> ("g", "s", cancel("mine")) << ("g", "s", error("mine", -32800, Hole("why")))
+        assert "the turn is no more" in pb.values["why"]
+
+
+# -- what ends it ----------------------------------------------------------------------------------
+
+
+def test_the_users_cancellation_ends_it() -> None:
+    with chain(**FREE) as pb:
+        turn = begun(pb)
+        own(pb)
+        asks(pb)
+        pb >> ("client", stop()) << ("client", result("a", CANCELLED))
+        pb << ("g", "p", stop()) << ("agent", stop())
+        asks(pb, "b")
+        pb >> ("agent", result(Hole("a-own"), CANCELLED)) << ("g", "s", result("own", CANCELLED))
+        pb << ("client", mark())
+        at_agent(pb, "b")
+        end(pb, turn)
+        pb << ("g", "c", result(2, {}))
+
+
+def test_a_session_that_is_closed_has_no_turns() -> None:
+    with two() as pb:
+        begun(pb, "f")
+        pb >> ("g", "c", begin(5, "T")) << ("g", "c", result(5, {"turn": Hole("other")}))
+        pb >> ("g", "c", begin())
+        params = {"sessionId": "S"}
+        pb >> ("client", stop("U")) << ("agent", stop("U"))
+        pb >> ("client", request("x", "session/close", params))
+        pb << ("g", "c", error(1, -32800, Hole("why")))
+        pb << ("agent", request(Hole("x"), "session/close", params))
+
+
+@pytest.mark.parametrize("how", ["bypassed", "leaving", "pause"])
+def test_who_goes_loses_its_turns(how: str) -> None:
+    with two() as pb:
+        begun(pb, "f")
+        pb >> ("f", "c", begin(5, "T")) << ("f", "c", result(5, {"turn": Hole("other")}))
+        pb >> ("g", "c", begin(7))
+        if how == "pause":
+            pb >> (lambda router: router.pause("f", paused=True))
+        else:
+            pb >> (lambda router: getattr(router, how)("f", GONE))
+        pb << ("g", "c", result(7, {"turn": Hole("turn")}))
+        if how == "pause":
+            pb >> ("f", "c", begin(8))
+            refused(pb, "f", 8, "is paused, and begins no turns")
+
+
+def test_who_goes_while_it_waits_gets_none() -> None:
+    with two() as pb:
+        first = begun(pb, "f")
+        pb >> ("g", "c", begin(7))
+        pb >> (lambda router: router.bypassed("g", GONE))
+        end(pb, first, "f")
+        pb << ("f", "c", result(2, {}))
+        begun(pb, "f")
+
+
+def test_others_wait_for_a_bounded_time() -> None:
+    with two() as pb:
+        first = begun(pb, "f")
+        own(pb, "f")
+        pb.wake(MOST_WAIT)  # nobody waits
+        asks(pb)
+        pb >> ("g", "c", begin(7))
+        pb.wake(MOST_WAIT) << Noted("warning", "f", "had a turn while others waited for 120 s")
+        pb << ("agent", stop())
+        pb.wake(LAST_WORDS) << ("client", mark("f"))
+        at_agent(pb)
+        over(pb, "f")
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+        pb << ("g", "c", result(7, {"turn": Hole("second")}))
+        end(pb, first, "f")
+        pb << ("f", "c", result(2, {}))
+
+
+def test_one_without_a_prompt_ends_at_once_and_one_that_is_over_has_no_time() -> None:
+    with two() as pb:
+        first = begun(pb, "f")
+        asks(pb)
+        end(pb, first, "f")
+        at_agent(pb)
+        pb << ("f", "c", result(2, {}))
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+        begun(pb)
+        pb.wake(MOST_WAIT)
+        pb >> ("f", "c", begin(9))
+        pb.wake(MOST_WAIT) << Noted("warning", "g", "had a turn while others waited")
+        pb << ("f", "c", result(9, {"turn": Hole("turn")}))
+
+
+def test_a_turn_within_anothers_prompt_does_not_run_out_for_a_component_that_waits() -> None:
+    with chain_of(guest(CARRIES, name="f", grants="turns=within"), guest(**FREE)) as pb:
+        asks(pb)
+        pb << ("f", "p", request(Hole("f-a"), PROMPT, prompt("hi")))
+        begun(pb, "f")
+        pb >> ("g", "c", begin(7))
+        pb.wake(MOST_WAIT)
+
+
+# -- calls that are refused ------------------------------------------------------------------------
+
+
+def test_who_may_not_begin_one() -> None:
+    with chain() as pb:
+        pb >> ("g", "c", begin())
+        refused(pb, "g", 1, "proxy `g` may not begin turns\nhint: `,turns=within`")
+    with chain(CARRIES, grants="turns=within") as pb:
+        pb >> ("g", "c", begin())
+        refused(pb, "g", 1, "only within one of the user's, while it holds that prompt")
+
+
+def test_calls_that_make_no_sense() -> None:
+    with two() as pb:
+        pb >> ("g", "c", request(1, "turn/begin", {"show": True}))
+        pb << Noted("warning", "g", "missing required field `sessionId`")
+        pb << ("g", "c", error(1, -32602, Hole("_")))
+        pb >> ("g", "c", request(2, "turn/end"))
+        pb << Noted("warning", "g", "missing required field `turn`")
+        pb << ("g", "c", error(2, -32602, Hole("_ ")))
+        pb >> ("g", "c", notification("turn/begin", {"sessionId": "S"}))
+        pb >> ("g", "c", notification("turn/end", {}))
+        turn = begun(pb, "f")
+        end(pb, turn, "g", 3)
+        refused(pb, "g", 3, "does not have this turn: another component does")
+        pb >> ("f", "c", notification("turn/end", {"turn": pb.values[turn]}))
+        begun(pb)
+
+
+def test_nobody_begins_turns_for_ever() -> None:
+    with two() as pb:
+        for number in range(MOST_TURNS):
+            pb.values.clear()
+            pb >> ("g", "c", begin(number)) << ("g", "c", result(number, {"turn": Hole("t")}))
+        pb >> ("g", "c", begin("more"))
+        refused(pb, "g", "more", f"has, or waits for, {MOST_TURNS} turns")
+
+
+def test_the_session_of_another_is_the_others() -> None:
+    setup = {"cwd": "/w", "mcpServers": []}
+    both = {"grants": "turns=unprompted sessions=own"}
+    with chain_of(guest(name="f", **both), guest(**both)) as pb:
+        pb >> ("client", request("u", "session/new", setup))
+        for name in ("f", "g"):
+            pb << (name, "p", request(Hole(f"u-{name}"), "session/new", setup))
+            pb >> (name, "s", request(Hole(f"u-{name}"), "session/new", setup))
+        pb << ("agent", request(Hole("u"), "session/new", setup))
+        made = {"sessionId": "U"}
+        pb >> ("agent", result(Hole("u"), made)) << ("g", "s", result(Hole("u-g"), made))
+        pb >> ("g", "p", result(Hole("u-g"), made)) << ("f", "s", result(Hole("u-f"), made))
+        pb >> ("f", "p", result(Hole("u-f"), made)) << ("client", result("u", made))
+        pb >> ("g", "s", request("n", "session/new", setup))
+        pb << ("agent", request(Hole("n"), "session/new", setup))
+        pb >> ("agent", result(Hole("n"), {"sessionId": "G"}))
+        pb << ("g", "s", result("n", {"sessionId": "G"}))
+        pb >> ("f", "c", begin(1, "G"))
+        refused(pb, "f", 1, "in a session that another component has opened")
+        begun(pb, "g", "G")
+
+
+# -- trusted components ----------------------------------------------------------------------------
+
+
+def test_a_trusted_guest_is_known_by_its_ids() -> None:
+    with chain_of(trusted("f"), trusted("g")) as pb:
+        asks(pb)
+        pb << ("f", "p", request(Hole("f-a"), PROMPT, prompt("hi")))
+        first = begun(pb, "f")
+        pb >> ("g", "c", begin(7))
+        pb >> ("f", "s", request("own", PROMPT, prompt("mine")))
+        pb << ("g", "p", request(Hole("g-own"), PROMPT, prompt("mine")))
+        pb >> ("g", "s", request(Hole("g-own"), PROMPT, prompt("mine")))
+        at_agent(pb, "own", "mine")
+        pb >> ("agent", result(Hole("a-own"), DONE)) << ("g", "s", result(Hole("g-own"), DONE))
+        pb >> ("g", "p", result(Hole("g-own"), DONE)) << ("f", "s", result("own", DONE))
+        end(pb, first, "f")
+        pb << ("f", "c", result(2, {}))
+        pb >> ("f", "s", request(Hole("f-a"), PROMPT, prompt("hi")))
+        pb << ("g", "p", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("f", "s", result(Hole("f-a"), DONE))
+        pb >> ("f", "p", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
+        pb << ("g", "c", result(7, {"turn": Hole("second")}))
+
+
+def test_of_a_trusted_program_by_how_many_it_holds() -> None:
+    with chain_of(trusted("f", "acp"), guest(**FREE)) as pb:
+        turn = begun(pb)
+        # It holds none, so this one is its own.
+        pb >> ("f", wrapped("acp", request("own", PROMPT, prompt("mine"))))
+        end(pb, turn)
+        at_agent(pb, "own", "mine")
+        pb << ("g", "c", result(2, {}))
+        pb >> ("g", "c", begin(5))
+        pb >> ("agent", result(Hole("a-own"), DONE)) << ("f", result("own", DONE))
+        pb << ("g", "c", result(5, {"turn": Hole("turn")}))
+        end(pb, "turn", id_=6)
+        pb << ("g", "c", result(6, {}))
+        asks(pb)
+        pb << ("f", request(Hole("f-a"), PROMPT, prompt("hi")))
+        pb >> ("f", request(8, "_conductor/turn/begin", {"sessionId": "S", "show": False}))
+        pb << ("f", result(8, {"turn": Hole("nested")}))
+        pb >> ("f", wrapped("acp", request("own", PROMPT, prompt("mine"))))
+        at_agent(pb, "own", "mine")
+        pb >> ("agent", result(Hole("a-own"), DONE)) << ("f", result("own", DONE))
+        ended = {"turn": pb.values["nested"]}
+        pb >> ("f", request(9, "_conductor/turn/end", ended)) << ("f", result(9, {}))
+        pb >> ("f", wrapped("acp", request("on", PROMPT, prompt("hi"))))
+        at_agent(pb, "on")
+        pb >> ("f", wrapped("acp", request("none", PROMPT, {"prompt": []})))
+        pb << ("agent", request(Hole("none"), PROMPT, {"prompt": []}))
+
+
+# -- hosts of guests -------------------------------------------------------------------------------
+
+
+def served(pb: Playbook, name: str, wanted: Json) -> int:
+    """A host relays the call of a guest; its token."""
+    serve = pb.effects[0]
+    assert isinstance(serve, Serve)
+    pb << Serve(name, "turn/begin", serve.token, dump(wanted))
+    assert serve.token is not None
+    return serve.token
+
+
+def test_a_host_asks_the_conductor_above_it() -> None:
+    wanted = {"sessionId": "S", "show": True, "within": False}
+    with host(guest(**FREE)) as pb:
+        pb >> ("g", "c", begin(within=True))  # nobody believes a guest that it holds one
+        token = served(pb, "g", wanted)
+        pb >> (lambda router: router.served(token, b'{"turn":"t"}'))
+        pb << ("g", "c", result(1, {"turn": "t"}))
+        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
+        pb << (ABOVE, "s", request(Hole("own"), PROMPT, prompt("mine")))
+        pb >> (ABOVE, "s", update("shown")) << ("g", "s", update("shown"))
+        pb << (ABOVE, "p", update("shown"))
+        pb >> (ABOVE, "s", state("idle")) << ("g", "s", state("idle"))
+        pb << (ABOVE, "p", state("idle"))
+        pb >> (ABOVE, "s", result(Hole("own"), DONE)) << ("g", "s", result("own", DONE))
+        pb >> ("g", "c", request(2, "turn/end", {"turn": "t"}))
+        pb << Serve("g", "turn/end", None, b'{"turn":"t"}') << ("g", "c", result(2, {}))
+
+
+def test_which_may_refuse_it_or_answer_too_late() -> None:
+    wanted = {"sessionId": "S", "show": True, "within": False}
+    no = b'{"code":-32600,"message":"no"}'
+    with host(guest(name="f", **FREE), guest(**FREE)) as pb:
+        pb >> ("g", "c", begin())
+        token = served(pb, "g", wanted)
+        pb >> (lambda router: router.served(token, None, no))
+        pb << ("g", "c", error(1, -32600, "no"))
+        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
+        alone = served(pb, "g", {**wanted, "show": False})
+        (
+            pb
+            >> (lambda router: router.served(alone, None, no))
+            << ("g", "s", error("own", -32600, "no"))
+        )
+        pb >> ("g", "c", begin())
+        late = served(pb, "g", wanted)
+        pb >> ("g", "c", begin(2, "T"))
+        open_ = served(pb, "g", {**wanted, "sessionId": "T"})
+        pb >> (lambda router: router.served(open_, b'{"turn":"open"}'))
+        pb << ("g", "c", result(2, {"turn": "open"}))
+        pb >> (lambda router: router.bypassed("g", GONE))
+        pb << Serve("g", "turn/end", None, b'{"turn":"open"}')
+        pb >> (lambda router: router.served(late, b'{"turn":"late"}'))
+        pb << Serve("g", "turn/end", None, b'{"turn":"late"}')
+        pb >> ("f", "s", request("own", PROMPT, prompt("mine")))
+        token = served(pb, "f", {**wanted, "show": False})
+        pb >> (lambda router: router.served(token, b'{"turn":"alone"}'))
+        pb << (ABOVE, "s", request(Hole("own"), PROMPT, prompt("mine")))
+        pb >> ("f", "c", begin(1))
+        refused_late = served(pb, "f", wanted)
+        pb >> (lambda router: router.bypassed("f", GONE))
+        pb << Serve("f", "turn/end", None, b'{"turn":"alone"}')
+        pb << (ABOVE, "s", cancel(Hole("own")))
+        pb >> (lambda router: router.served(refused_late, None, no))
+        pb >> (ABOVE, "s", result(Hole("own"), DONE))
+
+
+def test_the_conductor_above_gives_it_turns_by_guest() -> None:
+    with chain_of(trusted("h"), guest(**FREE)) as pb:
+        for id_, name in ((1, "one"), (2, "two")):
+            pb >> ("h", "c", request(id_, "clock")) << Serve("h", "clock", id_, None)
+            wanted = dump({"sessionId": "S", "show": True, "within": False})
+            pb >> _relayed(name, "turn/begin", wanted, id_)
+            if name == "one":
+                pb << ("h", "c", result(1, {"turn": Hole("one")}))
+        asks(pb)
+        pb >> ("h", "s", request("c1", PROMPT, prompt("mine")))
+        at_agent(pb, "own", "mine")
+        pb >> ("agent", result(Hole("a-own"), DONE)) << ("h", "s", result("c1", DONE))
+        pb.wake(MOST_WAIT) << Noted("warning", "h", "`one` had a turn while others waited")
+        pb << ("client", mark("one"))
+        pb << ("h", "p", request(Hole("h-a"), PROMPT, prompt("hi")))
+        pb >> _relayed("two", "turn/end", dump({"turn": pb.values["one"]}), None)
+        pb >> ("h", "p", result(Hole("h-a"), DONE)) << ("client", result("a", DONE))
+        pb << ("h", "c", result(2, {"turn": Hole("two")}))
+
+
+def _relayed(guest_: str, call: str, params: bytes, token: int | None) -> Any:
+    return lambda router: router.relayed_turn("h", guest_, call, params, token)
+
+
+def test_a_relayed_call_whose_host_is_gone_is_nobodys() -> None:
+    with chain_of(trusted("h"), guest(**FREE)) as pb:
+        pb >> ("h", "c", request(1, "clock")) << Serve("h", "clock", 1, None)
+        pb >> (lambda router: router.bypassed("h", GONE))
+        pb >> _relayed("one", "turn/begin", b"{}", 1)
+        pb << Noted("warning", "client", "missing required field `sessionId`")
+
+
+def test_a_prompt_that_waited_and_is_not_wanted_any_more_is_not_sent() -> None:
+    with chain_of(Component("f", "proxy `f`", trusted("f").dialect), guest(**FREE)) as pb:
+        turn = begun(pb)
+        pb >> ("f", "s", request("own", PROMPT, prompt("mine")))
+        pb >> (lambda router: router.leaving("f", GONE))
+        end(pb, turn)
+        pb << ("g", "c", result(2, {}))
