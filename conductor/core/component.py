@@ -68,6 +68,11 @@ class Component(msgspec.Struct, frozen=True):
     may take part in that."""
     limited: bool = False
     """Whether its turns are ended when nothing moves in them (`Router.turns`)."""
+    peer_agent: bool = False
+    """Whether it is the agent of a port of another component, outside the chain."""
+    ports: dict[str, bool] = {}
+    """The peer agents it reaches, by name, and whether it has a policy there
+    (`conductor.core.ports`). A host of guests has the ports of all of them."""
 
 
 class KeptMembers:

@@ -7,7 +7,7 @@ generations from every proxy, and writes them in the proxy's own.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -83,6 +83,9 @@ envelopes, `scp` by an answer to `initialize` before it has forwarded any `initi
 
 ROLE_METHODS: Final[dict[str, Dialect]] = {ACP.role: ACP, SDK.role: SDK}
 
+ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
+"""The requests by which components are initialized."""
+
 ENVELOPES: Final[dict[str, Dialect]] = {
     method: dialect
     for dialect in (PACP, SACP, SDK, ACP)
@@ -99,19 +102,31 @@ ENVELOPES: Final[dict[str, Dialect]] = {
 class _Wrapped(msgspec.Struct, frozen=True, gc=False):
     method: str | UnsetType = UNSET
     params: Params = UNSET
+    peer: str = ""
+
+
+class Unwrapped(NamedTuple):
+    """What an envelope holds."""
+
+    method: str
+    params: Params
+    nested: bool = False
+    """Whether the message was in `params.message`, and not flattened in `params`."""
+    peer: str = ""
+    """The peer agent that it is for, or comes from; empty: the default successor."""
 
 
 _wrapped = msgspec.json.Decoder(_Wrapped)
 _text = msgspec.json.Decoder(str)
 
 
-def unwrap(params: Params) -> tuple[str, Params, bool]:
-    """Opens an envelope's params: the method and params it holds, and whether they were nested.
+def unwrap(params: Params) -> Unwrapped:
+    """Opens an envelope's params.
 
     The envelope's own `_meta` stays behind: it is about this hop.
 
     Raises:
-        Malformed: (-32602) there is no method.
+        Malformed: (-32602) there is no method, or `peer` is no name.
     """
     if isinstance(params, Raw):
         try:
@@ -119,19 +134,24 @@ def unwrap(params: Params) -> tuple[str, Params, bool]:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return _unwrap_slowly(params)
         if isinstance(inner.method, str):
-            return inner.method, inner.params, False
+            return Unwrapped(inner.method, inner.params, False, inner.peer)
     return _unwrap_slowly(params)
 
 
-def _unwrap_slowly(params: Params) -> tuple[str, Params, bool]:
+def _unwrap_slowly(params: Params) -> Unwrapped:
     """The same for nested messages and for what holds lone surrogates."""
-    inner = read_members(params) or {}
+    outer = inner = read_members(params) or {}
     nested = "method" not in inner and "message" in inner
     if nested:
         inner = read_members(inner["message"]) or {}
     try:
-        return _text.decode(inner.get("method", b"null")), inner.get("params", UNSET), nested
+        method = _text.decode(inner.get("method", b"null"))
     except msgspec.DecodeError:
         raise Malformed(
             INVALID_PARAMS, "a successor envelope must hold an object with a `method`"
         ) from None
+    try:
+        peer = _text.decode(outer.get("peer", b'""'))
+    except msgspec.DecodeError:
+        raise Malformed(INVALID_PARAMS, "`peer` of a successor envelope is a name") from None
+    return Unwrapped(method, inner.get("params", UNSET), nested, peer)

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import agent_turns, jsonrpc
 from conductor.core.component import Role
-from conductor.core.dialects import CANCEL, ENVELOPES
+from conductor.core.dialects import CANCEL, ENVELOPES, ROLES
 from conductor.core.effects import Effects, Send
 from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompts
@@ -23,7 +23,8 @@ from conductor.core.own_turns import OwnTurns
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import STOP, UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.requests import NOT_STRUCTURED, ONE_HOP, ROLES, STRUCTURED, Requests
+from conductor.core.ports import Ports
+from conductor.core.requests import NOT_STRUCTURED, ONE_HOP, STRUCTURED, Requests
 from conductor.core.services import Services, called
 from conductor.core.state import Batch, Lane, Peer, Source
 from conductor.core.tracing import read_number
@@ -50,6 +51,7 @@ class Dispatcher:
         requests: Requests,
         oversize: Oversize,
         policed: PolicedNotifications,
+        ports: Ports,
         held: HeldPrompts,
         own_turns: OwnTurns,
         max_depth: int,
@@ -60,6 +62,7 @@ class Dispatcher:
         self._requests = requests
         self._oversize = oversize
         self._policed = policed
+        self._ports = ports
         self._held = held
         self._own_turns = own_turns
         self._max_depth = max_depth
@@ -216,6 +219,8 @@ class Dispatcher:
         if target is None or not lane.peer.admitted:
             # Only logged for debugging: JSON-RPC forbids an answer to a notification.
             self._exchange.log(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
+            return
+        if lane.port and not self._ports.passes(lane, method, out):
             return
         if method == STOP and lane is self._exchange.upstream.p:
             session = session_of(params)

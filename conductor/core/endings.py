@@ -50,7 +50,7 @@ class Endings:
         peer.closure = reason
         peer.ready = False
         self._settle(peer, reason, out, goes_on=False)
-        if peer.role not in (Role.CLIENT, Role.OUTER):
+        if peer.role not in (Role.CLIENT, Role.OUTER) and not peer.component.peer_agent:
             self._exchange.chain_fails(peer, reason, out)
 
     def bypassed(self, peer: Peer, reason: Closure, out: Effects) -> None:

@@ -97,7 +97,11 @@ class Rearranging:
             names[-1:] != [before[-1].name] or before[-1].name in fresh
         ):
             raise ValueError("the agent cannot change")
-        gone = [one.name for one in before if one.name not in names or one.name in fresh]
+        former = [one.name for one in before]
+        changed = [one for one in (*components, *before) if one.peer_agent]
+        if any(one.name in fresh or not {one.name} <= {*names} & {*former} for one in changed):
+            raise ValueError("a peer agent cannot change")
+        gone = [name for name in former if name not in names or name in fresh]
         for name in gone:
             launched = self._peers.get(successor_name(name))
             if launched is not None and launched.closure is None:
@@ -116,7 +120,7 @@ class Rearranging:
 
     def _recorded(self, name: str) -> tuple[Params, Answer] | None:
         """What the neighbours of a place in the new order passed on, and answered."""
-        names = [component.name for component in self._order]
+        names = [component.name for component in self._order if not component.peer_agent]
         place = names.index(name)
         upstream = self._exchange.upstream
         before = [upstream, *(self._former(one) for one in names[:place])]
@@ -182,7 +186,8 @@ class Rearranging:
         self, reason: Closure, owned: Mapping[str, Collection[str]], out: Effects
     ) -> None:
         """See `conductor.core.router.Router.rearrange`."""
-        before = [self._peers[component.name] for component in self._topology.components]
+        chain = [one.name for one in self._topology.components if not one.peer_agent]
+        before = [self._peers[name] for name in chain]
         names = {component.name for component in self._order}
         gone = [p for p in before if p.name in self._new or p.name not in names]
         for peer in gone:

@@ -9,7 +9,8 @@ from typing import Any, Final
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import agent_turns, dialects, jsonrpc
-from conductor.core.dialects import ENVELOPES, INITIALIZE, LAUNCH, PACP, ROLE_METHODS
+from conductor.core.component import Side
+from conductor.core.dialects import ENVELOPES, PACP, ROLES
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompt, HeldPrompts
@@ -28,6 +29,7 @@ from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import CLOSING, PROMPT, Direction
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
+from conductor.core.ports import Ports, port_of
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
 from conductor.core.services import Services, called
@@ -41,7 +43,6 @@ from conductor.core.state import (
     TracedRequest,
 )
 
-ROLES: Final = frozenset({INITIALIZE, LAUNCH, *ROLE_METHODS})
 ONE_HOP: Final = "$/"
 """How methods begin that concern one connection: the ids they name are only known there."""
 STRUCTURED: Final = b"{["
@@ -65,6 +66,7 @@ class Requests:
         initializer: Initializer,
         detection: Detection,
         services: Services,
+        ports: Ports,
         enforcer: Enforcer,
         held: HeldPrompts,
     ) -> None:
@@ -73,6 +75,7 @@ class Requests:
         self._initializer = initializer
         self._detection = detection
         self._services = services
+        self._ports = ports
         self._enforcer = enforcer
         self._policed = enforcer.requests
         self._own_turns = enforcer.own_turns
@@ -87,6 +90,7 @@ class Requests:
             AnswerTo.CARRIED: enforcer.requests.answered,
             AnswerTo.CARRIED_BEFORE: enforcer.requests.answered_past,
             AnswerTo.COPY: enforcer.observers.copy_answered,
+            AnswerTo.PEER_AGENT: initializer.peer_agents.answered,
         }
 
     # -- requests ------------------------------------------------------------------------------
@@ -183,7 +187,10 @@ class Requests:
                 return
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
-        self._send_on(lane, method, params, pending, out)
+        if lane.port:
+            self._ports.ask(lane, method, params, pending, out)
+        else:
+            self._send_on(lane, method, params, pending, out)
 
     def released(self, held: HeldPrompt, out: Effects) -> None:
         """Sends on what was held."""
@@ -230,12 +237,16 @@ class Requests:
         """Opens an envelope; `Malformed` where it does not belong."""
         if not lane.wraps:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
-        inner, inner_params, nested = dialects.unwrap(params)
+        inner, inner_params, nested, peer = dialects.unwrap(params)
         if lane.peer.dialect_state is not DialectState.KNOWN:
             form = PACP if nested else ENVELOPES[method]
             self._detection.envelope_seen(lane.peer, form, inner, out)
         if inner in ENVELOPES:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(inner))
+        if peer:
+            return port_of(lane.peer, peer, inner), inner, inner_params
+        if lane.side is Side.S:
+            raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
         return lane.peer.s, inner, inner_params
 
     def cancel(self, lane: Lane, params: Params, out: Effects) -> None:

@@ -19,6 +19,7 @@ from conductor.core.oversize import Oversize
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.sessions import Sessions
+from conductor.core.ports import Ports
 from conductor.core.questions import Questions
 from conductor.core.rearranging import Rearranging
 from conductor.core.requests import Requests
@@ -38,7 +39,7 @@ class Router:
     """Routes one chain.
 
     Args:
-        components: the proxies and, in agent mode, the agent last.
+        components: the proxies, in any place the peer agents, and, in agent mode, the agent last.
         mode: `agent`, `proxy`, or `auto`: then the first request from upstream decides
             (`initialize`, or a role request).
         upstream: the dialect spoken with an outer conductor, where it is known beforehand.
@@ -85,14 +86,15 @@ class Router:
         self._questions = Questions(exchange)
         self._held = held = HeldPrompts(exchange, own_turns)
         self._rearranging = Rearranging(exchange, enforcer, initializer, self._endings, held)
+        ports = Ports(exchange)
         self._requests = requests = Requests(
-            exchange, initializer, self._detection, self._services, enforcer, held
+            exchange, initializer, self._detection, self._services, ports, enforcer, held
         )
         own_turns.relay, own_turns.release = services.perform, self._turn_over
         self._oversize = Oversize(exchange, requests, enforcer)
         depth, policed = min(max_depth, jsonrpc.MAX_DEPTH), enforcer.notifications
         dispatcher = Dispatcher(
-            exchange, services, requests, self._oversize, policed, held, own_turns, depth
+            exchange, services, requests, self._oversize, policed, ports, held, own_turns, depth
         )
         self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the

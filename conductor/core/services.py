@@ -258,19 +258,25 @@ class Services:
 def configuration(peer: Peer) -> bytes | None:
     """The params of `configure`; None: there is nothing to send.
 
-    They are the settings. An instance that is not the first also learns which it is, and gets the
-    members that former ones kept.
+    They are the settings, and the peer agents it has. An instance that is not the first also
+    learns which it is, and gets the members that former ones kept.
     """
     component = peer.component
     instance = component.instance
     if peer.starts > 1:
         instance = f"{instance or 1}.{peer.starts}"
     # A component that kept something gets it back, even if it has no settings.
-    settings = b"{}" if component.configure is None and peer.kept else component.configure
-    members = read_members(settings) if instance else None
+    reaches = list(component.ports) if not component.hosts else []
+    settings = component.configure
+    if settings is None and (peer.kept or reaches):
+        settings = b"{}"
+    members = read_members(settings) if instance or reaches else None
     if members is None:
         return component.configure
-    members["instance"] = Raw(msgspec.json.encode(instance))
-    if peer.kept:
-        members["kept"] = Raw(peer.kept.to_json())
+    if reaches:
+        members["peers"] = Raw(msgspec.json.encode(reaches))
+    if instance:
+        members["instance"] = Raw(msgspec.json.encode(instance))
+        if peer.kept:
+            members["kept"] = Raw(peer.kept.to_json())
     return bytes(write_members(members))

@@ -24,7 +24,7 @@ from conductor.core.policy.key_table import OWN_MCP, Direction
 from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import State
-from conductor.core.writer import Writer, writers
+from conductor.core.writer import Writer, port_writer, writers
 
 Answer = tuple[bytes, bytes]
 """An answer: `b"result"` or `b"error"`, and that member's JSON text."""
@@ -63,6 +63,8 @@ class AnswerTo(IntEnum):
     """The same once its answer has gone past the component. Purpose: the `Carried`."""
     COPY = auto()
     """A copy of a request. Purpose: the `Copied`."""
+    PEER_AGENT = auto()
+    """`initialize` of a peer agent."""
 
 
 class Batch:
@@ -302,6 +304,7 @@ class Lane:
         "other",
         "peer",
         "policed",
+        "port",
         "requests",
         "rights",
         "side",
@@ -328,6 +331,8 @@ class Lane:
         """Whether this peer or the peer across has a policy state."""
         self.wraps = False
         """Whether envelopes may come in on it."""
+        self.port = ""
+        """The peer agent to which it leads, or which it belongs to; empty: it is of the chain."""
 
     def rights_on(self, heading: Heading) -> int:
         """What a policed peer holds on a message that comes in here."""
@@ -482,6 +487,8 @@ class Peer(msgspec.Struct, eq=False):
     s: Lane = None  # type: ignore[assignment]
     c: Lane = None  # type: ignore[assignment]
     """For requests to the conductor itself; joined to nothing."""
+    ports: dict[str, Lane] = {}
+    """Its lanes to peer agents, by their names: more successor sides beside `s`."""
 
     def __post_init__(self) -> None:
         self.name, self.numbers = self.component.name, self.component.numbers
@@ -494,6 +501,9 @@ class Peer(msgspec.Struct, eq=False):
         self.s = Lane(self, Side.S, requests, plain)
         self.c = Lane(self, Side.P, requests, plain)
         self.p.other, self.s.other = self.s, self.p
+        for name in self.component.ports:
+            self.ports[name] = port = Lane(self, Side.S, requests, plain)
+            port.other, port.port = self.p, name
         self.speak(self.dialect)
 
     @classmethod
@@ -529,6 +539,10 @@ class Peer(msgspec.Struct, eq=False):
             self.s.requests, self.c.requests = PendingRequests(self.ids), PendingRequests()
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
+        self.s.wraps = dialect.sideband and bool(self.ports)
+        for name, port in self.ports.items():
+            port.requests = self.s.requests
+            port.writer = port_writer(dialect, name, to_conductor=self.role is Role.OUTER)
 
     def wait(self, later: Callable[[Effects], None], size: int) -> bool:
         """Puts a notification of `size` bytes into the backlog; False if there is no room."""

@@ -7,6 +7,9 @@ successor side `S`. That holds for every peer, the outer conductor of a nested o
     proxy mode   outer.P  - proxy1.P   proxy1.S - proxy2.P   …   proxyN.S - outer.S
 
 so `lane.across.across is lane`, and an empty proxy chain joins `outer.P` to `outer.S`.
+
+A component may have more successor sides, its ports. Each is joined to the `P` side of a peer
+agent, which has its name; in a host of guests to the port of that name that upstream has.
 """
 
 from __future__ import annotations
@@ -51,14 +54,24 @@ class Topology:
         self.mode = "auto"
         """`agent` or `proxy` once that is settled."""
         self._upstream_known = upstream is not None
-        client = Component(UPSTREAM, "the client", upstream or PLAIN, numbers=numbers)
+        ports = dict.fromkeys((n for c in components for n in c.ports), False)
+        client = Component(
+            UPSTREAM,
+            "the client",
+            upstream or PLAIN,
+            numbers=numbers,
+            ports=ports if self.hosted else {},
+        )
         self.upstream = Peer.of(client, Role.CLIENT, watched=False)
         self.upstream.admitted = False
         self.peers: dict[str, Peer] = {UPSTREAM: self.upstream}
         ids = count(_HOSTED_IDS) if self.hosted else None
         for component in components:
             watch = component.name in watched
-            self.peers[component.name] = Peer.of(component, Role.PROXY, watched=watch, ids=ids)
+            peer = Peer.of(component, Role.PROXY, watched=watch, ids=ids)
+            if component.peer_agent:
+                _make_agent(peer)
+            self.peers[component.name] = peer
         if len(self.peers) != len(components) + 1:
             raise ValueError("two components have the same name")
 
@@ -68,10 +81,8 @@ class Topology:
         upstream = self.upstream
         if mode == "agent":
             agent = self.peers[self.components[-1].name]
-            agent.role, agent.ready, agent.policy_state = Role.AGENT, True, None
-            # Whatever was configured: nobody asks an agent to be a proxy, and nothing polices it.
-            agent.dialect_state = DialectState.KNOWN
-            agent.speak(PLAIN)
+            _make_agent(agent)
+            agent.ready = True
         else:
             upstream.role, upstream.label = Role.OUTER, "the outer conductor"
             upstream.ready = self._upstream_known
@@ -86,7 +97,7 @@ class Topology:
         """
         if self.mode == "auto":
             return
-        order = [self.peers[component.name] for component in self.components]
+        order = [self.peers[one.name] for one in self.components if not one.peer_agent]
         left, tail = self.upstream.p, self.upstream.s
         if self.mode == "agent":
             tail = order.pop().p
@@ -94,7 +105,27 @@ class Topology:
             if proxy not in left_out:
                 join(left, proxy.p)
                 left = proxy.p.other  # of a second connection, if it has launched its successor
+                self._join_ports(proxy)
         join(left, tail)
+
+    @property
+    def peer_agents(self) -> list[Peer]:
+        """The agents outside the chain."""
+        return [self.peers[one.name] for one in self.components if one.peer_agent]
+
+    def _join_ports(self, proxy: Peer) -> None:
+        for name, port in proxy.ports.items():
+            far = self.upstream.ports[name] if self.hosted else self.peers[name].p
+            far.port = name
+            join(port, far)
+
+
+def _make_agent(peer: Peer) -> None:
+    """Makes an agent of a component, whatever was configured: nobody asks an agent to be a proxy,
+    and nothing polices it."""
+    peer.role, peer.policy_state, peer.ready = Role.AGENT, None, False
+    peer.dialect_state = DialectState.KNOWN
+    peer.speak(PLAIN)
 
 
 def join(left: Lane, right: Lane) -> None:
@@ -102,7 +133,9 @@ def join(left: Lane, right: Lane) -> None:
     left.across, right.across = right, left
     for lane in (left, right):
         lane.direction = _direction(lane)
-        lane.policed = left.peer.policy_state is not None or right.peer.policy_state is not None
+        # What passes at a port is no part of the chain's conversation: `Ports` has rules for that.
+        watched = left.peer.policy_state is not None or right.peer.policy_state is not None
+        lane.policed = watched and not lane.port
 
 
 def _direction(lane: Lane) -> Direction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Raw, UnsetType
 
-from conductor.core.dialects import CANCEL, Dialect
+from conductor.core.dialects import ACP, CANCEL, Dialect
 from conductor.core.jsonrpc import answer, encode_method
 
 _NOTIFICATION = b'{"jsonrpc":"2.0","method":'
@@ -24,6 +24,7 @@ class Writer:
         request: the method of the envelope of a request; None: requests are plain.
         notification: the same of a notification.
         nested: the message sits in the envelope's `params.message`.
+        peer: the name of a peer agent, which the envelope has; empty: none.
     """
 
     __slots__ = ("_end", "_notification", "_request", "_wrapped", "tag")
@@ -35,10 +36,12 @@ class Writer:
         notification: str | None = None,
         *,
         nested: bool = False,
+        peer: str = "",
     ) -> None:
         self.tag = tag
         self._request = tag + _REQUEST
-        inside = _PARAMS + (b'{"message":{"method":' if nested else b'{"method":')
+        named = b'"peer":%b,' % encode_method(peer) if peer else b""
+        inside = _PARAMS + b"{" + named + (b'"message":{"method":' if nested else b'"method":')
         self._end = b"}\n"
         self._wrapped = b',"method":'
         self._notification = tag + _NOTIFICATION
@@ -84,8 +87,24 @@ def writers(dialect: Dialect, *, to_conductor: bool = False) -> tuple[Writer, Wr
     """
     if dialect.sideband:
         return Writer(b"p"), Writer(b"s")
-    if to_conductor:
-        request, notification = dialect.down_request, dialect.down_notification
-    else:
-        request, notification = dialect.up_request, dialect.up_notification
+    request, notification = _envelopes(dialect, to_conductor)
     return Writer(), Writer(b"", request, notification, nested=dialect.nested)
+
+
+def port_writer(dialect: Dialect, peer: str, *, to_conductor: bool = False) -> Writer:
+    """The writer of a peer's lane to the peer agent of this name.
+
+    What has no envelope in this dialect has that of `acp`.
+    """
+    request, notification = _envelopes(dialect, to_conductor)
+    tag = b"s" if dialect.sideband else b""
+    default = ACP.up_request
+    return Writer(
+        tag, request or default, notification or default, nested=dialect.nested, peer=peer
+    )
+
+
+def _envelopes(dialect: Dialect, to_conductor: bool) -> tuple[str | None, str | None]:
+    if to_conductor:
+        return dialect.down_request, dialect.down_notification
+    return dialect.up_request, dialect.up_notification

@@ -110,15 +110,17 @@ def test_the_writers_of_a_guest() -> None:
 @pytest.mark.parametrize(
     ("params", "held"),
     [
-        (b'{"method":"a"}', ("a", UNSET, False)),
-        (b'{"method":"a","params":{"x": 1.10}, "_meta":5}', ("a", Raw(b'{"x": 1.10}'), False)),
-        (b'{"method":"a","meta":{},"message":{"method":"b"}}', ("a", UNSET, False)),
-        (b'{"message":{"method":"b","params": [ ]}}', ("b", Raw(b"[ ]"), True)),
-        (b'{"method":"\\u0061","params":["\\ud800"]}', ("a", Raw(b'["\\ud800"]'), False)),
-        (b'{"message":{"method":"a","params":["\\ud800"]}}', ("a", Raw(b'["\\ud800"]'), True)),
+        (b'{"method":"a"}', ("a", UNSET, False, "")),
+        (b'{"method":"a","params":{"x": 1.10}, "_meta":5}', ("a", Raw(b'{"x": 1.10}'), False, "")),
+        (b'{"method":"a","meta":{},"message":{"method":"b"}}', ("a", UNSET, False, "")),
+        (b'{"message":{"method":"b","params": [ ]}}', ("b", Raw(b"[ ]"), True, "")),
+        (b'{"method":"\\u0061","params":["\\ud800"]}', ("a", Raw(b'["\\ud800"]'), False, "")),
+        (b'{"message":{"method":"a","params":["\\ud800"]}}', ("a", Raw(b'["\\ud800"]'), True, "")),
+        (b'{"method":"a","peer":"b"}', ("a", UNSET, False, "b")),
+        (b'{"peer":"b","message":{"method":"a","peer":"c"}}', ("a", UNSET, True, "b")),
     ],
 )
-def test_opening_envelopes(params: bytes, held: tuple[str, object, bool]) -> None:
+def test_opening_envelopes(params: bytes, held: tuple[str, object, bool, str]) -> None:
     assert unwrap(Raw(params)) == held
 
 

@@ -36,6 +36,7 @@ from conductor.core.roles.initialize_params import (
     offer_shape,
     remove_offer,
 )
+from conductor.core.roles.peer_agents import PeerAgents, with_peers, without_peers
 from conductor.core.roles.upstream import ONLY_CONDUCTOR, UpstreamRole
 from conductor.core.state import (
     AnswerTo,
@@ -63,6 +64,7 @@ class Initializer:
         self._exchange = exchange
         self._enforcer = enforcer
         self._upstream = UpstreamRole(exchange)
+        self.peer_agents = PeerAgents(exchange)
         self.check_begun = self._upstream.check_begun
 
     # -- requests ------------------------------------------------------------------------------
@@ -126,6 +128,8 @@ class Initializer:
             raise Malformed(INVALID_REQUEST, f"expected `{INITIALIZE}` request")
         # From now on its successor knows of it, so that it cannot get its role anew.
         (peer.launched_by or peer).forwarded = True
+        if peer.ports and peer.handshake is not None:
+            params = without_peers(params, peer.handshake.params)
         return remove_offer(params, (peer.launched_by or peer).offer_shape)
 
     def deliver(self, lane: Lane, params: Params, pending: PendingRequest, out: Effects) -> None:
@@ -155,6 +159,8 @@ class Initializer:
         if dialect.offer:
             peer.offer_shape = offer_shape(params)
             params = add_offer(params, "client")
+        if peer.ports and not peer.sideband:  # a guest finds them in `configure`
+            params = with_peers(params, peer.ports)
         handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake
         self._exchange.send(peer.p, dialect.role, params, handshake.pending, out)
 
@@ -375,6 +381,8 @@ class Initializer:
         if origin is not None:
             origin.peer.recorded_answer = (member, bytes(answer))
         self._exchange.reply(pending, member, answer, out)
+        if origin is not None and origin.peer is self._exchange.upstream:
+            self.peer_agents.greet(out)
 
     # -- components in the wrong place ---------------------------------------------------------
 

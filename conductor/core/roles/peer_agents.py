@@ -1,0 +1,101 @@
+"""How the agents outside the chain are initialized: by the conductor, as soon as the chain is.
+
+They are given the client's name and the version of the chain, and no capability of a client: the
+component that reaches such an agent serves it no files and no terminals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.dialects import INITIALIZE
+from conductor.core.effects import Closure, Effects
+from conductor.core.exchange import Exchange
+from conductor.core.json_text import read_members, write_members
+from conductor.core.jsonrpc import Params, read_error
+from conductor.core.roles.initialize_params import version_of
+from conductor.core.state import AnswerTo, Peer, PendingRequest
+
+LISTED: Final = "conductor/peers"
+"""The member of `_meta` that lists the peer agents, in the role request of a component."""
+_META: Final = "_meta"
+_INFO: Final[tuple[str, ...]] = ("clientInfo", "info")
+
+
+class PeerAgents:
+    """The part of a router that initializes peer agents."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def greet(self, out: Effects) -> None:
+        """The chain is initialized: so are its peer agents, once."""
+        exchange = self._exchange
+        if exchange.version is None:
+            return
+        for peer in exchange.topology.peer_agents:
+            if peer.initialize is None and peer.closure is None:
+                params = self._params(exchange.version)
+                pending = exchange.own_request(INITIALIZE)
+                pending.answer_to = AnswerTo.PEER_AGENT
+                peer.initialize = params
+                peer.begin_handshake(pending, params)  # what comes for it waits
+                exchange.send(peer.p, INITIALIZE, params, pending, out)
+
+    def _params(self, version: int) -> Raw:
+        given = read_members(self._exchange.upstream.passed) or {}
+        info = {name: given[name] for name in _INFO if name in given}
+        capabilities = "capabilities" if version > 1 else "clientCapabilities"
+        version_and_name: dict[str, Raw] = {"protocolVersion": Raw(b"%d" % version), **info}
+        return write_members({**version_and_name, capabilities: Raw(b"{}")})
+
+    def answered(
+        self, purpose: object, pending: PendingRequest, member: bytes, body: bytes, out: Effects
+    ) -> None:
+        """A peer agent has answered `initialize`."""
+        assert pending.target is not None
+        peer, version = pending.target.peer, self._exchange.version
+        peer.handshake = None
+        if member == b"error":
+            self._fails(peer, f"refused `{INITIALIZE}`: {read_error(body).message}", out)
+        elif (spoken := version_of(read_members(body) or {})) != version:
+            self._fails(peer, f"speaks ACP {spoken}, and this chain version {version}", out)
+        else:
+            peer.ready = True
+        peer.resume(out)
+
+    def _fails(self, peer: Peer, why: str, out: Effects) -> None:
+        peer.closure = Closure(f"{peer.label} {why}", data={"component": peer.name})
+        self._exchange.log(out, "error", peer, f"{peer.closure.text}; the chain goes on without it")
+
+
+def with_peers(params: Params, names: Iterable[str]) -> Params:
+    """The params of a role request, with the list of the component's peer agents."""
+    members = read_members(params)
+    meta = read_members((members or {}).get(_META, Raw(b"{}")))
+    if members is None or meta is None:
+        return params
+    meta[LISTED] = Raw(msgspec.json.encode(list(names)))
+    members[_META] = write_members(meta)
+    return write_members(members)
+
+
+def without_peers(params: Params, given: Params) -> Params:
+    """The same without that list, as the component passes them on.
+
+    Args:
+        given: the params before the list was added to them.
+    """
+    members = read_members(params)
+    meta = read_members((members or {}).get(_META))
+    if members is None or meta is None or meta.pop(LISTED, None) is None:
+        return params
+    if meta or _META in (read_members(given) or {}):
+        members[_META] = write_members(meta)
+    else:
+        del members[_META]
+    return write_members(members)

@@ -1,0 +1,457 @@
+"""Ports: what passes between a component and its peer agents, beside the chain."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from conductor.core import CHANNEL, DIALECTS, Closure, Component, Router, Trace
+from conductor.core.policy.rules import Policy
+from tests.harness.router.playbook import Hole, Noted, Playbook
+from tests.harness.router.plays import MISPLACED, OK, V1, Json, error, notification, request, result
+
+AGENT: Final = Component("agent", "agent `agent`")
+PEERS: Final = [Component(n, f"agent `{n}`", peer_agent=True) for n in ("research", "review")]
+GIVEN: Final = {"protocolVersion": 1, "clientCapabilities": {}}
+"""What a peer agent is initialized with."""
+NEW: Final = {"cwd": "/work/a", "mcpServers": []}
+
+
+def owner(
+    kind: str = "acp", *, policed: bool = False, names: tuple[str, ...] = ("research", "review")
+) -> Component:
+    """The component `p`, which reaches the peer agents."""
+    policy = Policy("full") if policed else None
+    ports = dict.fromkeys(names, policed)
+    return Component("p", "proxy `p`", DIALECTS[kind], policy=policy, ports=ports)
+
+
+def wrap(method: str, params: Any = None, peer: object = "research", kind: str = "acp") -> Json:
+    """The params of an envelope."""
+    inner = {"method": method, **({} if params is None else {"params": params})}
+    return {"peer": peer, **({"message": inner} if kind == "pacp" else inner)}
+
+
+def begin(pb: Playbook, *, ready: bool = True) -> Playbook:
+    """Initializes a chain of the `acp` proxy `p`, an agent, and its peer agents."""
+    listed = {**V1, "_meta": {"conductor/peers": ["research", "review"]}}
+    pb >> ("client", request("i", "initialize", V1))
+    pb << ("p", request(Hole("i1"), "proxy/initialize", listed))
+    pb >> ("p", request("f", "proxy/successor", {"method": "initialize", "params": listed}))
+    pb << ("agent", request(Hole("i2"), "initialize", V1))
+    pb >> ("agent", result(Hole("i2"), OK)) << ("p", result("f", OK))
+    pb >> ("p", result(Hole("i1"), OK)) << ("client", result("i", OK))
+    for name in ("research", "review"):
+        pb << (name, request(Hole(name), "initialize", GIVEN))
+    for name in ("research", "review") if ready else ():
+        pb >> (name, result(Hole(name), OK))
+    return pb
+
+
+def chain(component: Component | None = None, *, ready: bool = True, **more: Any) -> Playbook:
+    """A client, the proxy, its peer agents and the agent; initialized."""
+    router = Router([component or owner(), *PEERS, AGENT], **more)
+    return begin(Playbook(router), ready=ready)
+
+
+def guests(component: Component) -> Playbook:
+    """The same with a guest as the proxy."""
+    pb = Playbook(Router([component, *PEERS, AGENT]))
+    pb >> (lambda router: router.start())
+    pb << ("p", "c", notification("configure", {"peers": ["research", "review"]}))
+    pb >> ("client", request("i", "initialize", V1))
+    pb << ("p", "p", request(Hole("i1"), "initialize", V1))
+    pb >> ("p", "s", request("f", "initialize", V1))
+    pb << ("agent", request(Hole("i2"), "initialize", V1))
+    pb >> ("agent", result(Hole("i2"), OK)) << ("p", "s", result("f", OK))
+    pb >> ("p", "p", result(Hole("i1"), OK)) << ("client", result("i", OK))
+    for name in ("research", "review"):
+        pb << (name, request(Hole(name), "initialize", GIVEN))
+        pb.effects, rest = [], pb.effects
+        pb >> (name, result(Hole(name), OK))
+        pb.effects = rest
+    return pb
+
+
+def opened(pb: Playbook) -> Playbook:
+    """The client opens a session in `/work`."""
+    pb >> ("client", request("n", "session/new", {"cwd": "/work", "mcpServers": []}))
+    pb.effects = []
+    return pb
+
+
+# -- routing -------------------------------------------------------------------------------------
+
+
+def test_each_peer_agent_gets_what_is_for_it_and_the_default_the_rest() -> None:
+    with chain() as pb:
+        for name in ("research", "review"):
+            pb >> ("p", request(name, "proxy/successor", wrap("_x", {"a": 1}, name)))
+            pb << (name, request(Hole(f"{name}1"), "_x", {"a": 1}))
+            pb >> (name, result(Hole(f"{name}1"), name)) << ("p", result(name, name))
+            pb >> ("p", notification("proxy/successor", wrap("_y", None, name)))
+            pb << (name, notification("_y"))
+        for default in ({}, {"peer": ""}):
+            pb >> ("p", request("d", "proxy/successor", {"method": "_x", **default}))
+            pb << ("agent", request(Hole("d"), "_x"))
+            pb >> ("agent", result(Hole("d"), 0)) << ("p", result("d", 0))
+            del pb.values["d"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "told"),
+    [
+        ("acp", "proxy/successor", "proxy/successor"),
+        ("sdk", "_proxy/successor", "_proxy/successor"),
+        ("sacp", "_proxy/successor/notification", "_proxy/successor/notification"),
+        ("pacp", "_proxy/successor/send/notification", "_proxy/successor/receive/notification"),
+        ("scp", "proxy/successor", "proxy/successor"),
+    ],
+)
+def test_every_dialect_has_peers_in_its_own_envelope(kind: str, method: str, told: str) -> None:
+    router = Router([owner(kind), *PEERS, AGENT])
+    peer = router.peers["p"]
+    peer.ready = True
+    router.peers["research"].ready = True
+    with Playbook(router) as pb:
+        pb >> ("p", notification(method, wrap("_x", [1], kind=kind)))
+        pb << ("research", notification("_x", [1]))
+        pb >> ("research", notification("_y", [2]))
+        pb << ("p", notification(told, wrap("_y", [2], kind=kind)))
+
+
+def test_a_peer_agent_asks_its_component_and_nobody_else() -> None:
+    with chain() as pb:
+        pb >> ("research", request(1, "session/request_permission", {"sessionId": "s"}))
+        asked = wrap("session/request_permission", {"sessionId": "s"})
+        pb << ("p", request(Hole("q"), "proxy/successor", asked))
+        pb >> ("p", result(Hole("q"), {})) << ("research", result(1, {}))
+        pb >> ("review", notification("session/update", {"sessionId": "s"}))
+        told = wrap("session/update", {"sessionId": "s"}, "review")
+        pb << ("p", notification("proxy/successor", told))
+
+
+def test_a_cancellation_finds_the_peer_agent() -> None:
+    with chain() as pb:
+        pb >> ("p", request("a", "proxy/successor", wrap("_x")))
+        pb << ("research", request(Hole("a"), "_x"))
+        pb >> ("p", notification("$/cancel_request", {"requestId": "a"}))
+        pb << ("research", notification("$/cancel_request", {"requestId": Hole("a")}))
+        pb >> ("research", error(Hole("a"), -32800, "cancelled"))
+        pb << ("p", error("a", -32800, "cancelled"))
+
+
+@pytest.mark.parametrize("peer", ["other", "agent", "client", "p"])
+def test_an_unknown_peer_is_refused(peer: str) -> None:
+    text = (
+        f"proxy `p` has no peer agent `{peer}`; it has `research`, `review`\n"
+        "hint: give it one: `--peer NAME=COMMAND`, and `,peers=NAME` behind the component"
+    )
+    with chain() as pb:
+        pb >> ("p", request("a", "proxy/successor", wrap("_x", None, peer)))
+        pb << ("p", error("a", -32602, text))
+        pb >> ("p", notification("proxy/successor", wrap("_x", None, peer)))
+        pb << Noted("warning", "p", f"has no peer agent `{peer}`")
+
+
+@pytest.mark.parametrize("peer", [1, None, ["research"]])
+def test_a_peer_is_a_name(peer: object) -> None:
+    with chain() as pb:
+        pb >> ("p", request("a", "proxy/successor", wrap("_x", None, peer)))
+        pb << ("p", error("a", -32602, "`peer` of a successor envelope is a name"))
+
+
+def test_the_conductor_initializes_peer_agents() -> None:
+    with chain() as pb:
+        pb >> ("p", request("a", "proxy/successor", wrap("initialize", V1)))
+        pb << ("p", error("a", -32600, "conductor itself initializes peer agent `research`"))
+        pb >> ("research", request(1, "initialize", V1))
+        pb << ("research", error(1, -32600, "`initialize` goes to the successor only"))
+
+
+# -- initialization ------------------------------------------------------------------------------
+
+
+def test_what_comes_for_a_peer_agent_waits_until_it_is_ready() -> None:
+    with chain(ready=False) as pb:
+        pb >> ("p", request("a", "proxy/successor", wrap("_x")))
+        pb >> ("p", notification("proxy/successor", wrap("_y")))
+        pb >> ("research", result(Hole("research"), OK))
+        pb << ("research", request(Hole("a"), "_x")) << ("research", notification("_y"))
+
+
+def test_before_the_chain_is_initialized_there_is_no_peer_agent() -> None:
+    with Playbook(Router([owner(), *PEERS, AGENT])) as pb:
+        pb >> ("p", request("a", "proxy/successor", wrap("_x")))
+        pb << ("p", error("a", -32600, "agent `research` has not been initialized"))
+
+
+_NO: Final = error(Hole("i"), -32000, "no")
+_YES: Final = result(Hole("i"), OK)
+
+
+def test_a_chain_that_failed_to_initialize_leaves_them_alone_and_they_are_asked_once() -> None:
+    with Playbook(Router([owner("channel"), *PEERS, AGENT])) as pb:
+        for asked, answer in enumerate((_NO, _YES, _YES)):
+            pb >> ("client", request("i", "initialize", V1))
+            pb << ("p", "p", request(Hole("r"), "initialize", V1))
+            pb >> ("p", "s", request("f", "initialize", V1))
+            pb << ("agent", request(Hole("i"), "initialize", V1))
+            pb >> ("agent", answer)
+            pb.effects = []
+            pb >> ("p", "p", {**answer, "id": Hole("r")})
+            pb << ("client", {**answer, "id": "i"})
+            if asked == 1:
+                for name in ("research", "review"):
+                    pb << (name, request(Hole(name), "initialize", GIVEN))
+            pb.values.pop("i"), pb.values.pop("r")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"error": {"code": -32000, "message": "log in"}}, "refused `initialize`: log in"),
+        ({"result": {"protocolVersion": 2}}, "speaks ACP 2, and this chain version 1"),
+        ({"result": 5}, "speaks ACP None, and this chain version 1"),
+    ],
+)
+def test_a_peer_agent_that_cannot_take_part_fails_what_is_for_it(answer: Json, why: str) -> None:
+    with chain(ready=False) as pb:
+        pb >> ("p", request("a", "proxy/successor", wrap("_x")))
+        pb >> ("research", {"jsonrpc": "2.0", "id": Hole("research"), **answer})
+        pb << Noted("error", "research", why)
+        failed = error("a", -32603, f"agent `research` {why}", {"component": "research"})
+        pb << ("p", failed)
+        pb >> ("research", request(1, "_x"))  # nobody listens to it any more
+        pb >> ("client", request("c", "_x"))
+        pb << ("p", request(Hole("c"), "_x"))
+
+
+def test_version_2_has_its_own_members() -> None:
+    v2 = {"protocolVersion": 2, "info": {"name": "n", "version": "1"}, "capabilities": {"x": 1}}
+    with Playbook(Router([owner("channel", names=("research",)), PEERS[0], AGENT])) as pb:
+        pb >> ("client", request("i", "initialize", v2))
+        pb << ("p", "p", request(Hole("r"), "initialize", v2))
+        pb >> ("p", "s", request("f", "initialize", v2))
+        pb << ("agent", request(Hole("i"), "initialize", v2))
+        pb >> ("agent", result(Hole("i"), {"protocolVersion": 2}))
+        pb << ("p", "s", result("f", {"protocolVersion": 2}))
+        pb >> ("p", "p", result(Hole("r"), {"protocolVersion": 2}))
+        pb << ("client", result("i", {"protocolVersion": 2}))
+        pb << ("research", request(Hole("x"), "initialize", {**v2, "capabilities": {}}))
+
+
+@pytest.mark.parametrize(
+    ("meta", "passed"),
+    [
+        (None, None),
+        ({}, {}),
+        ({"a": 1}, {"a": 1}),
+        ({"conductor/peers": 0}, {}),
+    ],
+)
+def test_the_list_of_peers_stays_on_its_hop(meta: Any, passed: Any) -> None:
+    def params(value: Any) -> Json:
+        return V1 if value is None else {**V1, "_meta": value}
+
+    listed = {**V1, "_meta": {**(meta or {}), "conductor/peers": ["research", "review"]}}
+    with Playbook(Router([owner(), *PEERS, AGENT])) as pb:
+        pb >> ("client", request("i", "initialize", params(meta)))
+        pb << ("p", request(Hole("i1"), "proxy/initialize", listed))
+        pb >> ("p", request("f", "proxy/successor", {"method": "initialize", "params": listed}))
+        pb << ("agent", request(Hole("i2"), "initialize", params(passed)))
+
+
+def test_a_proxy_may_pass_on_what_it_likes_in_place_of_the_list() -> None:
+    odd = {"protocolVersion": 1, "_meta": [1]}
+    with Playbook(Router([owner(), *PEERS, AGENT])) as pb:
+        pb >> ("client", request("i", "initialize", odd))
+        pb << ("p", request(Hole("i1"), "proxy/initialize", odd))
+        pb >> ("p", request("f", "proxy/successor", {"method": "initialize", "params": odd}))
+        pb << ("agent", request(Hole("i2"), "initialize", odd))
+
+
+# -- endings -------------------------------------------------------------------------------------
+
+GONE: Final = Closure("agent `research` ended", data={"component": "research"})
+
+
+def test_the_conversation_goes_on_without_a_peer_agent() -> None:
+    failed = error("a", -32603, "agent `research` ended", {"component": "research"})
+    with chain() as pb:
+        pb >> ("p", request("a", "proxy/successor", wrap("_x")))
+        pb << ("research", request(Hole("a"), "_x"))
+        (
+            pb
+            >> ("research", request(5, "_q"))
+            << ("p", request(Hole("q"), "proxy/successor", wrap("_q")))
+        )
+        pb >> (lambda router: router.closed("research", GONE))
+        pb << ("p", failed)
+        pb << ("p", notification("$/cancel_request", {"requestId": Hole("q")}))
+        pb >> ("p", result(Hole("q"), 1))
+        pb >> ("p", request("a", "proxy/successor", wrap("_x"))) << ("p", failed)
+        pb >> ("p", notification("proxy/successor", wrap("_y")))
+        pb << Noted("debug", "p", "`_y` dropped: agent `research` is not there for it")
+        pb >> ("p", request("b", "proxy/successor", wrap("_x", None, "review")))
+        pb << ("review", request(Hole("b"), "_x"))
+
+
+def test_a_component_that_ended_leaves_its_peer_agents_answered() -> None:
+    with chain() as pb:
+        (
+            pb
+            >> ("research", request(5, "_q"))
+            << ("p", request(Hole("q"), "proxy/successor", wrap("_q")))
+        )
+        pb >> (lambda router: router.bypassed("p", Closure("`p` ended")))
+        pb << ("research", error(5, -32603, "`p` ended"))
+        pb >> ("research", request(6, "_q")) << ("research", error(6, -32603, "`p` ended"))
+
+
+def test_peer_agents_stay_as_they_are_while_components_change() -> None:
+    fresh = Component("new", "proxy `new`", CHANNEL)
+    with chain() as pb:
+        for components in (
+            [owner(), AGENT],
+            [owner(), *PEERS, Component("x", peer_agent=True), AGENT],
+        ):
+            with pytest.raises(ValueError, match="a peer agent cannot change"):
+                pb.router.prepare(components)
+        with pytest.raises(ValueError, match="a peer agent cannot change"):
+            pb.router.prepare([owner(), *PEERS, AGENT], fresh=["research"])
+        pb >> (lambda router: router.prepare([fresh, *PEERS, AGENT]))
+        pb << ("new/new", "p", request(Hole("r"), "initialize", V1))
+        pb >> ("new/new", "s", request("f", "initialize", V1)) << ("new/new", "s", result("f", OK))
+        pb >> ("new/new", "p", result(Hole("r"), OK))
+        pb >> (lambda router: router.rearrange(Closure("`p` left")))
+        pb >> ("client", request("c", "_x")) << ("new", "p", request(Hole("c"), "_x"))
+        pb >> ("research", request(6, "_q")) << ("research", error(6, -32603, "`p` left"))
+
+
+# -- guests --------------------------------------------------------------------------------------
+
+
+def test_guests_write_envelopes_on_side_s() -> None:
+    with guests(owner("channel")) as pb:
+        pb >> ("p", "s", request("a", "proxy/successor", wrap("_x")))
+        pb << ("research", request(Hole("a"), "_x"))
+        pb >> ("research", notification("_u", [1]))
+        pb << ("p", "s", notification("proxy/successor", wrap("_u", [1])))
+        pb >> ("research", result(Hole("a"), 1)) << ("p", "s", result("a", 1))
+        text = MISPLACED.format("proxy/successor")
+        pb >> ("p", "s", request("a", "proxy/successor", {"method": "_x"}))
+        pb << ("p", "s", error("a", -32600, text))
+        pb >> ("p", "p", request("a", "proxy/successor", wrap("_x")))
+        pb << ("p", "p", error("a", -32600, text))
+
+
+def test_a_host_passes_envelopes_on() -> None:
+    one = Component("g", dialect=CHANNEL, ports={"research": False})
+    two = Component("h", dialect=CHANNEL, ports={"review": False})
+    with Playbook(Router([one, two], "proxy", upstream=CHANNEL)) as pb:
+        (
+            pb
+            >> ("client", "p", request(1, "initialize", V1))
+            << ("g", "p", request(1, "initialize", V1))
+        )
+        pb >> ("g", "s", request(1, "initialize", V1)) << ("h", "p", request(1, "initialize", V1))
+        (
+            pb
+            >> ("h", "s", request(1, "initialize", V1))
+            << ("client", "s", request(1, "initialize", V1))
+        )
+        pb >> ("client", "s", result(1, OK)) << ("h", "s", result(1, OK))
+        pb >> ("h", "p", result(1, OK)) << ("g", "s", result(1, OK))
+        pb >> ("g", "p", result(1, OK)) << ("client", "p", result(1, OK))
+        pb >> ("g", "s", request(7, "proxy/successor", wrap("_x")))
+        pb << ("client", "s", request(Hole("id"), "proxy/successor", wrap("_x")))
+        assert pb.values["id"].startswith("c")
+        pb >> ("client", "s", result(Hole("id"), 1)) << ("g", "s", result(7, 1))
+        pb >> ("client", "s", request(9, "proxy/successor", wrap("_q", None, "review")))
+        pb << ("h", "s", request(9, "proxy/successor", wrap("_q", None, "review")))
+        pb >> ("h", "s", result(9, 1)) << ("client", "s", result(9, 1))
+        pb >> ("h", "s", request("o", "proxy/successor", wrap("_x")))
+        answer = json.loads(pb.effects.pop().frame[1:])  # type: ignore[union-attr]
+        assert answer["error"]["code"] == -32602
+
+
+# -- a policy ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "why"),
+    [
+        (NEW, ""),
+        ({**NEW, "additionalDirectories": ["/work/b"]}, ""),
+        ({**NEW, "mcpServers": [{"type": "acp", "name": "p", "id": "x"}]}, ""),
+        ({**NEW, "cwd": "/etc"}, "folders"),
+        ({**NEW, "cwd": "/work/../etc"}, "folders"),
+        ({**NEW, "cwd": "a"}, "folders"),
+        ({}, "folders"),
+        ({**NEW, "additionalDirectories": ["/etc"]}, "folders"),
+        ({**NEW, "additionalDirectories": "/etc"}, "folders"),
+        ({**NEW, "mcpServers": [{"name": "x", "command": "sh"}]}, "MCP servers"),
+        ({**NEW, "mcpServers": {}}, "MCP servers"),
+        ({**NEW, "systemPrompt": "x"}, "has no 'systemPrompt'"),
+        ({**NEW, "_meta": {}}, "has no '_meta'"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["acp", "channel"])
+def test_a_policed_component_opens_sessions_in_the_client_s_folders(
+    kind: str, params: Json, why: str
+) -> None:
+    component = owner(kind, policed=True)
+    with chain(component) if kind == "acp" else guests(component) as pb:
+        pb.router.sessions.set_up("session/new", _raw({"cwd": "/work"}), b'{"sessionId":"s"}')
+        side = ("s",) if kind == "channel" else ()
+        pb >> ("p", *side, request("a", "proxy/successor", wrap("session/new", params)))
+        if why:
+            answer = json.loads(pb.effects.pop().frame[len(side) :])  # type: ignore[union-attr]
+            assert why in answer["error"]["message"]
+        else:
+            pb << ("research", request(Hole("a"), "session/new", params))
+
+
+def _raw(value: Json) -> Any:
+    from msgspec import Raw
+
+    return Raw(json.dumps(value).encode())
+
+
+def test_a_policed_component_only_prompts_and_cancels() -> None:
+    may = "open sessions, prompt in them and cancel"
+    why = f"proxy `p` has a policy, so with `research` it may only {may}"
+    with chain(owner(policed=True)) as pb:
+        for method in ("session/prompt", "session/close", "mcp/message"):
+            pb >> ("p", request(method, "proxy/successor", wrap(method)))
+            pb << ("research", request(Hole(method), method))
+        for method in ("session/load", "session/set_mode", "authenticate", "_x"):
+            pb >> ("p", request("a", "proxy/successor", wrap(method)))
+            pb << ("p", error("a", -32600, f"`{method}`: {why}"))
+        pb >> ("p", notification("proxy/successor", wrap("session/cancel", {"sessionId": "s"})))
+        pb << ("research", notification("session/cancel", {"sessionId": "s"}))
+        pb >> ("p", notification("proxy/successor", wrap("_x")))
+        pb << Noted("warning", "p", f"`_x` dropped: {why}")
+
+
+def test_no_user_permits_what_the_peer_agent_of_a_policed_component_does() -> None:
+    with chain(owner(policed=True)) as pb:
+        pb >> ("research", request(1, "session/request_permission", {"sessionId": "s"}))
+        pb << Noted("info", "p", "`research` asks for a permission")
+        pb << ("research", result(1, {"outcome": {"outcome": "cancelled"}}))
+        pb >> ("research", request(2, "fs/read_text_file", {}))
+        pb << ("p", request(Hole("q"), "proxy/successor", wrap("fs/read_text_file", {})))
+
+
+def test_a_trace_has_what_passes_at_a_port() -> None:
+    router = Router([owner("channel"), *PEERS, AGENT], tracing=True)
+    for name in ("p", "research", "agent"):
+        router.peers[name].ready = True
+    effects = router.receive(
+        "p", b"s" + json.dumps(request("a", "proxy/successor", wrap("_x"))).encode()
+    )
+    traced = [one for one in effects if isinstance(one, Trace)]
+    assert [(one.source, one.target) for one in traced] == [("p", "research")]
