@@ -246,7 +246,8 @@ class Dispatcher:
             session, state = agent_turns.reported_state(params)
             if state is not None:
                 agent_turns.updated(lane.peer, session, state)
-                self._own_turns.reported(session, state, out)
+                if not lane.port:  # the sessions of a peer agent are others
+                    self._own_turns.reported(session, state, out)
 
     def _special_notification(self, lane: Lane, method: str, params: Params, out: Effects) -> None:
         if method in ENVELOPES:

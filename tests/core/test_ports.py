@@ -241,6 +241,13 @@ def test_version_2_has_its_own_members() -> None:
         pb >> ("p", "p", result(Hole("r"), {"protocolVersion": 2}))
         pb << ("client", result("i", {"protocolVersion": 2}))
         pb << ("research", request(Hole("x"), "initialize", {**v2, "capabilities": {}}))
+        pb >> ("research", result(Hole("x"), {"protocolVersion": 2}))
+        # What a peer agent says of its sessions is nothing about those of the chain.
+        state = {"sessionId": "s", "update": {"sessionUpdate": "state_update", "state": "running"}}
+        pb >> ("research", notification("session/update", state))
+        pb << ("p", "s", notification("proxy/successor", wrap("session/update", state)))
+        pb >> ("client", request("c", "session/prompt", {"sessionId": "s", "prompt": []}))
+        pb << ("p", "p", request(Hole("c"), "session/prompt", {"sessionId": "s", "prompt": []}))
 
 
 @pytest.mark.parametrize(
