@@ -36,6 +36,16 @@ PAGES: Final = (
         },
     ),
     Page(
+        "guest_sdk.python.agent",
+        {
+            "The agent": ("Agent", "Select", "Toggle"),
+            "In a turn": ("Turn", "ToolCall", "Permission", "Terminal"),
+            "Sessions": ("Session", "McpServer"),
+            "Errors": ("AgentError", "UnknownSession", "NotOffered", "McpError"),
+            "Tests": ("AgentPlayground", "Heard"),
+        },
+    ),
+    Page(
         "conductor",
         {
             "A chain in your program": ("open", "Chain", "Session", "Turn", "Answer", "Update",
@@ -72,6 +82,14 @@ INSIDE: Final = {
         "Agent": "asked HOLD",
         "Services": "asked",
     },
+    "guest_sdk.python.agent": {
+        "Agent": "answerer opener loader lister closer chooser extensions info takes options "
+        "session_factory",
+        "Turn": "shape task begun run spoken",
+        "Session": "send message_id take_over turns order params",
+        "Select": "first takes shown",
+        "Toggle": "first takes shown",
+    },
     "conductor": {
         "Spec": "label what aliases",
         "Runtime": "*",
@@ -87,9 +105,11 @@ OUTSIDE: Final = {"Runtime": "run stop reload health failure"}
 
 MADE: Final = frozenset(
     ("Proxy", "Record", "ProxyError", "Playground", "Runtime", "MemoryTransport", "StdioTransport",
-     "ConductorError", "Result", "ToolError", "Contents", "Resource")
+     "ConductorError", "Result", "ToolError", "Contents", "Resource", "AgentPlayground", "Select",
+     "Toggle", "guest_sdk.python.agent.declared.Agent")
 )  # fmt: skip
-"""Classes that others make instances of; all others they are given."""
+"""Classes that others make instances of; all others they are given. By name, or by path where
+another one has that name."""
 
 WHERE: Final = {
     "Message": "the base of requests and notifications",
@@ -101,11 +121,17 @@ WHERE: Final = {
     "Files": "`proxy.files`",
     "Log": "`proxy.log`",
     "Metric": "`proxy.metric`",
-    "Agent": "`playground.agent`",
+    "guest_sdk.python.playground.Agent": "`playground.agent`",
     "open": "`conductor.open`",
     "Chain": "what `conductor.open` gives",
     "Session": "`chain.session(…)`, or of a message",
     "Turn": "`chain.stream(…)`, or `session.prompt(…)` of a proxy",
     "Services": "`playground.services`",
+    "guest_sdk.python.agent.sessions.Session": "`turn.session`, or what `@agent.new_session` gets",
+    "guest_sdk.python.agent.turns.Turn": "what `@agent.prompt` gets",
+    "ToolCall": "`turn.tool_call(…)`",
+    "Terminal": "`turn.terminal(…)`",
+    "McpServer": "`session.mcp(…)`",
+    "Heard": "what `playground.prompt(…)` returns",
 }
 """Where those are found that nobody imports."""

@@ -40,7 +40,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     for page in PAGES:
         package = loader.load(page.package)
         text = "".join(Writer(package, page).page())
-        yield FOLDER / f"{page.package.split('.')[0]}.md", text
+        name = page.package.replace(".python", "").replace(".", "_")
+        yield FOLDER / f"{name}.md", text
 
 
 class Writer:
@@ -70,7 +71,7 @@ class Writer:
 
     def _described(self, name: str, one: griffe.Object) -> Iterator[str]:
         module = ".".join([self._page.package, *name.split(":")[:-1]])
-        where = WHERE.get(one.name) or f"`from {module} import {one.name}`"
+        where = WHERE.get(one.path) or WHERE.get(one.name) or f"`from {module} import {one.name}`"
         yield f"\n### {one.name}\n\n{where}\n\n"
         if isinstance(one, griffe.Function):
             yield _code(signature(one)) + "\n"
@@ -86,7 +87,7 @@ class Writer:
         bases = [base for each in one.bases if (base := str(each).split(".")[-1]) in known]
         shown = f"class {one.name}" + (f"({', '.join(bases)})" if bases else "")
         made = one.members.get("__init__")
-        if one.name not in MADE or not isinstance(made, griffe.Function):
+        if MADE.isdisjoint((one.name, one.path)) or not isinstance(made, griffe.Function):
             return shown
         return f"{shown}\n\n{signature(made, one.name)}"
 
