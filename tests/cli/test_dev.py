@@ -104,7 +104,7 @@ def test_a_component_that_is_broken_from_the_start(mine: Path) -> None:
     change(mine / "proxy.py", "proxy = ", "proxy == ")
     with Running("dev", str(mine), terminal=True) as running:
         running.wait_for(running.out, "> ")
-        assert "name 'proxy' is not defined" in running.text(running.err)
+        running.wait_for(running.err, "name 'proxy' is not defined")
         change(mine / "proxy.py", "proxy == ", "proxy = ")
         running.wait_for(running.out, "passed  ")
         running.type("hello\n")
@@ -148,7 +148,7 @@ def test_a_turn_is_cancelled_before_the_command_ends(dev: Running) -> None:
 def test_permission_is_asked_for_on_the_terminal(dev: Running) -> None:
     dev.type("/permission Erase it\n")
     dev.wait_for(dev.out, "allow it this once? [y/N] ")
-    assert "the agent asks for permission: Erase it" in dev.text(dev.err)
+    dev.wait_for(dev.err, "the agent asks for permission: Erase it")
     dev.type("y\n")
     dev.wait_for(dev.out, "permission: allow-once")
     dev.interrupt()

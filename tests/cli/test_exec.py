@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -12,19 +11,10 @@ import pytest
 
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import Running, conductor
+from tests.harness.process.processes import wait_gone
+from tests.places import DEADLINE
 
 DEMO = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"
-
-
-def lives(pid: int) -> bool:
-    """Whether a process runs; one that merely waits to be reaped does not."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except ProcessLookupError:
-        return False
-    except FileNotFoundError:
-        return not Path("/proc/self/stat").exists()  # it has just gone, or there is no /proc
 
 
 def test_the_date_is_put_before_the_prompt_and_all_of_it_echoed() -> None:
@@ -175,7 +165,7 @@ def test_nothing_is_left_behind_by_stubborn_agents() -> None:
     assert (ran.code, ran.out) == (0, "done\n")
     child = re.search(r"demo: child pid (\d+)", ran.err)
     assert child is not None
-    assert not lives(int(child[1]))
+    assert wait_gone(int(child[1]), DEADLINE)
 
 
 def test_a_long_answer_is_whole() -> None:

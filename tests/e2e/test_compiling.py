@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -43,6 +44,11 @@ async def prompt(request: Request, next: Next) -> object:
 KINDS: Final = ("", HEARS, "observer")
 ISOLATIONS: Final = ("process", "separate")
 
+LIMIT: Final = 2.0
+"""Seconds of a guest's `timeout` and `hold`: a busy machine must not need as long for an answer."""
+LOOKED_AT: Final = LIMIT * 1.25
+"""Seconds after which a limit has ended what was open: it is looked at four times in its time."""
+
 
 @pytest.fixture
 def rig(rig: Rig, tmp_path: Path) -> Rig:
@@ -68,11 +74,15 @@ def compiling(rig: Rig, component: str) -> Iterator[None]:
         yield
 
 
-def meanwhile(rig: Rig) -> None:
-    """Another conversation, from its beginning to its end."""
-    chain = rig.agent(rig.demo(log=False))
-    chain.begin()
-    assert chain.finish() == 0
+def meanwhile(rig: Rig, seconds: float = 0.0) -> None:
+    """Other conversations, from beginning to end, for so many seconds at least."""
+    until = time.monotonic() + seconds
+    while True:
+        chain = rig.agent(rig.demo(log=False))
+        chain.begin()
+        assert chain.finish() == 0
+        if time.monotonic() >= until:
+            return
 
 
 def end(rig: Rig, chain: Chain) -> None:
@@ -185,14 +195,12 @@ def test_a_guest_that_does_not_compile_in_the_end_fails_the_chain(rig: Rig, fail
 
 def test_the_time_while_it_compiles_is_not_counted(rig: Rig) -> None:
     """Neither `timeout=` nor `hold=` runs before the guest can see anything."""
-    slow = f"{guest(rig, 'slow')},timeout=0.2,hold=0.2"
+    slow = f"{guest(rig, 'slow')},timeout={LIMIT},hold={LIMIT}"
     with compiling(rig, slow):
         chain = rig.agent(slow, rig.demo())
         chain.initialize()
         new = chain.start("session/new", {"cwd": "/", "mcpServers": []})
-        # `timeout` is looked at four times in its time: so often passes while a second agent runs.
-        for _ in range(3):
-            meanwhile(rig)
+        meanwhile(rig, LOOKED_AT)
         assert not chain.answers(new), chain.story()
     session = chain.answer(new)["result"]["sessionId"]
     assert chain.prompt(session, "/echo on") == "on"
@@ -243,7 +251,7 @@ def test_a_guest_that_may_take_part_is_waited_for(rig: Rig) -> None:
 
 def test_a_host_that_is_started_again_compiles_anew(rig: Rig) -> None:
     """Its module has left the cache meanwhile: what comes until it is compiled waits."""
-    slow = f"{guest(rig, 'slow')},timeout=0.2"
+    slow = f"{guest(rig, 'slow')},timeout={LIMIT}"
     chain = rig.agent(slow, rig.demo())
     session = chain.begin()
     for entry in rig.cache.iterdir():
@@ -254,7 +262,7 @@ def test_a_host_that_is_started_again_compiles_anew(rig: Rig) -> None:
         signal.pidfd_send_signal(kin.handle(host), signal.SIGKILL)
         chain.until_stderr("started again (1 of 3)")
         turn = chain.start_prompt(session, "/echo later")
-        meanwhile(rig)
+        meanwhile(rig, LOOKED_AT)
         assert not chain.answers(turn)
     assert "result" in chain.answer(turn)
     assert chain.texts(session) == ["later"]

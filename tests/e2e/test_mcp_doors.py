@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -37,13 +38,23 @@ def shims() -> Iterator[list[Shim]]:
         shim.close()
 
 
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A temporary folder whose path leaves room for that of a socket. In the one of all users, the
+    next conductor of another test clears away what is left."""
+    with tempfile.TemporaryDirectory(prefix="c-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
 def started(shims: list[Shim], entry: Json) -> Shim:
     shims.append(Shim(entry))
     return shims[-1]
 
 
-def test_a_killed_conductor_leaves_the_agents_calls_an_answer(rig: Rig, shims: list[Shim]) -> None:
-    chain = rig.agent("tools-demo", rig.demo("--no-http"))
+def test_a_killed_conductor_leaves_the_agents_calls_an_answer(
+    rig: Rig, shims: list[Shim], short: Path
+) -> None:
+    chain = rig.agent("tools-demo", rig.demo("--no-http"), TMPDIR=str(short))
     entry = declared(chain, chain.begin())
     shim = started(shims, entry)
     assert "result" in shim.ask(1, "initialize", HELLO)
@@ -56,8 +67,9 @@ def test_a_killed_conductor_leaves_the_agents_calls_an_answer(rig: Rig, shims: l
     assert "hint: " in said
     # The next conductor clears away what that one could not.
     folder = Path(entry["args"][-1]).parent
+    assert folder.parent == short
     assert folder.exists()
-    after = rig.agent(rig.demo(name="B"))
+    after = rig.agent(rig.demo(name="B"), TMPDIR=str(short))
     assert after.begin()
     assert not folder.exists()
     assert after.finish() == 0

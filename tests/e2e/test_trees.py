@@ -87,15 +87,16 @@ TREES = {
 def test_row_24_a_tree_is_the_flat_chain(rig: Rig, name: str) -> None:
     make, marks = TREES[name]
     tree = make(rig)
-    flat = rig.agent(*(rig.x(f"f-{m}", "--mark", m, log=False) for m in marks), rig.demo(log=False))
+    flat = rig.agent(*(rig.x(f"f-{m}", "--mark", m, log=False) for m in marks), rig.demo(name="B"))
     logs = []
-    for chain in (tree, flat):
+    for chain, agent in ((tree, "A"), (flat, "B")):
         chain.serves["_x/up"] = lambda params: {"got": params}
         session = chain.begin()
         assert _marks(chain, session) == marks
         for text in ('/ext _x/up {"a":1}', "/updates 100", "/permission p"):
             chain.answer(chain.start_prompt(session, text))
         hang = chain.start_prompt(session, "/hang")
+        rig.until_heard(agent, b'"/hang"')
         chain.notify("$/cancel_request", {"requestId": hang})
         assert chain.answer(hang)["result"]["stopReason"] == "cancelled"
         assert chain.finish() == 0

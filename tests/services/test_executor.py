@@ -116,11 +116,11 @@ def test_timers_are_few_and_end_with_their_component(tmp_path: Path) -> None:
             await office.begin("p", "timer/start", afterMs=10_000)
         wrong = await office.error("p", "timer/start", afterMs=10_000)
         assert wrong["data"] == {"service": "timer/start", "reason": "too-many"}
-        soon = await office.begin("q", "timer/start", afterMs=10)
+        other = await office.begin("q", "timer/start", afterMs=10_000)
         office.executor.forget("p")
         await office.begin("p", "timer/start", afterMs=10_000)
         office.executor.forget("q")
-        assert await office.begin("q", "timer/stop", timer=soon["timer"]) == {"stopped": False}
+        assert await office.begin("q", "timer/stop", timer=other["timer"]) == {"stopped": False}
         for ms in (1, -1, 10**12, 10.5, 1e400, "10"):
             assert (await office.error("p", "timer/start", afterMs=ms))["code"] == -32602
         wrong = await office.error("p", "timer/start", afterMs=10_000, data="x" * DATA_BYTES)

@@ -18,7 +18,7 @@ from conductor.transports.memory import Channel, MemoryTransport
 from conductor.transports.process import ProcessTransport
 from conductor.transports.socket import ListeningTransport
 from conductor.transports.stdio import StdioTransport
-from tests.places import PASSTHROUGH
+from tests.places import DEADLINE, PASSTHROUGH
 
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
 
@@ -56,7 +56,7 @@ class Recorder:
         self.ends.append(how)
         self._changed.set()
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = DEADLINE) -> None:
         """Waits until `condition` holds; fails after `seconds`."""
         async with asyncio.timeout(seconds):
             while not condition():

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -129,9 +130,13 @@ class Running:
 
     def wait_for(self, stream: int, wanted: str) -> None:
         """Reads until `wanted` has appeared; fails at the end of the stream or the deadline."""
+        self.until(stream, lambda text: wanted in text, repr(wanted))
+
+    def until(self, stream: int, done: Callable[[str], bool], what: str) -> None:
+        """Reads until `done` finds in all of `stream` what it wants; fails as `wait_for` does."""
         deadline = time.monotonic() + DEADLINE
-        while wanted not in self.text(stream):
-            assert stream in self._open, f"never said {wanted!r}: {self._texts}"
+        while not done(self.text(stream)):
+            assert stream in self._open, f"never came to {what}: {self._texts}"
             self._read(deadline)
 
     def close_output(self) -> None:

@@ -123,6 +123,8 @@ def outliving(token: str, seconds: float = DEADLINE) -> list[str]:
 
 def wait_gone(pid: int, seconds: float) -> bool:
     """Whether the process ends within `seconds`."""
+    if not SUPPORTED:
+        return _wait_unknown(pid, seconds)
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -131,6 +133,18 @@ def wait_gone(pid: int, seconds: float) -> bool:
         return bool(select.select([handle], [], [], seconds)[0])
     finally:
         os.close(handle)
+
+
+def _wait_unknown(pid: int, seconds: float) -> bool:
+    """As `wait_gone`, where the system has no descriptors of processes."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def command_line(pid: int) -> str:
