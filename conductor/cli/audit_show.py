@@ -35,7 +35,7 @@ POINTER: Final = "\x1b[36m"
 EVENTS: Final = frozenset(
     {
         "chain", "component", "loaded", "change", "changes", "violation", "violations", "failure",
-        "restart", "bypass", "swap", "add", "remove", "replace", "pause", "resume", "end",
+        "restart", "bypass", "swap", "adapt", "add", "remove", "replace", "pause", "resume", "end",
     }
 )  # fmt: skip
 KINDS: Final = EVENTS | CHANGES

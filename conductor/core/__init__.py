@@ -14,6 +14,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     state           peers, their lanes, pending requests
     topology        the peers of one chain, joined
     tracing         what a trace records, and the numbers of messages
+    adaptation      what an agent does not take, in words
     exchange        send, answer, refuse: what all parts below do with messages
     policy.enforcer who carries a message, and what is allowed
 
@@ -35,6 +36,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
 from conductor.core.component import Component
 from conductor.core.dialects import CHANNEL, DIALECTS, Dialect
 from conductor.core.effects import (
+    Adapted,
     Answered,
     Changed,
     Closure,
@@ -60,6 +62,7 @@ __all__ = [
     "DIALECTS",
     "SERVICES",
     "UPSTREAM",
+    "Adapted",
     "Answered",
     "Changed",
     "Closure",

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import agent_turns, jsonrpc
+from conductor.core import adaptation, agent_turns, jsonrpc
 from conductor.core.component import Role
 from conductor.core.dialects import CANCEL, ENVELOPES, ROLES
 from conductor.core.effects import Effects, Send
@@ -234,6 +234,8 @@ class Dispatcher:
         else:
             source = Source(lane, self._exchange.number)
             self._exchange.notify(target, method, params, source, out)
+        if lane.peer.silent and method == UPDATE and isinstance(params, Raw):
+            adaptation.spoke(lane.peer, params)
         # Last: what a state lets begin must not overtake it.
         if method == UPDATE and (lane.peer.turns is not None or self._exchange.version == 2):
             self._agent_reports(lane, params, out)

@@ -174,6 +174,17 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     target_id: str | None
 
 
+class Adapted(msgspec.Struct, frozen=True):
+    """The agent `peer` got words for blocks of a prompt that it does not take."""
+
+    peer: str
+    session: str
+    text: str
+    """A sentence."""
+    again: bool
+    """It got some for blocks of this type in this session before."""
+
+
 class Held(msgspec.Struct, frozen=True):
     """A prompt of the client waits for `Router.release`."""
 
@@ -217,6 +228,7 @@ Effect = (
     | Changed
     | Answered
     | Held
+    | Adapted
 )
 
 Effects = list[Effect]

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Raw, UnsetType
 
-from conductor.core import jsonrpc
+from conductor.core import adaptation, jsonrpc
 from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, Dialect
 from conductor.core.effects import Closure, Effects, Fail, LogLine, Propagate, Send
@@ -159,8 +159,11 @@ class Exchange:
         pending.target_id = id_ = self._id(lane, pending)
         lane.requests.sent[id_] = pending
         # The session is needed to cancel a turn in which nothing moves; params are not kept.
-        if method == PROMPT and lane.peer.role is Role.AGENT and not isinstance(params, bytes):
+        if method == PROMPT and lane.peer.role is Role.AGENT and isinstance(params, Raw):
             pending.session = session_of(params)
+            adaptation.prompted(lane.peer, pending.session)
+            if lane.peer.untaken:
+                params = adaptation.adapt(lane.peer, params, pending.session, out)
         if pending.traced is not None:
             self.tracer.sent(pending, lane, method, params, out)
         peer, number = lane.peer, pending.number

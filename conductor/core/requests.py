@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import agent_turns, dialects, jsonrpc
+from conductor.core import adaptation, agent_turns, dialects, jsonrpc
 from conductor.core.component import Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
 from conductor.core.effects import Effects
@@ -26,7 +26,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
-from conductor.core.policy.key_table import CLOSING, PROMPT, Direction
+from conductor.core.policy.key_table import CLOSING, PROMPT, UPDATE, Direction
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED
 from conductor.core.ports import Ports, port_of
@@ -295,6 +295,8 @@ class Requests:
                 and self._exchange.version == 2
             ):
                 agent_turns.prompt_accepted(peer, pending.session)
+            for words in adaptation.words_of(peer, pending, message.result):
+                self._enforcer.notifications.send_for(peer.p, UPDATE, words, out)
             self.complete(pending, b"result", message.result, out)
         return True
 

@@ -463,6 +463,13 @@ class Peer(msgspec.Struct, eq=False):
     """Whether it is part of the chain; one that is to join takes its role before."""
     shadow: Copied | None = None
     """The `initialize` it got a copy of, where the original passes it by."""
+    # An agent, as its answer to `initialize` describes it (`conductor.core.adaptation`).
+    untaken: frozenset[str] = frozenset()
+    """The types of blocks that it does not take in prompts."""
+    adapted: set[tuple[str, str]] = set()
+    """Sessions in which it got words for such, with the type."""
+    silent: set[str] = set()
+    """Sessions with an open prompt for which it has not sent any words yet."""
     launched_by: Peer | None = None
     """For the second connection of an `scp` proxy: the proxy itself."""
     offer_shape: frozenset[str] | None = None

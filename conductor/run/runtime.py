@@ -21,6 +21,7 @@ import msgspec
 
 from conductor.core import (
     UPSTREAM,
+    Adapted,
     Answered,
     Changed,
     Closure,
@@ -744,6 +745,8 @@ class Runtime:
                 pass  # this router lasts as long as the chain
             case Changed():
                 self._audit.changed(effect)
+            case Adapted(agent, session, text, again):
+                self._adapted(agent, session, text, again=again)
             case Held(session):
                 if self._preparation is not None:
                     self._preparation.held(session)
@@ -783,6 +786,16 @@ class Runtime:
                 self.record(action, guest, text)
             case Closure():
                 self.router.faltered(host, goes_on=False)
+
+    def _adapted(self, agent: str, session: str, text: str, *, again: bool) -> None:
+        """An agent got words for what it does not take: on record each time, else said once."""
+        self._audit.component_event("adapt", agent, text)
+        if not again:
+            self._log("warning", agent, text)
+            theirs = self.router.sessions.find(session).client
+            notice = None if theirs else self.router.notice(session, "warning", text)
+            if notice is not None:
+                self._outboxes.apply(notice)
 
     def _violated(self, violation: Violated) -> None:
         """A component broke a rule; what it did has been undone already."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from conductor.core.adaptation import untaken
 from conductor.core.component import Role, Side
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, Dialect
 from conductor.core.effects import Closure, Effects, Listen
@@ -360,6 +361,8 @@ class Initializer:
             if error.unknown_method:
                 self._not_an_agent(peer, pending, error.message, out)
                 return
+        elif member == b"result" and peer.role is Role.AGENT:
+            peer.untaken = untaken(body)
         self._pass_back(pending, member, body, None, out)
 
     def _pass_back(

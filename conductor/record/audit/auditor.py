@@ -153,7 +153,8 @@ class Auditor(report_checks.Auditing):
 
     def component_event(self, event: str, component: str, text: str) -> None:
         """Records an event of a component: `failure`, `restart`, `bypass`, `swap`, or of one that
-        joins or leaves: `add`, `remove`, `replace`; or that the user switches: `pause`, `resume`.
+        joins or leaves: `add`, `remove`, `replace`; or that the user switches: `pause`, `resume`;
+        `adapt` of an agent that got words for what it does not take.
         """
         self._record(event, component=component, text=_text(text))
 

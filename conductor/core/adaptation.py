@@ -1,0 +1,154 @@
+"""What an agent does not take, in words; and what a silent one answers, as updates.
+
+An agent names in its answer to `initialize` which types of blocks it takes in prompts, besides text
+and links. A block of another type, say from a component that does not look, becomes a text block
+that says what it was.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.effects import Adapted, Effects
+from conductor.core.json_text import hide_surrogates, read_members, show_surrogates, write_members
+from conductor.core.policy.headings import heading
+from conductor.core.policy.key_table import UPDATE, update
+from conductor.core.roles.initialize_params import version_of
+from conductor.core.state import Peer, PendingRequest
+
+_CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
+"""The prompt capability that each type of block needs; all other types pass."""
+_MOST_REPORTED: Final = 1024
+"""Sessions and types of one agent of which the first is known; then nothing is a first any more."""
+_MOST_SILENT: Final = 4096
+"""Sessions of one agent with an open prompt and no words yet."""
+_WORDS: Final = frozenset(map(update, ("agent_message_chunk", "agent_message")))
+_KEPT: Final = ("annotations", "_meta")
+
+# A name that no agent takes for a path, a mention or the end of the words around it.
+_uri: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-Z\\^-~]{1,1000}").fullmatch
+_mime: Final = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII).fullmatch
+
+_list: Final = msgspec.json.Decoder(list[Raw]).decode
+
+
+def untaken(result: bytes) -> frozenset[str]:
+    """The types of blocks that an agent does not take in prompts, by its answer to `initialize`."""
+    members = read_members(result) or {}
+    if version_of(members) == 2:
+        session = read_members((read_members(members.get("capabilities")) or {}).get("session"))
+        taken = read_members((session or {}).get("prompt")) or {}
+        has = {name for name, value in taken.items() if bytes(value) not in (b"null", b"false")}
+    else:
+        agent = read_members(members.get("agentCapabilities")) or {}
+        taken = read_members(agent.get("promptCapabilities")) or {}
+        has = {name for name, value in taken.items() if bytes(value) == b"true"}
+    return frozenset(type_ for type_, name in _CAPABILITIES.items() if name not in has)
+
+
+def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]:
+    """The params of a prompt with words for the blocks of the types `untaken`, and which those are;
+    what is no block, or of another type, stays as it is."""
+    members = read_members(params) or {}
+    blocks = _elements(members.get("prompt", Raw(b"[]")))
+    replaced: dict[str, None] = {}
+    for at, block in enumerate(blocks):
+        type_ = _text((read_members(block) or {}).get("type"))
+        words = _in_words(block, type_) if type_ in untaken else None
+        if words is not None:
+            blocks[at] = words
+            replaced[type_] = None
+    if not replaced:
+        return params, ()
+    members["prompt"] = Raw(msgspec.json.encode(blocks))
+    return write_members(members), tuple(replaced)
+
+
+def _in_words(block: Raw, type_: str) -> Raw:
+    members = read_members(block) or {}
+    held = (read_members(members.get("resource")) or {}) if type_ == "resource" else members
+    uri, mime = _text(held.get("uri")), _text(held.get("mimeType"))
+    facts = [fact for fact, fits in ((mime, _mime(mime)), (uri, _uri(uri))) if fits]
+    if type_ == "resource" and bytes(held.get("text", b"")).startswith(b'"'):
+        head, tail = " ".join((type_, *facts)), bytes(held["text"])[1:]
+        text = b'"[%b]\\n%b' % (head.encode(), tail)
+    else:
+        data = bytes(held.get("blob" if type_ == "resource" else "data", b""))
+        size = max(0, len(data) - 2 - data[-4:].count(b"=")) * 3 // 4
+        facts.append(f"{size:,} bytes")
+        said = f"[{type_}: {', '.join(facts)}; left out, since this agent takes none in prompts]"
+        text = msgspec.json.encode(said)
+    kept: dict[str, Raw] = {name: members[name] for name in _KEPT if name in members}
+    return write_members({"type": Raw(b'"text"'), "text": Raw(text), **kept})
+
+
+def _elements(raw: Raw) -> list[Raw]:
+    """The elements of a list; none of anything else."""
+    try:
+        return _list(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        elements = _list(hide_surrogates(bytes(raw)) or b"[]")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+    return [Raw(show_surrogates(bytes(element))) for element in elements]
+
+
+def _text(raw: Raw | None) -> str:
+    try:
+        return msgspec.json.decode(b"null" if raw is None else raw, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def adapt(peer: Peer, params: Raw, session: str | None, out: Effects) -> Raw:
+    """What an agent gets of a prompt, and a report where that is not what was sent."""
+    params, types = adapted(params, peer.untaken)
+    for type_ in types:
+        kind = session or "", type_
+        again = kind in peer.adapted or len(peer.adapted) >= _MOST_REPORTED
+        peer.adapted.add(kind)
+        text = f"{peer.label} takes no blocks of the type `{type_}` in prompts: it gets words"
+        out.append(Adapted(peer.name, kind[0], text, again))
+    return params
+
+
+# -- agents that do not stream ---------------------------------------------------------------------
+
+
+def prompted(peer: Peer, session: str | None) -> None:
+    """A prompt goes to an agent: it has not said anything in that session since."""
+    if session is not None and len(peer.silent) < _MOST_SILENT:
+        peer.silent.add(session)
+
+
+def spoke(peer: Peer, params: Raw) -> None:
+    """An update has come from an agent of which some prompts have no words yet."""
+    if b"agent_message" in bytes(params):
+        head = heading(UPDATE, params)
+        if head.key in _WORDS and head.session is not None:
+            peer.silent.discard(head.session)
+
+
+def words_of(peer: Peer, pending: PendingRequest, result: Raw) -> list[Raw]:
+    """The params of the updates that an agent has not sent for a prompt, but has put into the
+    result: `content`, a text, a block or a list of blocks."""
+    session = pending.session
+    if session is None or session not in peer.silent:
+        return []
+    peer.silent.discard(session)
+    content = (read_members(result) or {}).get("content", Raw(b"[]"))
+    updates = []
+    for block in _elements(content) or [content]:
+        is_text = bytes(block).startswith(b'"')
+        shown = write_members({"type": Raw(b'"text"'), "text": block}) if is_text else block
+        if _text((read_members(shown) or {}).get("type")):
+            chunk = {"sessionUpdate": "agent_message_chunk", "content": shown}
+            params = {"sessionId": session, "update": chunk}
+            updates.append(Raw(msgspec.json.encode(params)))
+    return updates

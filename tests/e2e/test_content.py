@@ -1,0 +1,37 @@
+"""Row 31 of SEEDS §25, through the real command: an agent that takes text alone and is silent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.harness.process.rig import Rig
+
+NOTICES = {"session": {"notices": {}}}
+
+
+def test_row_31_a_silent_agent_that_takes_text_alone(rig: Rig, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    agent = rig.actor("plain_agent", name="A")
+    chain = rig.agent("datetime", rig.x("X"), agent, options=("--audit", str(audit)))
+    chain.initialize(clientCapabilities=NOTICES)
+    session = chain.new_session()
+    image = {"type": "image", "mimeType": "image/png", "data": "QUJD"}
+    code = {"type": "resource", "resource": {"uri": "file:///a.rs", "text": "fn main"}}
+    params = {"sessionId": session, "prompt": [image, code, {"type": "text", "text": "hi"}]}
+    for _ in range(2):
+        assert chain.request("session/prompt", params)["result"]["stopReason"] == "end_turn"
+    said = [text for text in chain.texts(session) if text]
+    assert len(said) == 2
+    shown = [block["text"] for block in json.loads(said[0])]
+    left_out = "[image: image/png, 3 bytes; left out, since this agent takes none in prompts]"
+    for words in (left_out, "[resource file:///a.rs]\nfn main", "hi"):
+        assert words in shown
+    assert any(b"agent_message_chunk" in one.raw for one in rig.log("X", "in"))
+    notices = [frame["params"]["update"] for frame in chain.seen("session/update")]
+    titles = [update["title"] for update in notices if update["sessionUpdate"] == "notice"]
+    assert sorted(title.split("`")[3] for title in titles) == ["image", "resource"]
+    assert chain.finish() == 0
+    assert chain.stderr.count("takes no blocks of the type `image`") == 1
+    records = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert [one["component"] for one in records if one["event"] == "adapt"] == ["A"] * 4
