@@ -104,6 +104,7 @@ def test_an_agent_that_takes_all_gets_a_prompt_byte_for_byte() -> None:
     params = b'{"sessionId" : "S","prompt":[ {"type":"image","data":"","mimeType":"a/b"}]}'
     line = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":%b}' % params
     (sent,) = router.receive("client", line)
+    assert isinstance(sent, Send)
     assert params in sent.frame
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.harness.process.client import Json
 from tests.harness.process.rig import Rig
 
-NOTICES = {"session": {"notices": {}}}
+NOTICES: Json = {"session": {"notices": {}}}
 
 
 def test_row_31_a_silent_agent_that_takes_text_alone(rig: Rig, tmp_path: Path) -> None:
