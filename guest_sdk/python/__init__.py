@@ -18,12 +18,14 @@
 
 from .calls import Call, Elicited, NotOffered
 from .content import Result, ToolError, audio, embedded, image, resource_link, unlinked
+from .conversation import Conversation, Event
 from .errors import Answered, Cancelled, ProxyError, Refused
 from .handling import Next
 from .messages import DROP, Drop, Message, Notification, Request, Update, text
 from .openings import Opening
 from .playground import Playground, played
 from .proxy import Proxy
+from .recorder import Recorder
 from .records import Record
 from .resources import Contents, Resource
 from .servers import Server
@@ -37,8 +39,10 @@ __all__ = [
     "Call",
     "Cancelled",
     "Contents",
+    "Conversation",
     "Drop",
     "Elicited",
+    "Event",
     "Message",
     "Next",
     "NotOffered",
@@ -48,6 +52,7 @@ __all__ = [
     "Proxy",
     "ProxyError",
     "Record",
+    "Recorder",
     "Refused",
     "Request",
     "Resource",

@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from types import SimpleNamespace
 from typing import Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict, overload
 
-from . import keeping, names, openings, schemas, services, setup, stdio
+from . import keeping, names, openings, schemas, services, setup, stdio, summaries
 from .engine import Engine, engine
 from .handlers import Handler, adapted
 from .mcp import Host
@@ -177,6 +177,23 @@ class Proxy(Server, Generic[Settings]):
         self.opens = function
         return function
 
+    def summarize(self, function: F) -> F:
+        """Declares what the proxy adds to a conversation that the client asks for.
+
+        `function(conversation, session)`, sync or async, is given the `Conversation` that came from
+        the agent's side; what it returns, any JSON or a dataclass, is added to its `_meta` under
+        the proxy's name in the chain. It may also add to `meta` of a turn or of what is in one, as
+        `proxy.meta_key`. A proxy with a policy takes `methods=_conversation/summarize`.
+        """
+        self._add(summaries.SUMMARIZE, adapted(summaries.adding(function), Request))
+        return function
+
+    def augment(self, function: F) -> F:
+        """The same for a conversation that the agent presents, which comes back from the client's
+        side. A proxy with a policy takes `methods=_conversation/augment`."""
+        self._add(summaries.AUGMENT, adapted(summaries.adding(function), Request))
+        return function
+
     def server(self, name: str, *, instructions: str = "") -> Server:
         """Another MCP server, with a name of its own, for tools that belong together."""
         one = Server(name, instructions=instructions)
@@ -240,6 +257,11 @@ class Proxy(Server, Generic[Settings]):
     def chain_name(self) -> str:
         """What it is called in its chain (`,name=…`), and the agent knows its tools by."""
         return engine().name
+
+    @property
+    def meta_key(self) -> str:
+        """The member of `_meta` in which the proxy adds to a conversation: its name is in it."""
+        return summaries.member(engine().name)
 
     def keep(self, name: str, value: Any) -> None:
         """Has the conductor keep a JSON value for the next instance of the proxy, which there is

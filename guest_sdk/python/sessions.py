@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 from . import checked, keeping, names
 from .errors import METHOD_NOT_FOUND, ProxyError
 from .messages import Request, Update, text
+from .recorder import EVENT
+from .retelling import END, TOLD, in_words, updates
 from .tasks import Waiter
 from .turns import Running, Show, Turn, begin
 
 if TYPE_CHECKING:
+    from .conversation import Conversation
     from .openings import Opening
     from .records import Record
     from .speaker import Speaker
@@ -97,6 +100,25 @@ class Session:
     def think(self, thought: str) -> None:
         """Shows the client text as a thought."""
         self.update("agent_thought_chunk", **self._engine.message_id(), content=text(thought))
+
+    def event(self, kind: str, said: str, data: Any = None) -> None:
+        """Shows the client text that is an event of the conversation, too: a `walkthrough`, a
+        `comment`. `data`: what those who know the kind read instead, any JSON."""
+        meta = {EVENT: {"kind": kind, "data": data}}
+        self.update(_TEXT, **self._engine.message_id(), content=text(said), _meta=meta)
+
+    def replay(self, conversation: Conversation) -> None:
+        """Shows the client a conversation, as `session/load` does, by updates of the session."""
+        for update in updates(conversation, self._engine.version or 1):
+            self._engine.notify("p", "session/update", {"sessionId": self.id, "update": update})
+
+    async def preload(self, conversation: Conversation) -> Turn:
+        """Tells the agent a conversation, so that it goes on from there; what it answered.
+
+        For agents that take none in `session/new`: it is a hidden prompt, with the last 100,000
+        characters in words. To be used as `prompt`.
+        """
+        return await self.prompt(f"{TOLD}{in_words(conversation)}\n{END}", show="hidden")
 
     async def prompt(
         self, *blocks: str | dict[str, Any] | Record, show: Show = "forwarded"

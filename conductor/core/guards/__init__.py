@@ -17,7 +17,7 @@ return. See docs/architecture.md.
                     prompts, and what is a command or leads outside in them
     sessions, servers
                     set-ups and lists of sessions; MCP
-    modes, command_lists, permissions, updates, capabilities, extensions
+    modes, command_lists, permissions, updates, capabilities, extensions, conversations
                     one kind of message each
 """
 

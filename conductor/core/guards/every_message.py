@@ -72,11 +72,16 @@ def readable_error(attempt: Attempt) -> Breaches:
 
 
 def outcome_kept(attempt: Attempt) -> Breaches:
-    """A result that came back stays a result, and an error an error."""
+    """A result that came back stays a result, and an error an error.
+
+    Where an error may become a conversation, `conversations.added` says.
+    """
     if attempt.came_back and attempt.came_back != attempt.outcome:
         was, now = "a result", "an error"
         if attempt.came_back == b"error":
             was, now = now, was
+            if attempt.method in names.CONVERSATIONS:
+                return
         yield f"{was} of `{attempt.method:.80}` may not be turned into {now} on its way back", ""
 
 
@@ -129,7 +134,12 @@ def session_named(attempt: Attempt) -> Breaches:
 
 
 def meta_kept(attempt: Attempt) -> Breaches:
-    """`_meta` of others stays, and new keys anywhere are namespaced."""
+    """`_meta` of others stays, and new keys anywhere are namespaced.
+
+    In a conversation that is answered where nobody knows the request, they are what was said.
+    """
+    if attempt.method in names.CONVERSATIONS and attempt.came_back == b"error":
+        return
     yield from meta(attempt.old, attempt.new)
     if not names.is_mcp(attempt.method):  # what is inside of those messages is MCP's
         yield from _metas(attempt.before, attempt.after)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductor.core.guards.names import squash
+from conductor.core.guards.names import CONVERSATIONS, squash
 from conductor.core.guards.rules import (
     Attempt,
     Breaches,
@@ -55,7 +55,7 @@ def rules(*, of_editor: bool) -> Rules:
         return checked
 
     return Rules(
-        ("_*",),
+        ("_*", *CONVERSATIONS),
         unless(CARRY, unchanged),
         unless(ORIGINATE, not_originated),
         unless(ANSWER, relayed_only),

@@ -21,6 +21,8 @@ SCP_MCP: Final = "_scp/mcp"
 STOP: Final = "session/cancel"
 LISTS: Final = ("session/list", "session/status")
 MODES: Final = ("session/set_mode", "session/set_model", "session/set_config_option")
+CONVERSATIONS: Final = ("_conversation/summarize", "_conversation/augment")
+"""The requests that are answered with a conversation as data."""
 LIFECYCLE: Final = (
     STOP,
     "session/close",

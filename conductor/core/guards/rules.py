@@ -40,6 +40,8 @@ class Context(msgspec.Struct, frozen=True):
     version: int | None = None
     """The chain's ACP version; None before it is settled. No rule depends on it: the names of all
     versions are guarded at all times."""
+    component: str = ""
+    """What the component is called in its chain."""
     grants: Grants = Grants()
     servers: AbstractSet[str] = frozenset()
     """Addresses (see `servers.declared`) of the MCP servers that this component declared …"""

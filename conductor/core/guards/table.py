@@ -14,6 +14,7 @@ from conductor.core.guards import (
     capabilities,
     command_lists,
     commands,
+    conversations,
     every_message,
     extensions,
     links,
@@ -25,6 +26,7 @@ from conductor.core.guards import (
     updates,
 )
 from conductor.core.guards.names import (
+    CONVERSATIONS,
     INITIALIZE,
     LISTS,
     MODES,
@@ -133,6 +135,16 @@ GUARDS: Final[tuple[Guard, ...]] = (
             Rules(EVERY, originated=every_message.method_known),
             extensions.rules(of_editor=False),
         ),
+    ),
+    Guard(
+        "conversations",
+        (
+            "To a conversation as data a component adds `_meta` under its own name, and answers in "
+            "the place of others only where nobody knows the request."
+        ),
+        "A summary in which the user approved what they refused, or from which a turn is missing.",
+        TRUSTED,
+        (Rules(CONVERSATIONS, unchanged, answered=conversations.added),),
     ),
     Guard(
         "editor",

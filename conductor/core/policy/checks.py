@@ -178,6 +178,7 @@ class Checks:
         held = known.find(session)
         return guards.Context(
             version=self._exchange.version,
+            component=policy_state.name,
             grants=policy_state.policy.grants,
             servers=policy_state.servers,
             foreign=policy_state.foreign,

@@ -15,6 +15,7 @@ from conductor.core.guards import (
     declared,
     forwarded,
 )
+from conductor.core.guards.names import CONVERSATIONS
 from conductor.core.guards.reading import canonical
 from tests.core.test_guards.attack import PLAIN, granted
 from tests.core.test_guards.routes import SETUPS, may_answer, may_send, passes
@@ -310,3 +311,22 @@ def test_connected_finds_the_connection() -> None:
     assert connected("_mcp/connect", b'{"connection_id":"c"}') == {"c"}
     assert connected("mcp/connect", Raw(b'{"connectionId":1}')) == frozenset()
     assert connected("mcp/message", Raw(b'{"connectionId":"c"}')) == frozenset()
+
+
+@pytest.mark.parametrize("method", CONVERSATIONS)
+def test_a_component_adds_to_a_conversation_under_its_own_name(method: str) -> None:
+    context = msgspec.structs.replace(granted(methods=CONVERSATIONS), component="me 2")
+    item = {"type": "prompt", "content": [], "_meta": {}}
+    held = {"conversation": {"turns": [{"items": [item]}], "_meta": {"example.com/a": 1}}}
+    own = {"conductor.component/me-2": {"n": 1}}
+    more = {
+        "conversation": {
+            "turns": [{"items": [{**item, "_meta": own}], "_meta": own}],
+            "_meta": {"example.com/a": 1, **own},
+        }
+    }
+    assert may_answer(method, more, held, None, context)
+    error = (b"error", b'{"code":-32601,"message":"unknown"}')
+    held["conversation"]["_meta"] = more["conversation"]["_meta"] = {"plain": 1}
+    asked, body = Raw(json.dumps(held).encode()), json.dumps(more).encode()
+    assert answered(context, "down", method, asked, b"result", body, error) is None

@@ -1,0 +1,54 @@
+"""Attacks on conversations as data: what others added, and what was said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from msgspec import Raw
+
+from conductor.core.guards import Context, Violation, answered
+from conductor.core.guards.names import CONVERSATIONS
+from tests.core.test_guards.attack import Attack, answers, passes_on
+
+TURN = {"items": [{"type": "prompt", "content": []}], "_meta": {"conductor.component/a": 1}}
+HELD = {"conversation": {"turns": [TURN], "_meta": {"conductor.component/a": {"x": 1}}}}
+GRANT = {"methods": CONVERSATIONS}
+
+
+def conversations() -> Iterator[Attack]:
+    """Turns and metadata of others; an answer in the place of all others."""
+    guard = "conversations"
+    changed = {
+        "a turn that vanishes": {"turns": []},
+        "one more turn": {"turns": [TURN, TURN]},
+        "a name of others": {"turns": [TURN], "_meta": {"conductor.component/a": 2}},
+        "a name of others that vanishes": {"turns": [TURN]},
+        "a name of others, made up": {
+            "turns": [TURN], "_meta": {"conductor.component/a": {"x": 1}, "example.com/b": 1},
+        },
+        "an own name beside `_meta`": {**HELD["conversation"], "conductor.component/me": 1},
+    }  # fmt: skip
+    for method in CONVERSATIONS:
+        for what, conversation in changed.items():
+            result = json.dumps({"conversation": conversation})
+            yield answers(guard, f"{method}: {what}", method, result, json.dumps(HELD)).having(
+                **GRANT
+            )
+        own = answers(guard, f"{method}: not passed on", method, json.dumps(HELD))
+        yield own.having(**GRANT)
+        changes = passes_on(guard, f"{method}: params", method, '{"sessionId":"s"}', "{}")
+        yield changes.having(**GRANT)
+        yield _instead(method, -32603, HELD).having(**GRANT)
+    yield _instead(CONVERSATIONS[1], -32601, {"conversation": {"turns": []}}).having(**GRANT)
+
+
+def _instead(method: str, code: int, result: object) -> Attack:
+    """A conversation in the place of an error."""
+    error = (b"error", json.dumps({"code": code, "message": "no"}).encode())
+    asked, body = Raw(json.dumps(HELD).encode()), json.dumps(result).encode()
+
+    def route(context: Context) -> Violation | None:
+        return answered(context, "up", method, asked, b"result", body, error)
+
+    return Attack("conversations", f"answered: {method} in place of {code}", route)
