@@ -109,6 +109,8 @@ def _kind(row: Option) -> dict[str, Any]:
         return {"type": ["integer", "string"], "minimum": 1}
     if row.kind is SECONDS:
         return {"type": ["number", "string"], "minimum": 0}
+    if row.kind.many:
+        return {"type": "object", "additionalProperties": {"type": "string"}}
     if row.kind.choices:
         return {"enum": [*row.kind.choices]}
     return {"type": "string"}

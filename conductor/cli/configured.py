@@ -270,6 +270,11 @@ def _typed(row: Option, written: WrittenOption) -> Any:
         return given if from_file else options.switch(given)
     if row.kind in (FILE, FOLDER) or (row.kind is OPTIONAL_FILE and given != "none"):
         return _path(given, written.here)
+    if row.kind.many:
+        if from_file and not isinstance(given, dict):
+            raise ValueError("it is a table of names and commands")
+        listed = [f"{name}={text}" for name, text in given.items()] if from_file else [given]
+        return tuple(map(row.kind.read, listed))
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         raise ValueError(f"it is {row.kind.metavar}, as on the command line")
     return row.kind.read(str(given))

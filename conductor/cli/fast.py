@@ -38,9 +38,10 @@ def parse(arguments: list[str]) -> Parsed | None:
             text = rest[at]
             at += 1
         try:
-            values[row.name] = row.kind.read(text)
+            value = row.kind.read(text)
         except ValueError:
             return None
+        values[row.name] = (*values.get(row.name, ()), value) if row.kind.many else value
     end = rest.index("--") if "--" in rest else len(rest)
     # Typer takes options behind components as well.
     if any(component.startswith("-") for component in rest[at:end]) or rest[end:] == ["--"]:

@@ -19,7 +19,7 @@ from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError
 from conductor.record.redaction import redacted as redact
 from conductor.run.plan import Options
-from conductor.spec import digests, managed, syntax, toml_files
+from conductor.spec import digests, managed, peer_agents, syntax, toml_files
 from conductor.spec.catalog import resolve_all
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock import compare, file
@@ -100,6 +100,8 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
     check: bool = False
     proxy: bool = False
     isolation: str = Options().isolation
+    peer: tuple[str, ...] = ()
+    """The peer agents (`conductor.run.plan.Options`)."""
     config: Config | None = None
     """What files configure."""
     pin_agent: bool | None = None
@@ -130,6 +132,7 @@ def lock(
         pin_agent=lock_agent,
         upgrade=upgrade,
         isolation=parsed.options.isolation,
+        peer=parsed.options.peer,
         config=parsed.config,
     )
     return run(wanted)
@@ -144,6 +147,7 @@ def run(options: LockOptions) -> int:
     specs = resolve_all(chain, agent_last=agent_last, config=options.config)
     if not specs:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
+    specs = peer_agents.resolved(specs, options.peer, agent_last=agent_last, config=options.config)
     specs = managed.required(specs, agent_last=agent_last)
     specs = consent.kept(specs)  # as `--locked` will see them
     lock = _existing(options.path)

@@ -79,6 +79,13 @@ def port(text: str) -> int:
     return int(text)
 
 
+def peer(text: str) -> str:
+    """A peer agent, `NAME=COMMAND`, unchanged. Raises `ValueError`."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*=\s*\S.*", text, re.DOTALL):
+        raise ValueError('a peer agent is NAME=COMMAND, such as research="codex-acp"')
+    return text
+
+
 def moment(text: str) -> str:
     """A point in time in ISO 8601, unchanged. Raises `ValueError`."""
     import datetime  # only --clock needs it
@@ -118,6 +125,8 @@ class Kind(msgspec.Struct, frozen=True):
     read: Callable[[str], Any] | None = None
     choices: tuple[str, ...] = ()
     """The values there are, if they can be listed."""
+    many: bool = False
+    """Whether the option may be repeated; in a file it is a table."""
 
 
 def choice(*values: str) -> Kind:
@@ -197,7 +206,7 @@ class Option(msgspec.Struct, frozen=True):
 
     def _default(self) -> str:
         value = getattr(Options(), self.name, None)
-        if value is None or isinstance(value, bool):
+        if value is None or isinstance(value, bool | tuple):
             return ""
         if self.kind in (SIZE, OPTIONAL_SIZE):
             return f"{value // 1024**2}M"
@@ -406,6 +415,15 @@ TABLE: Final = (
         "addresses (`http`), over ACP (`acp`), or by what the agent advertises (`auto`). Some "
         "agents advertise transports they do not support; override them here.",
         page="See [mcp.md](mcp.md).",
+        rare=True,
+    ),
+    Option(
+        "--peer",
+        Kind("NAME=COMMAND", peer, many=True),
+        "An agent beside the chain, for the component that has `peers=NAME`. May be repeated.",
+        (*ALL, "lock"),
+        page='In a file it is a table: `peer.research = "codex-acp"`. See '
+        "[conversation.md](conversation.md#several-agents).",
         rare=True,
     ),
     Option(

@@ -275,10 +275,22 @@ class Started:
                 "the chain has no component, and needs an agent",
                 "put one behind it, such as `demo`",
             )
-        specs = managed.required(specs, agent_last=agent_last)
+        specs = managed.required(self._with_peers(parsed, specs), agent_last=agent_last)
         if any(spec.attribute for spec in specs):
             report.divert_prints()
         return self._agreed(specs)
+
+    @staticmethod
+    def _with_peers(parsed: Parsed, specs: list[Spec]) -> list[Spec]:
+        """The components with their peer agents. Raises `UsageError`."""
+        if not parsed.options.peer:
+            return specs
+        from conductor.spec import peer_agents
+
+        last = parsed.mode != "proxy"
+        return peer_agents.resolved(
+            specs, parsed.options.peer, agent_last=last, config=parsed.config
+        )
 
     def _noted(self, text: str) -> None:
         """Logs what a name of a component hides."""

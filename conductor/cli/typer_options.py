@@ -37,11 +37,12 @@ def _parameter(option: options.Option) -> inspect.Parameter:
         show_default=False,
     )
     switch = option.kind.read is None
+    value = list[str] | None if option.kind.many else str | None
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if option.required else False if switch else None,
-        annotation=Annotated[bool if switch else str | None, declared],
+        annotation=Annotated[bool if switch else value, declared],
     )
 
 
@@ -54,6 +55,12 @@ def _off(option: options.Option) -> inspect.Parameter:
         default=False,
         annotation=Annotated[bool, typer.Option(option.off, hidden=True)],
     )
+
+
+def _each(row: options.Option, texts: list[str]) -> tuple[Any, ...]:
+    """The values of an option that may be repeated. Raises `UsageError`."""
+    assert row.kind.read is not None
+    return tuple(options.read(row.flags, text, row.kind.read) for text in texts)
 
 
 def takes(name: str) -> Callable[[Callable[..., int]], Any]:
@@ -70,7 +77,10 @@ def takes(name: str) -> Callable[[Callable[..., int]], Any]:
         def run(**values: Any) -> int:
             for row in rows:
                 value = values.pop(row.name)
-                if row.kind.read is not None and value is not None:
+                if row.kind.many:
+                    if value:
+                        values[row.name] = _each(row, value)
+                elif row.kind.read is not None and value is not None:
                     values[row.name] = options.read(row.flags.split()[0], value, row.kind.read)
                 elif value:
                     values[row.name] = value

@@ -28,10 +28,12 @@ def opened(method: str, params: Raw | UnsetType) -> tuple[str, str, Raw | UnsetT
     """Side, method and params of a request or notification on one connection."""
     if method in ENVELOPES:
         try:
-            inner, inner_params, _ = dialects.unwrap(params)
+            inner = dialects.unwrap(params)
         except Malformed:
             return "p", method, params  # no envelope after all: the predecessor gets it as it is
-        return "s", inner, inner_params
+        if inner.peer:
+            return "s", method, params  # as a guest writes it
+        return "s", inner.method, inner.params
     service = called_service(method)
     return ("p", method, params) if service is None else ("c", service, params)
 

@@ -28,7 +28,7 @@ from conductor.core.services import (
 )
 from conductor.errors import ComponentError
 from conductor.run import spawn
-from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, grantee
+from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, grantee, ports
 from conductor.run.segment_spec import GuestSpec, SegmentSpec, guest_spec
 from conductor.spec import limits, paths
 from conductor.spec.model import Spec
@@ -196,6 +196,7 @@ class _Host:
             numbers=self._numbers,
             allowance=limits.together([spec.limits for spec in self._specs]),
             hosts=True,
+            ports={name: policed for spec in self._specs for name, policed in ports(spec).items()},
             initialize_passes=not any(map(_may_initialize, self._specs)),
         )
 

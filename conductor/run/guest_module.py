@@ -11,6 +11,7 @@ import msgspec
 import wasm_host
 from conductor.core import CHANNEL, DIALECTS, Component
 from conductor.errors import ConductorError
+from conductor.run.plan import ports
 from conductor.run.segment_spec import NOT_KEPT, GuestSpec
 from conductor.spec import digests, limits
 
@@ -55,6 +56,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
         bytes(spec.kept),
         frozenset(spec.known_as),
         allowance=limits.allowance(spec.limits),
+        ports=ports(spec),
     )
 
 

@@ -17,7 +17,7 @@ from conductor.core.dialects import DIALECTS
 from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host
-from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, grantee
+from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, grantee, ports
 from conductor.spec import limits, managed
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration, environment
@@ -104,7 +104,8 @@ class Launcher:
             if same is not None:
                 planned.append(msgspec.structs.replace(same, specs=tuple(group)))
                 continue
-            role = "agent" if self.agent_last and group[0] is specs[-1] else "proxy"
+            last = self.agent_last and group[0] is specs[-1]
+            role = "agent" if last or group[0].peer_agent else "proxy"
             new = self._new(group, role, options, running)
             planned.append(msgspec.structs.replace(new, specs=tuple(group)))
         started = {id(each.transport) for each in running}
@@ -185,6 +186,10 @@ def refuse_end(specs: Sequence[Spec]) -> None:
 def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> None:
     if agent_last:
         refuse_end(specs)
+    if any(spec.peers or spec.peer_agent for spec in specs):
+        from conductor.spec import peer_agents
+
+        peer_agents.check(specs, agent_last=agent_last)
     if options.require_hardening and options.isolation == "inline":
         raise UsageError(
             "`--require-hardening` and `--isolation inline` contradict each other: this process "
@@ -197,6 +202,8 @@ def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> Non
 
             trust.check_program(spec)
     for spec in specs[:-1] if agent_last else specs:
+        if spec.peer_agent:
+            continue
         if options.require_sandbox and not spec.sandboxed:
             raise UsageError(
                 f"{spec.label('proxy')} is not sandboxed, and --require-sandbox is set",
@@ -285,4 +292,6 @@ def _component(spec: Spec, role: str) -> Component:
         known_as=frozenset(spec.aliases),
         allowance=limits.allowance(spec.limits),
         limited=spec.quiet is not None,
+        peer_agent=spec.peer_agent,
+        ports=ports(spec),
     )

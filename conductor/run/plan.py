@@ -17,7 +17,7 @@ from conductor.core.component import Component, KeptMembers
 from conductor.errors import ConductorError
 from conductor.services.calls import Grantee
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.spec.model import Spec
+from conductor.spec.model import Hosted, Spec
 from conductor.spec.paths import LOCK_FILE
 from conductor.spec.settings import configuration
 from conductor.transports.base import Transport
@@ -117,6 +117,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The log file; `none`: none; None: a new one in the user's folder of logs."""
     log_format: str = "text"
     """How standard error gets the log: `text` for people, or `json`."""
+    peer: tuple[str, ...] = ()
+    """The peer agents: `NAME=COMMAND` each (`conductor.spec.peer_agents`)."""
     lock_file: str | None = None
     """The lock file, if it is not `LOCK_FILE`; with it `locked` need not be set."""
 
@@ -257,6 +259,11 @@ def grantee(spec: Spec) -> Grantee:
         spec.grants,
         {**DEFAULT_LIMITS, **spec.limits},
     )
+
+
+def ports(spec: Hosted) -> dict[str, bool]:
+    """The peer agents that a component reaches, and whether it has a policy there."""
+    return dict.fromkeys(spec.peers, bool(spec.peers) and spec.policy.policy() is not None)
 
 
 Stderr = Callable[[str, str], None]

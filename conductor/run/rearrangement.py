@@ -22,6 +22,7 @@ from conductor.errors import ComponentError, ConductorError
 from conductor.run.plan import Planned
 from conductor.run.report_checks import last_words
 from conductor.run.supervisor import changed_settings
+from conductor.spec import peer_agents
 from conductor.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -171,6 +172,15 @@ class Rearrangement:
                 text = f"the agent `{agent.name}` stays as it is: it cannot change while it runs"
                 self._runtime.log("warning", agent.name, f"{text}\nhint: start the chain anew")
             specs[-1:] = [agent]
+        peers = [spec for each in running for spec in each.specs if spec.peer_agent]
+        if peers != [spec for spec in specs if spec.peer_agent]:
+            text = "peer agents stay as they are: they cannot change while they run"
+            self._runtime.log("warning", _NAME, f"{text}\nhint: start the chain anew")
+        specs = peer_agents.among(
+            [spec for spec in specs if not spec.peer_agent],
+            peers,
+            agent_last=self._launcher.agent_last,
+        )
         return self._launcher.plan(specs, running)
 
     def _not_used(self, why: str, cut: Sequence[Planned]) -> None:

@@ -209,7 +209,8 @@ class Runtime:
         self._tail = planned[-1].component.name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
         self._bridged: BridgedTransport | None = None
-        terminals = (UPSTREAM, self._tail) if self._tail else (UPSTREAM,)
+        peers = [p.component.name for p in planned if p.component.peer_agent]
+        terminals = (UPSTREAM, *([self._tail] if self._tail else []), *peers)
         self.flow = Flow(transports, terminals, options, self._stalled)
         self._teardown = Teardown(self.router)
         if options.audit_rule:

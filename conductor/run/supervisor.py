@@ -117,11 +117,18 @@ class Supervisor:
                 runtime.apply(runtime.router.bypassed(name, reason))
                 self._start(runtime.disconnect(name))
             case GiveUp():
+                if planned is not None and planned.component.peer_agent:
+                    text = f"{reason.text}; the chain goes on without this peer agent"
+                    runtime.log("error", name, text)
+                else:
+                    reason = runtime.logged(reason)
                 runtime.record("failure", str(reason.data.get("component", name)), reason.text)
-                runtime.apply(runtime.router.closed(name, runtime.logged(reason)))
+                runtime.apply(runtime.router.closed(name, reason))
 
     def _action(self, name: str, planned: Planned, *, final: bool) -> Restart | Bypass | GiveUp:
         router = self._runtime.router
+        if planned.component.peer_agent:
+            return GiveUp()
         begun = router.has_role(name)
         if self._launches(name) or not (begun or (router.may_retry(name) and not planned.guests)):
             return GiveUp()

@@ -190,6 +190,13 @@ def _named(name: str, value: str, help: str) -> Option:  # noqa: A002 - as in `O
     return Option(name, value, change, help, bare=value == "yes")
 
 
+def _peers(spec: Spec, value: Any, _: str) -> Spec:
+    names = words(value)
+    for name in sorted(names):
+        _name(name)
+    return _replace(spec, peers=tuple(sorted({*spec.peers, *names})))
+
+
 def _config(spec: Spec, value: Any, key: str) -> Spec:
     setting = _json(value)
     if isinstance(setting, dict | list):
@@ -258,6 +265,10 @@ OPTIONS: Final = (
            "it may change words inside tool calls, plans and notices; also `texts` alone"),
     _named("capabilities", "POINTERS",
            "capabilities it may claim: `/fs/readTextFile+/terminal`; `*` for any"),
+    Option("peers", "NAMES", _peers,
+           "the [peer agents](conversation.md#several-agents) it reaches: names of `--peer`, such "
+           "as `research+review`. With a policy it may open sessions with them in the folders of "
+           "yours, prompt there and cancel; what they ask to be permitted is cancelled"),
     Option("fails", "closed|open", _policy("fails", _one_of("closed", "open")),
            "what happens to a message that it holds when it fails or breaks a rule: conductor "
            "refuses a request and leaves out an update, or passes the original on"),

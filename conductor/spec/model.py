@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -53,6 +53,8 @@ class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits that differ from `conductor.spec.limits.DEFAULT_LIMITS`."""
     on_failure: str = "fail"
     """What happens when it fails (`conductor.core.restart_state.CHOICES`)."""
+    peers: tuple[str, ...] = ()
+    """The peer agents that it reaches, by name."""
     policy: PolicyWords = PolicyWords(TRUSTED)
     """What it may do to the conversation. By default a sandboxed component has `context`, or less
     if its manifest requests less, and a bundled component has what its manifest requests."""
@@ -102,6 +104,9 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """Seconds it may take to answer a request other than a prompt; None: no limit."""
     quiet: float | None = None
     """Of an agent: seconds without a message from it after which its turns are cancelled."""
+    peer_agent: bool = False
+    """Whether it is a peer agent: an agent beside the chain, of which one component is the client.
+    """
     mcp_bridge: str | None = None
     """For an agent: how it receives MCP servers of proxies (`conductor.mcp.KINDS`)."""
 
@@ -131,3 +136,8 @@ class Spec(Hosted, frozen=True, kw_only=True):
         """How errors name it, e.g. "proxy `date` (python date.py)"."""
         what = self.what if self.wasm is None else os.path.basename(self.what)
         return f"{role} `{self.name}`" + ("" if what == self.name else f" ({what})")
+
+
+def role_of(spec: Spec, *, last: bool) -> Literal["proxy", "agent"]:
+    """The role of a component; `last`: it is where a chain has its agent."""
+    return "agent" if last or spec.peer_agent else "proxy"

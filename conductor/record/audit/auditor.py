@@ -23,7 +23,7 @@ from conductor.record.redaction import redacted
 from conductor.run import report_checks
 from conductor.run.report_checks import Chain
 from conductor.run.report_lines import Sized
-from conductor.spec.model import Spec
+from conductor.spec.model import Spec, role_of
 
 MOST_EACH: Final = 1000
 """Violations of one component with a record of their own; further ones share a record, so many at a
@@ -75,8 +75,8 @@ class Auditor(report_checks.Auditing):
         """Records that a chain is about to start, and each of its components."""
         self._record("chain", version=version, mode=mode, isolation=isolation, pid=os.getpid())
         for index, spec in enumerate(specs):
-            role = "agent" if agent_last and index == len(specs) - 1 else "proxy"
-            self._record("component", **_described(spec, role))
+            last = agent_last and index == len(specs) - 1
+            self._record("component", **_described(spec, role_of(spec, last=last)))
 
     def joined(self, specs: Sequence[Spec]) -> None:
         """Records components that join the running chain."""

@@ -11,7 +11,7 @@ from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.errors import ConductorError
 from conductor.record.redaction import redacted
 from conductor.spec import digests, secrets
-from conductor.spec.model import Spec
+from conductor.spec.model import Spec, role_of
 
 
 class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -42,7 +42,7 @@ def described(specs: Sequence[Spec], content: str, *, agent_last: bool) -> list[
     return [
         ChainComponent(
             name=spec.name,
-            role="agent" if agent_last and at == last else "proxy",
+            role=role_of(spec, last=agent_last and at == last),
             kind=_kind(spec),
             source=spec.source,
             sha256=digest(spec),

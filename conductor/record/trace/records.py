@@ -255,7 +255,7 @@ def _cleaned_service(value: bytes, call: _ServiceCall) -> bytes:
 def _cleaned_envelope(value: bytes) -> bytes:
     """The params of an envelope: what is a secret depends on the method of the message in it."""
     try:
-        method, _, nested = dialects.unwrap(msgspec.Raw(value))
+        method, _, nested, _ = dialects.unwrap(msgspec.Raw(value))
     except Malformed:
         return redacted(value)
     if not nested:

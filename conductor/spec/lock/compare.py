@@ -148,6 +148,7 @@ def _differences(old: Entry, new: Entry) -> Iterator[Difference]:
     if new.role == "proxy":
         yield from _services(old, new)
         yield from _policy(old, new)
+        yield from _peers(old, new)
         if old.on_failure != new.on_failure:
             wider = not _actions(new) <= _actions(old)
             yield _moved("on_failure", old.on_failure, new.on_failure, refused=wider)
@@ -186,6 +187,12 @@ def _listed(key: str, signs: str, words: Iterable[str], *, refused: bool) -> Ite
     listed = ", ".join(f"{signs} {one_line(word)}" for word in words)
     if listed:
         yield Difference(f"{key}: {listed}", REFUSED if refused else ALLOWED)
+
+
+def _peers(old: Entry, new: Entry) -> Iterator[Difference]:
+    before, now = set(old.peers), set(new.peers)
+    yield from _listed("peers", "+", sorted(now - before), refused=True)
+    yield from _listed("peers", "-", sorted(before - now), refused=False)
 
 
 def _services(old: Entry, new: Entry) -> Iterator[Difference]:

@@ -15,7 +15,7 @@ from conductor.errors import UsageError
 from conductor.spec import digests, paths, secrets, untrusted_files
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock.file import ALL, Entry, File, joined
-from conductor.spec.model import Spec
+from conductor.spec.model import Spec, role_of
 from conductor.spec.programs import module_file
 
 Redact: TypeAlias = Callable[[bytes], bytes]
@@ -34,7 +34,7 @@ def entries(
     """The entries of a chain in the lock file `path`. Raises `UsageError`."""
     last = len(specs) - 1
     return [
-        _entry(spec, "agent" if agent_last and at == last else "proxy", path, redact, isolation)
+        _entry(spec, role_of(spec, last=agent_last and at == last), path, redact, isolation)
         for at, spec in enumerate(specs)
     ]
 
@@ -115,6 +115,7 @@ def _allowed(spec: Spec) -> dict[str, Any]:
         "profile": words.profile,
         "rights": rights(words),
         "grants": grants(words),
+        "peers": list(spec.peers),
         "on_violation": words.on_violation,
         "on_failure": spec.on_failure,
         **policed,

@@ -80,6 +80,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The rules of the profile and of `allow`: `down:session/prompt:carry`."""
     grants: list[str] = []
     """Named grants: `turns=within`."""
+    peers: list[str] = []
+    """The peer agents it reaches."""
     fails: Literal["closed", "open"] = "closed"
     hold: float | None = None
     on_violation: Literal["pass", "fail"] = "fail"

@@ -20,17 +20,20 @@ _replace = msgspec.structs.replace
 def completed(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[Spec]:
     """The chain with each required component in its place. Raises `UsageError`."""
     wanted = _required(managed)
-    agent = list(specs[-1:]) if agent_last else []
+    last = list(specs[-1:]) if agent_last else []
+    chain = specs[: len(specs) - len(last)]
+    agents = [*(spec for spec in chain if spec.peer_agent), *last]
     known = [(_identity(spec), spec) for _, spec in wanted]
     proxies = [
         next((own for same, own in known if same == _identity(spec)), spec)
-        for spec in specs[: len(specs) - len(agent)]
+        for spec in chain
+        if not spec.peer_agent
     ]
     # From the ends on: what goes next to the client or the agent comes last.
     for entry, spec in sorted(wanted, key=lambda pair: pair[0].place != "anywhere"):
         if not _in_place(entry, spec, proxies):
             proxies.insert(len(proxies) if entry.place == "last" else 0, spec)
-    return _renamed([*proxies, *agent], [spec for _, spec in wanted])
+    return _renamed([*proxies, *agents], [spec for _, spec in wanted])
 
 
 def held(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[Spec]:
@@ -39,20 +42,22 @@ def held(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[S
     Raises `UsageError` that names the rule for what the policy does not allow.
     """
     wanted = _required(managed)
-    proxies = specs[:-1] if agent_last else specs
+    chain = specs[:-1] if agent_last else specs
+    proxies = [spec for spec in chain if not spec.peer_agent]
+    agents = [*(spec for spec in chain if spec.peer_agent), *specs[len(chain) :]]
     for at, (entry, spec) in enumerate(wanted):
         if not _in_place(entry, spec, proxies):
             where = "" if entry.place == "anywhere" else f" {entry.place}"
             text = f"a chain without {spec.label('component')}{where}"
             raise managed.refusal(text, "required", at)
-    chain: list[Spec] = []
+    judged: list[Spec] = []
     for spec in proxies:
         known = next((e for e, own in wanted if _identity(own) == _identity(spec)), None)
         if known is None:
-            chain.append(_judged(managed, spec, agent=False))
+            judged.append(_judged(managed, spec, agent=False))
         else:
-            chain.append(_known(managed, known, spec))
-    return [*chain, *(_judged(managed, spec, agent=True) for spec in specs[len(proxies) :])]
+            judged.append(_known(managed, known, spec))
+    return [*judged, *(_judged(managed, spec, agent=True) for spec in agents)]
 
 
 def held_alone(managed: Managed, spec: Spec, *, agent: bool = False) -> Spec:

@@ -1,0 +1,89 @@
+"""Peer agents: agents beside the chain, each of them reached by one component."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from conductor.errors import UsageError, did_you_mean
+from conductor.spec import catalog
+from conductor.spec.config.model import Config
+from conductor.spec.model import Spec, role_of
+
+
+def resolved(
+    chain: Sequence[Spec],
+    written: Sequence[str],
+    *,
+    agent_last: bool,
+    config: Config | None = None,
+) -> list[Spec]:
+    """The chain and its peer agents, resolved as its agent is.
+
+    Args:
+        chain: The components.
+        written: `NAME=COMMAND` each.
+        agent_last: Whether the last component is the agent.
+        config: What is configured; None: nothing.
+
+    Raises:
+        UsageError: A name is taken, or what is to run is no agent.
+    """
+    peers: list[Spec] = []
+    for text in written:
+        name, _, command = text.partition("=")
+        if name == "client" or name in {spec.name for spec in (*chain, *peers)}:
+            raise UsageError(
+                f"the peer agent `{name}` needs a name that nothing else in the chain has",
+                "give it another: `--peer NAME=COMMAND`, and `,peers=NAME` behind the component",
+            )
+        spec = catalog.resolve(command, config)
+        if spec.sandboxed:
+            raise UsageError(
+                f"the peer agent `{name}` is a sandboxed proxy, and has to be an agent",
+                "a chain as a peer agent is a command: "
+                f'`--peer {name}="conductor agent {command} demo"`',
+            )
+        peers.append(msgspec.structs.replace(spec, name=name, peer_agent=True))
+    return among(chain, peers, agent_last=agent_last)
+
+
+def among(chain: Sequence[Spec], peers: Sequence[Spec], *, agent_last: bool) -> list[Spec]:
+    """The components with the peer agents among them: before the agent, which is the last."""
+    place = len(chain) - 1 if agent_last else len(chain)
+    return [*chain[:place], *peers, *chain[place:]]
+
+
+def check(specs: Sequence[Spec], *, agent_last: bool) -> None:
+    """Refuses a peer agent that not exactly one component reaches, and a name without an agent.
+
+    Raises:
+        UsageError: With a hint.
+    """
+    peers = [spec.name for spec in specs if spec.peer_agent]
+    for at, spec in enumerate(specs, 1):
+        if spec.peers and role_of(spec, last=agent_last and at == len(specs)) == "agent":
+            raise UsageError(
+                f"`peers` is an option of proxies, and `{spec.name}` is an agent",
+                "write it behind the component that reaches the peer agents",
+            )
+        for name in spec.peers:
+            if name not in peers:
+                add = f'add `--peer {name}="COMMAND"`, the command of an agent'
+                text = f"there is no peer agent `{name}` for `{spec.name}`"
+                raise UsageError(text, did_you_mean(name, peers, add))
+    owners = Counter(name for spec in specs for name in spec.peers)
+    for name in peers:
+        if owners[name] != 1:
+            several = [f"`{spec.name}`" for spec in specs if name in spec.peers]
+            who = " and ".join(several) if several else "no component"
+            raise UsageError(
+                f"a peer agent belongs to one component, and {who} reach{_es(several)} `{name}`",
+                f"write `,peers={name}` behind one component",
+            )
+
+
+def _es(several: Sequence[str]) -> str:
+    return "" if several else "es"
