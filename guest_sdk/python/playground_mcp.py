@@ -93,12 +93,11 @@ class McpClient:
         return self.agent.request("mcp/message", asked)
 
     def _server_id(self, name: str) -> str:
-        setups = [one for one in self.agent.requests if "mcpServers" in one.raw.get("params", {})]
-        servers = {
-            one["name"]: one["serverId"]
-            for one in setups[-1].raw["params"]["mcpServers"]
-            if "serverId" in one
-        }
+        lists = [one.raw.get("params", {}).get("mcpServers") for one in self.agent.requests]
+        found = [
+            {one["name"]: one["serverId"] for one in s if "serverId" in one} for s in lists if s
+        ]
+        servers = found[-1] if found else {}  # a sub-session has none
         assert servers, "the proxy declared no MCP server"
         assert not name or name in servers, f"no server `{name}`; there are: {', '.join(servers)}"
         return str(servers[name] if name else list(servers.values())[-1])
