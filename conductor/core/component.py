@@ -111,6 +111,10 @@ class KeptMembers:
         if value is not None:
             self._bytes -= len(name) + len(bytes(value))
 
+    def get(self, name: str) -> Raw | None:
+        """A member; None: it is not kept."""
+        return self._members.get(name)
+
     def __bool__(self) -> bool:
         """Whether any member is kept."""
         return bool(self._members)

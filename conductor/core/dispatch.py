@@ -249,6 +249,7 @@ class Dispatcher:
             if state is not None:
                 agent_turns.updated(lane.peer, session, state)
                 if not lane.port:  # the sessions of a peer agent are others
+                    session = self._exchange.outermost(lane, session)
                     self._own_turns.reported(session, state, out)
 
     def _special_notification(self, lane: Lane, method: str, params: Params, out: Effects) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Raw
 
+from conductor.core.aliases import Aliases
 from conductor.core.component import Role
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Effects, Reopen, Send
@@ -19,17 +20,44 @@ from conductor.core.jsonrpc import Params
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import read_message
-from conductor.core.policy.key_table import STATE_KIND, STOP, UPDATE
+from conductor.core.policy.key_table import CLOSING, STATE_KIND, STOP, UPDATE
 from conductor.core.policy.states import State
 from conductor.core.roles.initialize import Initializer
 from conductor.core.state import (
+    Answer,
     AnswerTo,
     Copied,
     DialectState,
+    Lane,
     Peer,
     PendingRequest,
+    Source,
     unread,
 )
+from conductor.core.topology import join
+
+
+class _SessionCapabilities(msgspec.Struct):
+    close: Raw | None = None
+
+
+class _AgentCapabilities(msgspec.Struct):
+    sessionCapabilities: _SessionCapabilities | None = None  # noqa: N815 - a name of the protocol
+
+
+class _Initialized(msgspec.Struct):
+    agentCapabilities: _AgentCapabilities | None = None  # noqa: N815
+
+
+def _closes(answer: Answer | None) -> bool:
+    """Version 1: whether the answer to `initialize` says that the agent closes sessions."""
+    try:
+        result = msgspec.json.decode(answer[1] if answer else b"{}", type=_Initialized)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    capabilities = result.agentCapabilities
+    sessions = capabilities.sessionCapabilities if capabilities is not None else None
+    return sessions is not None and sessions.close is not None
 
 
 class Endings:
@@ -58,10 +86,7 @@ class Endings:
         before, after = peer.p.across, peer.s.across
         if peer.closure is not None or before is None or after is None:
             return
-        before.across, after.across = after, before
-        before.policed = after.policed = (
-            before.peer.policy_state is not None or after.peer.policy_state is not None
-        )
+        join(before, after)
         self.removed(peer, reason, out)
 
     def removed(self, peer: Peer, reason: Closure, out: Effects) -> None:
@@ -107,6 +132,9 @@ class Endings:
         """
         before = len(out)
         self._enforcer.own_turns.gone(peer, out)
+        if not peer.restarting and self._exchange.peers.get(peer.name) is peer:
+            self._end_aliases(peer, out)
+        self._end_subsessions(peer, out)
         for requests in peer.id_spaces():
             for pending in list(requests.sent.values()):
                 if not self._goes_on(pending, goes_on, out):
@@ -122,6 +150,43 @@ class Endings:
             for effect in out[before:]
             if type(effect) is not Send or effect.peer != peer.name
         ]
+
+    def _end_aliases(self, peer: Peer, out: Effects) -> None:
+        """Nobody comes in the place of a component: its sessions are themselves again below."""
+        lane = peer.p.other
+        if lane.aliases is None:
+            return
+        bound = ", ".join(f"`{session:.80}`" for session in lane.aliases.bound)
+        text = f"{peer.label} is gone: the agent goes on without what it did in {bound} since"
+        self._exchange.log(out, "warning", peer, text)
+        self._exchange.alias(peer, Aliases(), out)
+
+    def _end_subsessions(self, peer: Peer, out: Effects) -> None:
+        """The sessions that a component has opened with the agent end with the component."""
+        sessions = self._exchange.sessions
+        for session in sessions.subsessions(peer.name):
+            sessions.ended(session)
+            lane, id_ = peer.p.other, session
+            while lane.across is not None:
+                id_ = (lane.renames or {}).get(id_, id_)
+                lane = lane.across
+                if lane.peer.role is not Role.PROXY:
+                    break
+                lane = lane.other
+            if lane.peer.ready:
+                self._end_subsession(peer, lane, id_, out)
+
+    def _end_subsession(self, peer: Peer, lane: Lane, session: str, out: Effects) -> None:
+        """Has the agent, which is at `lane` or behind it, close a session, or stop what it does
+        there where it closes none."""
+        exchange, params = self._exchange, Raw(msgspec.json.encode({"sessionId": session}))
+        if exchange.version == 2 or _closes(peer.recorded_answer):
+            close = exchange.own_request(CLOSING[0])
+            close.answer_to = AnswerTo.NOBODY
+            exchange.send(lane, CLOSING[0], params, close, out)
+        else:
+            source = Source(peer.p.other, exchange.next_number(), own=True)
+            exchange.notify(lane, STOP, params, source, out)
 
     def _goes_on(self, pending: PendingRequest, chain: bool, out: Effects) -> bool:
         """Whether a request goes on, or is answered, without the component that had it.

@@ -14,15 +14,17 @@ from typing import Final
 from msgspec import Raw, UnsetType
 
 from conductor.core import adaptation, jsonrpc
+from conductor.core.aliases import KEPT, Aliases, to_json
 from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, Dialect
-from conductor.core.effects import Closure, Effects, Fail, LogLine, Propagate, Send
+from conductor.core.effects import Closure, Effects, Fail, LogLine, Propagate, Send, Serve
+from conductor.core.json_text import write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message, Params
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.sessions import Sessions
 from conductor.core.state import Batch, Lane, Peer, PendingRequest, Source, TracedRequest
-from conductor.core.topology import Topology
+from conductor.core.topology import Topology, join
 from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
 
@@ -98,6 +100,33 @@ class Exchange:
         if peer.numbers is not None and number:
             frame = with_number(peer, number, frame)
         out.append(Send(peer.name, frame, copy))
+
+    # -- aliases -------------------------------------------------------------------------------
+
+    def alias(self, peer: Peer, aliases: Aliases, out: Effects) -> None:
+        """A component has these aliases from now on."""
+        lane = peer.p.other
+        lane.aliases = aliases if aliases.down else None
+        self.sessions.adopted(peer.name, aliases)
+        if lane.across is not None and lane.across.across is lane:
+            join(lane, lane.across)
+        # So another instance goes on with them, also where that is in another host.
+        kept = bytes(write_members({KEPT: Raw(to_json(lane.aliases))}))
+        peer.kept.update(kept)
+        out.append(Serve(peer.name, "keep", None, kept))
+
+    @staticmethod
+    def outermost(lane: Lane, session: str) -> str:
+        """What the client calls a session that has this id where messages go up by `lane`."""
+        while lane.across is not None:
+            session = (lane.renames or {}).get(session, session)
+            peer = lane.across.peer
+            if peer.role is not Role.PROXY:
+                break
+            for aliases in reversed(peer.inside):
+                session = aliases.up.get(session, session)
+            lane = lane.across.other
+        return session
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -228,6 +257,10 @@ class Exchange:
         watchers = pending.watchers
         if watchers:
             pending.watchers = ()
+        if pending.rewriters:
+            rewriters, pending.rewriters = pending.rewriters, ()
+            for rewrite in reversed(rewriters):
+                body = rewrite(member, bytes(body))
         if pending.traced is not None:
             self.tracer.answered(pending, member, body, out)
         origin = pending.origin

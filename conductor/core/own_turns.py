@@ -107,7 +107,8 @@ class OwnTurns:
         if wrong is not None:
             self._refuse(request, INVALID_REQUEST, f"{_name(peer, guest)} {wrong}", out)
             return
-        self._ask(QueuedTurn((peer, guest), session, wanted.show, nests, request), out)
+        known_as = self._exchange.outermost(peer.p, session)
+        self._ask(QueuedTurn((peer, guest), session, known_as, wanted.show, nests, request), out)
 
     def _wrong(self, lane: Lane, session: str, *, nests: bool) -> str | None:
         """Why a component may not begin a turn; None if it may."""
@@ -186,11 +187,13 @@ class OwnTurns:
         if session is None or self._passes_on(lane, request, in_turn=bool(mine)):
             send(out)
         elif mine:
-            self._follow(request, session, mine[-1])
+            self._follow(request, mine[-1].known_as, mine[-1])
             send(out)
         else:
             nests = self._holds(lane, session)
-            self._ask(QueuedTurn((peer, ""), session, False, nests, request, send), out)
+            known_as = self._exchange.outermost(peer.p, session)
+            turn = QueuedTurn((peer, ""), session, known_as, False, nests, request, send)
+            self._ask(turn, out)
 
     def _follow(self, request: PendingRequest, session: str, turn: QueuedTurn | None) -> None:
         """Counts a prompt as one that runs, until it is over."""
@@ -246,13 +249,13 @@ class OwnTurns:
     def stopped(self, session: str | None, out: Effects) -> None:
         """The client cancels the turns of a session: those of components end too."""
         for turn in self._all():
-            if turn.session == session and turn.state is TurnState.OPEN:
+            if turn.known_as == session and turn.state is TurnState.OPEN:
                 self._end(turn, out)
 
     def closed(self, session: str | None, out: Effects) -> None:
         """The client closes a session: nobody waits for a turn in it."""
         for turn in reversed(self._all()):  # those that wait first, so that none begins
-            if turn.session == session:
+            if turn.known_as == session:
                 self._end(turn, out)
 
     def gone(self, peer: Peer, out: Effects) -> None:
@@ -273,7 +276,10 @@ class OwnTurns:
         text = f"{_name(peer, guest)} had a turn while others waited for {MOST_WAIT:.0f} s: it ends"
         self._exchange.log(out, "warning", peer, text)
         if turn.prompts and peer.p.other.across is not None:
-            params = Raw(msgspec.json.encode({"sessionId": turn.session}))
+            session = turn.session
+            for aliases in peer.inside:
+                session = aliases.down.get(session, session)
+            params = Raw(msgspec.json.encode({"sessionId": session}))
             self._notifications.send_for(peer.p.other, STOP, params, out)
 
     # -- here, or in the conductor above ---------------------------------------------------------
@@ -289,7 +295,7 @@ class OwnTurns:
         self._asked.append(turn)
         call = PendingRequest(None, b"null", b"null", TURN_BEGIN)
         call.watchers = (partial(self._decided, turn),)
-        params = msgspec.json.encode(_Wanted(turn.session, turn.show, turn.nests))
+        params = msgspec.json.encode(_Wanted(turn.known_as, turn.show, turn.nests))
         self.relay(turn.owner[0], TURN_BEGIN, Raw(params), call, out)
 
     def _decided(self, turn: QueuedTurn, member: bytes, body: bytes, out: Effects) -> None:
@@ -328,7 +334,7 @@ class OwnTurns:
         if turn.send is None:
             self._exchange.reply(request, b"result", msgspec.json.encode(_Named(turn.id)), out)
             return
-        self._follow(request, turn.session, turn)
+        self._follow(request, turn.known_as, turn)
         request.watchers = (*request.watchers, lambda _member, _body, out: self._end(turn, out))
         number, self._exchange.number = self._exchange.number, request.number
         turn.send(out)

@@ -83,6 +83,7 @@ class Rearranging:
                 peer.joined = False
                 if former is not None:
                     peer.kept, peer.starts = former.kept, former.starts + 1
+                    peer.s.aliases, peer.inside = former.p.other.aliases, former.inside
                 self._peers[peer.name] = self._new[name] = peer
         for name, peer in self._new.items():
             out += Services.configure(peer)

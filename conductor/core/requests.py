@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import adaptation, agent_turns, dialects, jsonrpc
+from conductor.core.aliases import listed
 from conductor.core.component import Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
 from conductor.core.effects import Effects
@@ -26,9 +27,9 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
-from conductor.core.policy.key_table import CLOSING, PROMPT, UPDATE, Direction
+from conductor.core.policy.key_table import CLOSING, LIST, PROMPT, UPDATE, Direction
 from conductor.core.policy.ownership import CONCERNED
-from conductor.core.policy.sessions import ENTERING, FOLLOWED
+from conductor.core.policy.sessions import ENTERING, FOLLOWED, Sessions
 from conductor.core.ports import Ports, port_of
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
@@ -206,8 +207,10 @@ class Requests:
         trusted = peer.policy_state is None or not peer.policy_state.enforced
         if method in CONCERNED:
             self._enforcer.mcp_ownership.requested(lane, method, params, pending)
-        if method in ENTERING and from_upstream:
+        if from_upstream and method in ENTERING:
             exchange.sessions.entered(session_of(params), "")
+        elif from_upstream and method == LIST:
+            pending.rewriters = (_without_subsessions(exchange.sessions),)
         if method in CLOSING and from_upstream:
             self._own_turns.closed(session_of(params), out)
         if method in FOLLOWED and trusted:
@@ -318,6 +321,15 @@ class Requests:
         if pending.traced is not None:
             pending.traced.response = member, bytes(body)
         self._takers[to](purpose, pending, member, bytes(body), out)
+
+
+def _without_subsessions(sessions: Sessions) -> Callable[[bytes, bytes], bytes]:
+    """What the user's list of sessions becomes: those of components are in nobody else's."""
+
+    def shortened(member: bytes, body: bytes) -> bytes:
+        return listed(body, sessions.others("")) if member == b"result" else body
+
+    return shortened
 
 
 def _wrong(message: Message, error: Raw | UnsetType) -> str | None:

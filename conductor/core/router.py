@@ -7,8 +7,10 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from conductor.core import dialects, jsonrpc
+from conductor.core.aliases import of_json
 from conductor.core.component import Component, Side
 from conductor.core.dispatch import Dispatcher
 from conductor.core.effects import Closure, Effects
@@ -103,6 +105,9 @@ class Router:
         self.upstream = exchange.upstream
         for name, addresses in (owned or {}).items():
             enforcer.mcp_ownership.restored(self.peers.get(name), addresses)
+        for peer in self.peers.values():
+            if peer.s.aliases is not None:  # it had them before its host was started again
+                exchange.sessions.adopted(peer.name, peer.s.aliases)
         if mode != "auto":
             self.settle_mode(mode)
 
@@ -471,6 +476,11 @@ class Router:
             return 0
         lost, peer.policy_state.lost = peer.policy_state.lost, 0
         return lost
+
+    def aliased(self, name: str, aliases: Sequence[bytes]) -> None:
+        """The guests of a host have these aliases from now on, each as it keeps them, in order."""
+        found = (of_json(Raw(one)) for one in aliases)
+        self.peers[name].inside = tuple(one for one in found if one is not None)
 
     def served(self, token: int, result: bytes | None, error: bytes | None = None) -> Effects:
         """A `Serve` effect was performed: raw JSON of the result, or of an error object."""

@@ -191,6 +191,14 @@ TABLE: Final = (
         "begins a [turn of its own](conversation.md#turns-of-a-components-own)",
     ),
     Call(TURN_END, Performer.ROUTER, "", '`{"turn": ID}`', "`{}`", "ends it"),
+    Call(
+        "rebind",
+        Performer.ROUTER,
+        "sessions=own",
+        '`{"sessionId", "to"}`, two sessions',
+        "`{}`",
+        "has a session go on as [another](conversation.md#aliases)",
+    ),
 )
 
 CALLS: Final = {call.name: call for call in TABLE if call.performer is not Performer.ROUTER}

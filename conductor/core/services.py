@@ -10,8 +10,9 @@ from itertools import count
 from typing import Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
+from conductor.core.aliases import KEPT, MOST, Aliases
 from conductor.core.component import Role
 from conductor.core.effects import Effects, Send, Serve
 from conductor.core.exchange import Exchange
@@ -46,6 +47,8 @@ and the shell gets them in an effect, since it starts hosts of guests again with
 
 HERE: Final = frozenset({CONFIG, KEEP, TURN_BEGIN, TURN_END})
 """The calls that the router takes itself; each proxy may make them."""
+REBIND: Final = "rebind"
+"""Has a session go on as another below the component (`conductor.core.aliases`)."""
 
 RELAYED: Final = "service"
 """A child that hosts guests passes on a guest's call: `{component, service, params}`. The guest
@@ -111,6 +114,11 @@ def _service_of(name: str) -> str:
     return CALLS[name].service if name in CALLS else name[:_SHOWN]
 
 
+class _Rebinding(msgspec.Struct):
+    sessionId: str  # noqa: N815 - a name of the wire
+    to: str
+
+
 class Services:
     """Grants and refuses calls, and answers those that the shell has performed."""
 
@@ -127,7 +135,7 @@ class Services:
         """Has a call performed, or refuses it.
 
         Args:
-            name: a name in `CALLS`, `HERE` or `INTERNAL`.
+            name: a name in `CALLS`, `HERE`, `REBIND` or `INTERNAL`.
             pending: None: it is a notification.
         """
         peer = lane.peer
@@ -153,6 +161,9 @@ class Services:
             return
         if name in (TURN_BEGIN, TURN_END):
             self._turn(peer, name, params, pending, out)
+            return
+        if name == REBIND:
+            self._rebind(peer, params, pending, out)
             return
         self.perform(peer, name, params, pending, out)
 
@@ -193,12 +204,51 @@ class Services:
     def _keep(
         self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
     ) -> None:
+        members = read_members(params)
+        if members is not None and KEPT in members:
+            self._decline(peer, KEEP, f"`{KEPT}` is the conductor's own", pending, out)
+            return
         if isinstance(params, UnsetType) or not peer.kept.update(params):
             self._decline(peer, KEEP, f"`{KEEP}` takes an object: what is to be kept", pending, out)
             return
         out.append(Serve(peer.name, KEEP, None, bytes(params)))
         if pending is not None:
             self._exchange.reply(pending, b"result", b"{}", out)
+
+    def _rebind(
+        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
+    ) -> None:
+        try:
+            wanted = msgspec.json.decode(b"" if params is UNSET else params, type=_Rebinding)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            text = f"`{REBIND}` takes two ids of sessions: `sessionId` and `to`"
+            self._decline(peer, REBIND, text, pending, out)
+            return
+        session, to = wanted.sessionId, wanted.to
+        aliases = peer.p.other.aliases or Aliases()
+        wrong = None if session == to else self._unfit(peer, session, to, aliases)
+        if wrong is not None:
+            self._decline(peer, REBIND, f"`{REBIND}`: {wrong}", pending, out)
+            return
+        self._exchange.alias(peer, aliases.bind(session, to), out)
+        if pending is not None:
+            self._exchange.reply(pending, b"result", b"{}", out)
+
+    def _unfit(self, peer: Peer, session: str, to: str, aliases: Aliases) -> str | None:
+        """Why a component may not bind `session` to `to`; None: it may."""
+        sessions = self._exchange.sessions
+        other = aliases.up.get(to, to)
+        if other != session and other in aliases.bound:
+            return f"`{other[:_SHOWN]}` goes on as `{to[:_SHOWN]}` already: end that first"
+        if len(aliases.bound) >= MOST and session not in aliases.bound:
+            return f"at most {MOST} sessions may go on as others"
+        if peer.policy_state is None or not peer.policy_state.enforced:
+            return None
+        if sessions.client(to) != peer.name:
+            return f"`{to[:_SHOWN]}` is no session that {peer.label} has opened itself"
+        if sessions.client(session) not in ("", peer.name):
+            return f"`{session[:_SHOWN]}` is a session that another component has opened"
+        return None
 
     def _decline(
         self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None, out: Effects
@@ -243,6 +293,15 @@ class Services:
             return None
         if name in HERE:
             return None
+        if name == REBIND:
+            policy_state = peer.policy_state
+            enforced = policy_state is not None and policy_state.enforced
+            if policy_state is None or not enforced or policy_state.policy.grants.sessions:
+                return None
+            return (
+                f"Method not found: `{REBIND}` is not granted to {peer.label}\n"
+                "hint: grant it with `,sessions=own` behind it"
+            )
         if name not in CALLS:
             return f"Method not found: the conductor has no service `{name[:_SHOWN]}`"
         service = CALLS[name].service

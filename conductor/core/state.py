@@ -6,7 +6,7 @@ carried request the pending one), so they share one module. What changes them is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntEnum, auto
 from itertools import count
 from typing import Final, NamedTuple
@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from conductor.core import aliases
+from conductor.core.aliases import Aliases
 from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure, Effects
@@ -172,6 +174,9 @@ class PendingRequest(msgspec.Struct, eq=False):
     size: int = 0
     """Bytes of its params, as they count against `open_bytes` of the asker."""
     traced: TracedRequest | None = None
+    # Callbacks: each is a line about state of its own in another module.
+    rewriters: tuple[Callable[[bytes, bytes], bytes], ...] = ()
+    """What the answer becomes on its way back: the last is asked first, for the member and body."""
 
     @property
     def wanted(self) -> bool:
@@ -299,12 +304,14 @@ class Lane:
 
     __slots__ = (
         "across",
+        "aliases",
         "direction",
         "in_flight",
         "other",
         "peer",
         "policed",
         "port",
+        "renames",
         "requests",
         "rights",
         "side",
@@ -319,6 +326,10 @@ class Lane:
         self.writer = writer
         self.across: Lane | None = None
         """The lane it is joined to: `lane.across.across is lane`."""
+        self.aliases: Aliases | None = None
+        """On the successor side of a component: the other ids that sessions have beyond."""
+        self.renames: Mapping[str, str] | None = None
+        """What ids of sessions become where messages leave the peer here; None: all stay."""
         self.other = self
         """The lane by which its peer sends on what comes in here."""
         self.direction = Direction.DOWN
@@ -328,7 +339,7 @@ class Lane:
         self.rights: dict[str, int] = {}
         """Its rights on what comes in here, by key, as far as they are known."""
         self.policed = False
-        """Whether this peer or the peer across has a policy state."""
+        """Whether this peer or the peer across has a policy state, or there are aliases between."""
         self.wraps = False
         """Whether envelopes may come in on it."""
         self.port = ""
@@ -438,6 +449,8 @@ class Peer(msgspec.Struct, eq=False):
     once_loaded: list[Callable[[Effects], None]] = []
     """What is to be done when it has."""
     kept: KeptMembers = msgspec.field(default_factory=KeptMembers)
+    inside: tuple[Aliases, ...] = ()
+    """Of a host: the aliases of its guests, in order. What it sends and gets has them already."""
     # Callbacks: each of eight kinds of messages waits with other parameters, in one order.
     backlog: list[Callable[[Effects], None]] = []
     """What waits until it is ready, in order …"""
@@ -508,6 +521,7 @@ class Peer(msgspec.Struct, eq=False):
         self.s = Lane(self, Side.S, requests, plain)
         self.c = Lane(self, Side.P, requests, plain)
         self.p.other, self.s.other = self.s, self.p
+        self.s.aliases = aliases.of_json(self.kept.get(aliases.KEPT))
         for name in self.component.ports:
             self.ports[name] = port = Lane(self, Side.S, requests, plain)
             port.other, port.port = self.p, name

@@ -131,11 +131,16 @@ def _make_agent(peer: Peer) -> None:
 def join(left: Lane, right: Lane) -> None:
     """Joins two lanes."""
     left.across, right.across = right, left
-    for lane in (left, right):
+    aliases = left.aliases or right.aliases
+    policed = left.peer.policy_state is not None or right.peer.policy_state is not None
+    for lane, other in ((left, right), (right, left)):
         lane.direction = _direction(lane)
-        # What passes at a port is no part of the chain's conversation: `Ports` has rules for that.
-        watched = left.peer.policy_state is not None or right.peer.policy_state is not None
-        lane.policed = watched and not lane.port
+        # Only what is policed is read, and may so be renamed. What passes at a port is no part of
+        # the chain's conversation: `Ports` has rules for that.
+        lane.policed = (policed or aliases is not None) and not lane.port
+        lane.renames = None
+        if aliases is not None:
+            lane.renames = aliases.down if other.aliases is None else aliases.up
 
 
 def _direction(lane: Lane) -> Direction:

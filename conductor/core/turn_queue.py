@@ -65,6 +65,9 @@ class QueuedTurn(msgspec.Struct, eq=False):
     owner: tuple[Peer, str]
     """The component, and the guest if that is a host."""
     session: str
+    """As the owner calls it …"""
+    known_as: str
+    """… and as the client does."""
     show: bool
     """Whether the client sees what the agent says in it."""
     nests: bool
@@ -156,7 +159,7 @@ class TurnQueue:
 
     def begin(self, turn: QueuedTurn, out: Effects) -> None:
         """A component wants a turn: it begins now, or once the session is idle."""
-        found = self._sessions.setdefault(turn.session, _Session())
+        found = self._sessions.setdefault(turn.known_as, _Session())
         nests = turn.nests or any(turn.owner == other.owner for other in found.open)
         if nests or not (found.open or found.prompts or found.waiting):
             self._begin(found, turn, out)
@@ -182,14 +185,14 @@ class TurnQueue:
         """Takes a turn that is over out of its session, and lets others go on."""
         if turn.state is TurnState.ENDING and (event is TurnEvent.LATE or not turn.prompts):
             turn.move(event)
-        found = self._sessions.get(turn.session)
+        found = self._sessions.get(turn.known_as)
         if turn.state is not TurnState.OVER or found is None:
             return
         for turns in (found.open, found.waiting):
             if turn in turns:  # not in any: it was over before its last prompt
                 turns.remove(turn)
                 self._over(turn, out)
-                self._go_on(turn.session, out)
+                self._go_on(turn.known_as, out)
 
     def _go_on(self, session: str, out: Effects) -> None:
         """Something is over in a session: whoever may go on now does."""

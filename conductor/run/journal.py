@@ -23,10 +23,10 @@ _BESIDE: Final = 64
 """Bytes that a line takes in memory beside its own."""
 
 _CALLS: Final = (
-    "abandon", "ask", "bypassed", "closed", "delivered", "delivering", "dismiss", "end_turn",
-    "expire", "faltered", "hold", "leaving", "listening", "loaded", "not_launching", "notice",
-    "overdue", "pause", "prepare", "rearrange", "reconfigure", "relayed_turn", "release",
-    "reopened", "reserve", "returned", "served", "settled", "skipped", "start", "tell",
+    "abandon", "aliased", "ask", "bypassed", "closed", "delivered", "delivering", "dismiss",
+    "end_turn", "expire", "faltered", "hold", "leaving", "listening", "loaded",
+    "not_launching", "notice", "overdue", "pause", "prepare", "rearrange", "reconfigure",
+    "relayed_turn", "release", "reopened", "reserve", "returned", "served", "settled", "skipped", "start", "tell",
     "undeliverable", "upstream_ended", "woken",
 )  # fmt: skip
 """The methods of a router that change it, beside `receive`."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from conductor.core import Effect, Router, Serve
+from conductor.core.aliases import KEPT
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.service_table import CALLS, LOCAL, TURN_BEGIN, TURN_END
 from conductor.core.services import KEEP, RELAYED, too_large
@@ -117,6 +118,8 @@ class ServiceRequests:
                 belongings = self._belongings[name]
                 assert belongings is not None
                 belongings.kept[name].update(params)
+                guests = (belongings.kept[one] for one, at in self._hosts.items() if at == host)
+                self._router.aliased(host, [bytes(kept.get(KEPT) or b"{}") for kept in guests])
                 return []
         answer = self._stand(name, call, params, self._tell) if self._stand is not None else None
         if answer is None and call in LOCAL:

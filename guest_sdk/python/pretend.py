@@ -11,7 +11,7 @@ from typing import Any
 from .errors import INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
 from .services import NAMES
 
-_FREE = ("keep", "log", "metric", "turn")
+_FREE = ("keep", "log", "metric", "rebind", "turn")
 _FAILED = -32000
 
 
@@ -51,6 +51,8 @@ class Services:
         self.kept: dict[str, Any] = {}
         """What the next instance of the proxy is told (`Session.keep`)."""
         self.store: dict[tuple[str, str], Any] = {}
+        self.bound: dict[str, str] = {}
+        """Sessions that go on as others (`Session.rebind`); here lines keep the ids they have."""
         self._timers: dict[int, dict[str, Any]] = {}
         self._drawn = 0
         self._turns = 0
@@ -72,6 +74,7 @@ class Services:
             "keep": self._keep,
             "turn/begin": self._begin,
             "turn/end": lambda _: {},
+            "rebind": self._rebind,
         }
 
     def asked(self, message: dict[str, Any]) -> None:
@@ -162,6 +165,10 @@ class Services:
     def _begin(self, params: dict[str, Any]) -> dict[str, Any]:
         self._turns += 1
         return {"turn": f"turn-{self._turns}"}
+
+    def _rebind(self, params: dict[str, Any]) -> dict[str, Any]:
+        self.bound[params["sessionId"]] = params["to"]
+        return {}
 
     def _start(self, params: dict[str, Any]) -> dict[str, Any]:
         id_ = len(self._timers) + 1

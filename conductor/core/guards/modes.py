@@ -117,7 +117,9 @@ def _modes_reported(context: Context, before: Json | Absent, after: Json | Absen
 
 
 def chosen(attempt: Attempt) -> Breaches:
-    """A component's own choice is among its own modes and options."""
+    """A component's own choice is among its own modes and options, or of a session of its own."""
+    if attempt.context.own:
+        return
     own = _is_own_choice(attempt.context, attempt.method, attempt.new)
     if not attempt.context.grants.modes or not own:
         yield from not_originated(attempt)

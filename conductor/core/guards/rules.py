@@ -63,6 +63,8 @@ class Context(msgspec.Struct, frozen=True):
     """Ids of modes and options that this component has added to those."""
     sessions: AbstractSet[str] = frozenset()
     """Ids of all sessions of the chain."""
+    own: bool = False
+    """Whether the message is of a session that the agent made for this component."""
     own_sessions: Mapping[str, tuple[str, ...]] = {}
     """Those that this component opened or answered, with their folders."""
     names: AbstractSet[str] = frozenset()

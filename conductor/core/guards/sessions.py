@@ -105,6 +105,12 @@ def opened(attempt: Attempt) -> Breaches:
             )
 
 
+def ended(attempt: Attempt) -> Breaches:
+    """A component ends sessions that it has opened itself."""
+    if not attempt.context.own:
+        yield from not_originated(attempt)
+
+
 def plainly_opened(attempt: Attempt) -> Breaches:
     """A set-up of a component's own has no members that some agent may obey."""
     for name in attempt.new:

@@ -46,6 +46,7 @@ from conductor.core.guards.rules import (
     unchanged,
 )
 from conductor.core.policy.key_table import (
+    CLOSING,
     COMMANDS_KIND,
     MODE_KINDS,
     STATE_KINDS,
@@ -181,6 +182,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
             Rules(OTHERS, unchanged, not_originated, relayed_only),
             # Whose turns a component may stop, the engine decides.
             Rules((STOP,), originated=not_checked),
+            Rules(CLOSING, unchanged, sessions.ended, relayed_only),
         ),
     ),
     Guard(

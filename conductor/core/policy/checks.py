@@ -190,6 +190,8 @@ class Checks:
             options=held.options,
             added=held.added.get(policy_state.name, frozenset()),
             sessions=known.ids.keys(),
+            own=bool(policy_state.policy.grants.sessions)
+            and known.is_client(policy_state.name, session),
             own_sessions=known.own(policy_state.name)
             if policy_state.policy.grants.sessions
             else {},

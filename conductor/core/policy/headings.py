@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core.aliases import renamed
 from conductor.core.json_text import hide_surrogates
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import KINDS, MCP_FAMILIES, UPDATE, update
@@ -38,6 +39,15 @@ class Message(NamedTuple):
     def session(self) -> str | None:
         """The session it belongs to; None if it names none."""
         return self.heading.session
+
+    def renamed(self, ids: Mapping[str, str]) -> Message:
+        """The message with other ids of sessions."""
+        params = self.params
+        return (
+            self
+            if isinstance(params, UnsetType)
+            else read_message(self.method, Raw(renamed(bytes(params), ids)))
+        )
 
 
 class _Update(msgspec.Struct):

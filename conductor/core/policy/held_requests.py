@@ -7,9 +7,11 @@ goes past. A request that a component fails with goes on without it, unchanged.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from conductor.core.aliases import listed, renamed
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
@@ -19,7 +21,7 @@ from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, l
 from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.entries import Excuse, Held
 from conductor.core.policy.headings import Heading, Message
-from conductor.core.policy.key_table import AMEND, PROMPT, SETTINGS, SETUP, Direction
+from conductor.core.policy.key_table import AMEND, LIST, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers, release
 from conductor.core.policy.ownership import McpOwnership
@@ -32,7 +34,7 @@ from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
 
-_BOUNDED: Final = frozenset({*SETUP, *SETTINGS, "session/list", "session/status"})
+_BOUNDED: Final = frozenset({*SETUP, *SETTINGS, LIST, "session/status"})
 _MOST_CLOSED: Final = 256
 
 
@@ -375,6 +377,32 @@ class HeldRequests(ABC):
     def _bypass(
         self, onward: Lane, message: Message, pending: PendingRequest, out: list[Effect]
     ) -> None:
-        assert onward.across is not None
         if pending.wanted:  # else: the asker is gone, or has been answered
-            self.route(onward.across, message, pending, out)
+            self._leave(onward, message, pending, out)
+
+    def _leave(
+        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
+    ) -> None:
+        """A request leaves a peer by `lane`."""
+        assert lane.across is not None
+        self.route(lane.across, crossing(lane, message, pending), pending, out)
+
+
+def crossing(lane: Lane, message: Message, pending: PendingRequest) -> Message:
+    """A request as it leaves a peer by `lane`; its answer gets the ids back that it has now."""
+    ids, across = lane.renames, lane.across
+    if ids is None:
+        return message
+    assert across is not None
+    back = across.renames
+    assert back is not None
+    pending.rewriters = (*pending.rewriters, partial(_answer, message.method, back, lane))
+    return message.renamed(ids)
+
+
+def _answer(method: str, ids: Mapping[str, str], lane: Lane, member: bytes, body: bytes) -> bytes:
+    """An answer as it comes back through `lane`."""
+    body = renamed(body, ids)
+    if method == LIST and member == b"result" and lane.aliases is not None:
+        body = listed(body, lane.aliases.set_aside)
+    return body

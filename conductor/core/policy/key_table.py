@@ -68,6 +68,7 @@ STOP: Final = "session/cancel"
 CLOSING: Final = ("session/close", "session/delete")
 """These end a session with its turns."""
 SETTINGS: Final = ("session/set_mode", "session/set_model", "session/set_config_option")
+LIST: Final = "session/list"
 AFTER_PROMPTS: Final = frozenset({*SETTINGS, "session/archive", "session/unarchive"})
 """These wait behind a prompt of their session that a component still holds."""
 
@@ -245,18 +246,26 @@ ROWS: Final[tuple[Row, ...]] = (
         _DOWN,
         SETTINGS,
         _COPY,
-        "with `modes`, those of its own modes and options",
-        grants={"modes": _CARRY | _ANSWER | _AMEND | _ORIGINATE},
+        "with `modes`, those of its own modes and options; with `sessions=own`, of sessions of its "
+        "own",
+        grants={"modes": _CARRY | _ANSWER | _AMEND | _ORIGINATE, "sessions": _ORIGINATE},
     ),
     Row(
         _DOWN,
-        (*CLOSING, "session/archive", "session/unarchive", "session/set_title", "tool_call/cancel"),
+        CLOSING,
+        _COPY,
+        "with `sessions=own`, of sessions of its own",
+        grants={"sessions": _ORIGINATE},
+    ),
+    Row(
+        _DOWN,
+        ("session/archive", "session/unarchive", "session/set_title", "tool_call/cancel"),
         _COPY,
         "between client and agent alone",
     ),
     Row(
         _DOWN,
-        ("session/list", "session/status"),
+        (LIST, "session/status"),
         _COPY | _CARRY | _AMEND,
         "entries may vanish, not change or appear",
     ),

@@ -69,6 +69,8 @@ class PolicedNotifications:
                 if learns and message.heading.key in LEARNT_FROM:
                     self._exchange.sessions.learn(params)
                 if policy_state is None:
+                    if lane.renames is not None:
+                        message = message.renamed(lane.renames)
                     self.route(target, Source(lane, self._exchange.number), message, out)
                     return
         queue = lane.in_flight.queue
@@ -84,9 +86,9 @@ class PolicedNotifications:
                 queue.popleft()
                 if self._exchange.audited:
                     changes.notification(self._exchange, lane, first, params, out)
-                if not self._send_unchanged(target, lane, first, out):
+                if lane.renames is not None or not self._send_unchanged(target, lane, first, out):
                     source = Source(lane, self._exchange.number, first.number)
-                    self.route(target, source, Message(method, params, first.heading), out)
+                    self._leave(lane, source, Message(method, params, first.heading), out)
                 if lane.in_flight.waiting:
                     release(lane, out)
                 return
@@ -140,11 +142,10 @@ class PolicedNotifications:
         if sent is not None:
             self._learn(policy_state, notification.heading, sent)
             changes.notification(self._exchange, lane, notification, sent, out)
-            assert lane.across is not None
             source = Source(lane, self._exchange.number, notification.number)
             # A trusted component may well make another message of it, so that one is read anew.
             heading = notification.heading if policy_state.enforced else read_heading(method, sent)
-            self.route(lane.across, source, Message(method, sent, heading), out)
+            self._leave(lane, source, Message(method, sent, heading), out)
         else:
             changes.dropped(self._exchange, lane, notification, out)
         release(lane, out)
@@ -207,9 +208,8 @@ class PolicedNotifications:
             self._checks.report(lane.peer, lane.direction, message.heading, unfit, out)
             return
         self._learn(policy_state, message.heading, message.params)
-        assert lane.across is not None
         changes.originated(self._exchange, lane, message, out)
-        self.route(lane.across, Source(lane, self._exchange.number), message, out)
+        self._leave(lane, Source(lane, self._exchange.number), message, out)
 
     def _learn(self, policy_state: PolicyState, heading: Heading, params: Params) -> None:
         """Remembers the modes and options that a component adds by an update."""
@@ -220,8 +220,7 @@ class PolicedNotifications:
     def send_for(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
         """The conductor sends a notification in the place of the peer of `lane`."""
         source = Source(lane, self._exchange.next_number(), own=True)
-        assert lane.across is not None
-        self.route(lane.across, source, read_message(method, params), out)
+        self._leave(lane, source, read_message(method, params), out)
 
     # -- a notification arrives at the next peers ------------------------------------------------
 
@@ -250,6 +249,9 @@ class PolicedNotifications:
                 if self._exchange.audited:
                     changes.went_past(self._exchange, onward, heading.session)
             assert onward.across is not None
+            if onward.renames is not None:
+                message = message.renamed(onward.renames)
+                method, params, heading = message
             lane = onward.across
         self._exchange.notify(lane, method, params, source, out)
 
@@ -300,8 +302,14 @@ class PolicedNotifications:
         self._deadlines.round(lane.peer, partial(self._waited_a_round, lane, held), out)
 
     def _bypass(self, onward: Lane, source: Source, message: Message, out: list[Effect]) -> None:
-        assert onward.across is not None
-        self.route(onward.across, source, message, out)
+        self._leave(onward, source, message, out)
+
+    def _leave(self, lane: Lane, source: Source, message: Message, out: list[Effect]) -> None:
+        """A notification leaves a peer by `lane`."""
+        assert lane.across is not None
+        if lane.renames is not None:
+            message = message.renamed(lane.renames)
+        self.route(lane.across, source, message, out)
 
     def _give(self, lane: Lane, source: Source, message: Message, out: list[Effect]) -> None:
         """Gives a component a notification to carry: now, or once it is ready for it."""
@@ -436,10 +444,9 @@ class PolicedNotifications:
     def _send_unchanged_past(
         self, lane: Lane, notification: Notification, out: list[Effect]
     ) -> None:
-        assert lane.across is not None
         number = self._exchange.next_number()
         source = Source(lane, number, notification.number, own=True)
-        self.route(lane.across, source, notification.message, out)
+        self._leave(lane, source, notification.message, out)
 
     def gone(self, lane: Lane, out: list[Effect], *, settled: bool) -> None:
         """A component has ended, and what it carried is lost with it.

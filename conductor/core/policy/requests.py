@@ -14,11 +14,11 @@ from conductor.core.policy import changes
 from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks, paused
 from conductor.core.policy.entries import Held, meant
 from conductor.core.policy.headings import Heading, Message, read_message
-from conductor.core.policy.held_requests import HeldRequests
+from conductor.core.policy.held_requests import HeldRequests, crossing
 from conductor.core.policy.key_table import ANSWER, CARRY, CLOSING, COPY, PROMPT, Direction
 from conductor.core.policy.observers import release
 from conductor.core.policy.policy_state import PLACE, PolicyState
-from conductor.core.policy.sessions import ENTERING, FOLLOWED
+from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
 from conductor.core.policy.states import MOST_RETRIES, Event, State, to
 from conductor.core.policy.turns import TURNS
 from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest
@@ -26,6 +26,8 @@ from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
 )
+SUBSESSIONS: Final = "own-sessions"
+"""The guard whose rule is broken by too many sessions of a component's own."""
 _HELD: Final = (State.GIVEN, State.STOPPED)
 
 
@@ -38,9 +40,8 @@ class PolicedRequests(HeldRequests):
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: list[Effect]
     ) -> None:
         """A request leaves `lane`; `pending` is what its answer will belong to."""
-        assert lane.across is not None
         if lane.peer.policy_state is None:
-            self.route(lane.across, read_message(method, params), pending, out)
+            self._leave(lane, read_message(method, params), pending, out)
             return
         carried = self._forwarded_by(lane, method, params, pending)
         if carried is not None:
@@ -114,8 +115,7 @@ class PolicedRequests(HeldRequests):
         message = Message(carried.method, allowed, carried.heading)
         if not policy_state.enforced:  # a trusted component may make another message of it
             message = read_message(carried.method, allowed)
-        assert lane.across is not None
-        self.route(lane.across, message, pending, out)
+        self._leave(lane, message, pending, out)
         if carried.pending.cancelled and policy_state.enforced:
             self._turns.cancel(pending, out, carried.pending.cancelled_by)
         release(lane, out)
@@ -179,6 +179,8 @@ class PolicedRequests(HeldRequests):
         )
         if violation is None and enforced and is_prompt and lane.direction is Direction.DOWN:
             violation = self._turns.violation(policy_state, lane, message.session, pending)
+        if violation is None and enforced and message.method in MAKES_ONE:
+            violation = self._opened_too_many(policy_state, pending)
         if violation is not None:
             violation = _with_rule(lane, message.heading, violation)
             self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending, out)
@@ -200,12 +202,24 @@ class PolicedRequests(HeldRequests):
             self._exchange.sessions.entered(message.session, policy_state.name)
         if enforced and message.method in FOLLOWED:
             self._exchange.sessions.follow(message.method, message.params, pending)
+        if enforced and message.method in CLOSING and message.session is not None:
+            self._exchange.sessions.closes(message.session, pending)
         if enforced and is_prompt and message.session is not None:
             self._turns.opened(policy_state, message.session, pending)
         self._mcp_ownership.admitted(lane.peer, message.method, None, message.params, out)
         changes.originated(self._exchange, lane, message, out, pending)
-        assert lane.across is not None
-        self.route(lane.across, message, pending, out)
+        self._leave(lane, message, pending, out)
+
+    def _opened_too_many(
+        self, policy_state: PolicyState, pending: PendingRequest
+    ) -> Violation | None:
+        """What is wrong with one more session of a component's own."""
+        if self._exchange.sessions.opens(policy_state.name, pending):
+            return None
+        text = f"may have at most {MOST_SUBSESSIONS} sessions of its own open at a time"
+        return Violation(
+            SUBSESSIONS, f"{text}\nhint: end those that are not needed: `session/close`"
+        )
 
     # -- a request arrives at the next peers -------------------------------------------------------
 
@@ -239,7 +253,7 @@ class PolicedRequests(HeldRequests):
                 return
             changes.went_past(self._exchange, onward, message.session)
             assert onward.across is not None
-            lane = onward.across
+            message, lane = crossing(onward, message, pending), onward.across
         self._exchange.forward(lane, message.method, message.params, pending, out)
 
     def _waits(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
 import msgspec
 
+from conductor.core.aliases import Aliases
 from conductor.core.component import Role
 from conductor.core.effects import Effect
 from conductor.core.guards import modes
@@ -27,7 +29,10 @@ _DEEPEST: Final = 8
 _OPTIONS_KIND: Final = "config_option_update"
 _SUBAGENT_KIND: Final = "subagent_update"
 _SET_OPTION: Final = "session/set_config_option"
-_MAKES_ONE: Final = ("session/new", "session/fork")
+MAKES_ONE: Final = ("session/new", "session/fork")
+"""The requests with a result that names a new session."""
+MOST_SUBSESSIONS: Final = 32
+"""Sessions of one component that are open at a time."""
 
 LEARNT_FROM: Final = frozenset(map(update, (COMMANDS_KIND, _SUBAGENT_KIND, _OPTIONS_KIND)))
 """Keys of updates that describe a session."""
@@ -57,6 +62,8 @@ class Session(msgspec.Struct):
     client: str = ""
     """The component for which the agent made it; empty: the user's client. Once the user's client
     enters it, the session is the user's."""
+    closed: bool = False
+    """Whether the component has closed it."""
 
 
 _NOTHING: Final = Session()
@@ -67,6 +74,10 @@ class Sessions:
 
     def __init__(self) -> None:
         self._known: dict[str, Session] = {}
+        self._bound: dict[str, Mapping[str, str]] = {}
+        """By component: sessions that go on as others, and which those are."""
+        self._opening: Counter[str] = Counter()
+        """How many sessions each component is opening."""
 
     @property
     def ids(self) -> Mapping[str, Session]:
@@ -89,7 +100,7 @@ class Sessions:
 
     def find(self, session: str | None) -> Session:
         """What is known of a session; of a sub-agent's, what its parent has."""
-        line = [self._known.get(id_, _NOTHING) for id_ in self.line(session)]
+        line = [self._now(id_) for id_ in self.line(session)]
         if len(line) < 2:
             return line[0] if line else _NOTHING
         return msgspec.structs.replace(
@@ -97,6 +108,18 @@ class Sessions:
             folders=next((known.folders for known in line if known.folders), ()),
             commands=next((known.commands for known in line if known.commands), frozenset[str]()),
             modes=next((known.modes for known in line if known.modes), frozenset[str]()),
+        )
+
+    def _now(self, id_: str) -> Session:
+        """One session; of one that goes on as another, what the agent says of that."""
+        known, now = self._known.get(id_, _NOTHING), id_
+        for bound in self._bound.values():
+            now = bound.get(now, now)
+        if now == id_ or now not in self._known:
+            return known
+        said = self._known[now]
+        return msgspec.structs.replace(
+            known, commands=said.commands, modes=said.modes, options=said.options
         )
 
     def own(self, component: str) -> dict[str, tuple[str, ...]]:
@@ -112,6 +135,61 @@ class Sessions:
         """Whether the agent made a session, or an ancestor of it, for a component."""
         line = (self._known.get(id_, _NOTHING) for id_ in self.line(session))
         return any(known.client == component for known in line)
+
+    # -- sessions of components ----------------------------------------------------------------
+
+    def client(self, session: str) -> str:
+        """The component for which the agent made a session; empty: the user's client, or nobody
+        knows the session."""
+        return self._known.get(session, _NOTHING).client
+
+    def subsessions(self, component: str) -> list[str]:
+        """The sessions that the agent made for a component, and that it has not closed."""
+        return [
+            id_
+            for id_, known in self._known.items()
+            if known.client == component and not known.closed
+        ]
+
+    def others(self, component: str) -> frozenset[str]:
+        """All sessions that the agent made for components, but those of one."""
+        return frozenset(
+            id_ for id_, known in self._known.items() if known.client not in ("", component)
+        )
+
+    def adopted(self, component: str, aliases: Aliases) -> None:
+        """A component has these aliases from now on."""
+        self._bound[component] = aliases.bound
+        for id_ in aliases.set_aside:
+            if id_ not in self._known:
+                self._add(id_, Session(client=component))
+
+    def opens(self, component: str, pending: PendingRequest) -> bool:
+        """A component sends a request for a new session; False if it has too many open."""
+        if len(self.subsessions(component)) + self._opening[component] >= MOST_SUBSESSIONS:
+            return False
+
+        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+            self._opening[component] -= 1
+
+        self._opening[component] += 1
+        pending.watchers = (*pending.watchers, answered)
+        return True
+
+    def closes(self, session: str, pending: PendingRequest) -> None:
+        """A component sends a request that ends a session of its own."""
+
+        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+            self.ended(session)
+
+        pending.watchers = (*pending.watchers, answered)
+
+    def ended(self, session: str) -> None:
+        """A session of a component's is over. What its agent still says there goes to the component
+        alone."""
+        known = self._known.get(session)
+        if known is not None:
+            known.closed = True
 
     # -- set-ups -------------------------------------------------------------------------------
 
@@ -151,7 +229,7 @@ class Sessions:
         former = self._known.pop(names[0], _NOTHING)
         folders = _folders(request) or former.folders
         session = msgspec.structs.replace(former, folders=folders, opened_by=opened_by)
-        if former is _NOTHING and method in _MAKES_ONE:
+        if former is _NOTHING and method in MAKES_ONE:
             session.client = client
         commands = _all(result, "availableCommands")
         if commands:
@@ -163,7 +241,10 @@ class Sessions:
         """A request of `by` (a component; empty: the user's client) sets a session up or prompts
         in it: from now on that is no other component's."""
         known = self._known.get(session) if session is not None else None
-        if known is not None and known.client != by:
+        # A component behind an alias knows the user's session by the id of another's own.
+        if known is None or known.client == by:
+            return
+        if not by or not any(session in bound.values() for bound in self._bound.values()):
             known.client = ""
 
     def added(self, component: str, params: Params | bytes, session: str | None = None) -> None:

@@ -1,0 +1,125 @@
+"""Aliases: on one side of a component a session has one id, and on the other side another.
+
+A component's aliases stand at its successor side. They are always a permutation of ids: where S
+has become T there, T has become what S was. So every message can be turned back, and no two
+sessions ever share an id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.json_text import read_members, write_members
+
+NAMES: Final = ("sessionId", "session_id", "senderSessionId", "recipientSessionId")
+"""The members that name a session, wherever they stand."""
+
+KEPT: Final = "conductor.aliases"
+"""The member of what a component keeps that has its aliases; it is the conductor's own."""
+
+MOST: Final = 1024
+"""Sessions that one component may have bound."""
+
+
+def _spelled(name: str) -> bytes:
+    """A pattern for a member name, with each letter as such or as an escape."""
+    return b"".join(b"(?:%b|\\\\u00(?i:%02x))" % (letter.encode(), ord(letter)) for letter in name)
+
+
+# In JSON a quote behind `{`, `,` or white space is never an escaped one, and a string that begins
+# there with one of the names and is followed by a colon is a member's name: so no parser is needed.
+_NAMED: Final = re.compile(
+    rb'("(?<=[{,\s]")(?:%b)"\s*+:\s*+)("[^"\\]*+(?:\\.[^"\\]*+)*+")'
+    % b"|".join(map(_spelled, NAMES)),
+    re.DOTALL,
+)
+_encode: Final = msgspec.json.Encoder().encode
+_text: Final = msgspec.json.Decoder(str).decode
+_entries: Final = msgspec.json.Decoder(list[Raw]).decode
+
+
+class Aliases(msgspec.Struct, frozen=True):
+    """The aliases of one component. `down` and `up` have only ids that change."""
+
+    down: Mapping[str, str] = {}
+    """What ids become that go down."""
+    up: Mapping[str, str] = {}
+    """The same upwards: the inverse."""
+    bound: Mapping[str, str] = {}
+    """What the component asked for: the sessions with an alias, and which the alias is."""
+
+    def bind(self, session: str, to: str) -> Aliases:
+        """From now on `session` is `to` below; with `to` equal to it, it is itself again."""
+        down, up = dict(self.down), dict(self.up)
+        former, holder = down.get(session, session), up.get(to, to)
+        for above, below in ((session, to), (holder, former)):
+            down[above], up[below] = below, above
+        bound = {**self.bound, session: to}
+        return Aliases(
+            {above: below for above, below in down.items() if above != below},
+            {below: above for below, above in up.items() if above != below},
+            {above: below for above, below in bound.items() if above != below},
+        )
+
+    @property
+    def set_aside(self) -> frozenset[str]:
+        """The ids by which the component knows what its aliases have taken the places of."""
+        return frozenset(self.down.keys() - self.bound.keys())
+
+
+_aliases: Final = msgspec.json.Decoder(Aliases).decode
+
+
+def of_json(raw: Raw | None) -> Aliases | None:
+    """The aliases that `to_json` wrote; None: there are none."""
+    try:
+        aliases = _aliases(b"{}" if raw is None else raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None  # a host of guests may relay anything
+    return aliases if aliases.down else None
+
+
+def to_json(aliases: Aliases | None) -> bytes:
+    """The aliases as JSON; null: none."""
+    return b"null" if aliases is None else _encode(aliases)
+
+
+def renamed(text: bytes, ids: Mapping[str, str]) -> bytes:
+    """Params, a result or an error with other ids of sessions; all else stays byte for byte."""
+
+    def other(found: re.Match[bytes]) -> bytes:
+        try:
+            id_ = ids.get(_text(found[2]))
+        except msgspec.DecodeError:  # half an emoji: no id of a session that was bound
+            return found[0]
+        return found[0] if id_ is None else found[1] + _encode(id_)
+
+    return _NAMED.sub(other, text)
+
+
+def listed(result: bytes, left_out: Mapping[str, object] | frozenset[str]) -> bytes:
+    """The result of `session/list` without some sessions; as it came where it has none of them."""
+    members = read_members(result)
+    try:
+        entries = _entries(members["sessions"]) if members is not None else []
+        kept = [entry for entry in entries if _id(entry) not in left_out]
+    except (KeyError, msgspec.DecodeError):
+        return result
+    if members is None or len(kept) == len(entries):
+        return result
+    members["sessions"] = Raw(b"[" + b",".join(map(bytes, kept)) + b"]")
+    return bytes(write_members(members))
+
+
+def _id(entry: Raw) -> str:
+    """The session an entry of a list is about; empty: none."""
+    members = read_members(entry) or {}
+    try:
+        return _text(members[NAMES[0]])
+    except (KeyError, msgspec.DecodeError):
+        return ""

@@ -1,0 +1,294 @@
+"""Aliases (`rebind`) and the end of sub-sessions: what goes through the side of a component."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from conductor.core import Closure, Effect, LogLine, Send
+from tests.core.policy.test_own_sessions import OWN, THERE, opened, set_up
+from tests.harness.router.policed import (
+    DONE,
+    PERMISSION,
+    PROMPT,
+    Hole,
+    Json,
+    Playbook,
+    broke,
+    chain,
+    chain_of,
+    guest,
+    notification,
+    permission,
+    prompt,
+    refused,
+    request,
+    result,
+    skip,
+    stop,
+    trusted,
+    update,
+)
+
+GONE = Closure("`g` ended", "", {"component": "g"})
+
+
+def sent(out: list[Effect], name: str) -> list[Json]:
+    """What effects send a peer."""
+    frames = [one.frame for one in out if isinstance(one, Send) and one.peer == name]
+    return [json.loads(frame[frame.index(b"{") :]) for frame in frames]
+
+
+def asks(pb: Playbook, method: str, params: object, name: str = "g") -> Json:
+    """The component asks for a service of the router's; the answer."""
+    ask = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    (answer,) = sent(pb.router.receive(name, b"c" + ask), name)
+    return answer
+
+
+def rebinds(pb: Playbook, session: str, to: str, name: str = "g") -> Json:
+    """The component asks for an alias; the answer."""
+    return asks(pb, "rebind", {"sessionId": session, "to": to}, name)
+
+
+def bound(pb: Playbook) -> None:
+    """The user works in S, which is the component's session `mine` for the agent."""
+    opened(pb)
+    assert rebinds(pb, "S", "mine")["result"] == {}
+
+
+def says(pb: Playbook, below: str, above: str) -> None:
+    """What the agent says in one session, the client hears in another."""
+    pb >> ("agent", update("shown", below)) << ("client", update("shown", above))
+
+
+@pytest.mark.parametrize("through", [False, True], ids=["policed", "trusted"])
+def test_all_that_names_a_session_goes_on_in_the_other_and_comes_back(through: bool) -> None:
+    with chain_of(trusted("g") if through else guest(**OWN)) as pb:
+        if through:
+            assert rebinds(pb, "S", "mine")["result"] == {}
+        else:
+            bound(pb)
+        pb >> ("client", request("u", PROMPT, prompt("hi")))
+        if through:
+            pb << ("g", "p", request(Hole("g"), PROMPT, prompt("hi")))
+            pb >> ("g", "s", request("x", PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi", "mine")))
+        said = update("shown", "mine")
+        pb >> ("agent", said)
+        if through:
+            pb << ("g", "s", update("shown"))
+            pb >> ("g", "p", update("shown"))
+        pb << ("client", update("shown"))
+        pb >> ("agent", request("q", PERMISSION, permission("mine")))
+        if through:
+            pb << ("g", "s", request(Hole("gq"), PERMISSION, permission()))
+            pb >> ("g", "p", request("y", PERMISSION, permission()))
+        pb << ("client", request(Hole("q"), PERMISSION, permission()))
+        pb >> ("client", stop())
+        if through:
+            pb << ("g", "p", stop())
+            pb >> ("g", "s", stop())
+        pb << ("agent", stop("mine"))
+        pb >> ("agent", result(Hole("a"), {**DONE, "sessionId": "mine"}))
+        if through:
+            pb << ("g", "s", result("x", {**DONE, "sessionId": "S"}))
+            pb >> ("g", "p", result(Hole("g"), {**DONE, "sessionId": "S"}))
+        pb << ("client", result("u", {**DONE, "sessionId": "S"}))
+
+
+def test_what_the_session_was_before_is_the_component_s_by_the_other_id() -> None:
+    with chain(**OWN) as pb:
+        bound(pb)
+        late = update("late", "mine")
+        pb >> ("agent", update("late", "S")) << ("g", "s", late)
+        pb >> ("g", "s", request("own", PROMPT, prompt("x", "mine")))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("x", "S")))
+        pb >> ("agent", result(Hole("a"), DONE)) << ("g", "s", result("own", DONE))
+        assert rebinds(pb, "S", "S")["result"] == {}
+        says(pb, "S", "S")
+
+
+def test_lists_have_the_session_once() -> None:
+    with chain(**OWN) as pb:
+        bound(pb)
+        pb >> ("client", request("l", "session/list", {}))
+        pb << ("agent", request(Hole("a"), "session/list", {}))
+        entries = [{"sessionId": one, "cwd": "/work"} for one in ("S", "mine", "old")]
+        pb >> ("agent", result(Hole("a"), {"sessions": entries}))
+        kept = [{"sessionId": one, "cwd": "/work"} for one in ("S", "old")]
+        pb << ("client", result("l", {"sessions": kept}))
+
+
+def test_a_component_behind_an_alias_may_prompt_and_takes_nothing_away() -> None:
+    near, far = guest(name="near", **OWN), guest(name="far", grants="turns=unprompted")
+    with chain_of(near, far) as pb:
+        pb >> ("client", request("n", "session/new", THERE))
+        pb << ("near", "p", request(Hole("n"), "session/new", THERE))
+        pb >> ("near", "s", request(Hole("n"), "session/new", THERE))
+        pb << ("agent", request(Hole("a"), "session/new", THERE))
+        pb >> ("agent", result(Hole("a"), {"sessionId": "S"}))
+        skip(pb)
+        pb >> ("near", "s", request("own", "session/new", THERE))
+        pb << ("agent", request(Hole("a-own"), "session/new", THERE))
+        pb >> ("agent", result(Hole("a-own"), {"sessionId": "mine"}))
+        skip(pb)
+        assert rebinds(pb, "S", "mine", "near")["result"] == {}
+        pb >> ("far", "s", request("p", PROMPT, prompt("x", "mine")))
+        skip(pb)
+        assert pb.router.sessions.client("mine") == "near"
+
+
+def test_two_components_make_a_chain_of_aliases_and_ends_it_with_one() -> None:
+    near, far = trusted("near"), trusted("far")
+    with chain_of(near, far) as pb:
+        rebinds(pb, "S", "T", "near")
+        rebinds(pb, "T", "U", "far")
+        pb >> ("client", stop()) << ("near", "p", stop())
+        pb >> ("near", "s", stop()) << ("far", "p", stop("T"))
+        pb >> ("far", "s", stop("T")) << ("agent", stop("U"))
+        pb.router.bypassed("near", GONE)
+        pb >> ("client", stop("T")) << ("far", "p", stop("T"))
+        pb >> ("agent", update("x", "U")) << ("far", "s", update("x", "T"))
+
+
+@pytest.mark.parametrize(
+    ("params", "why"),
+    [
+        ({"sessionId": "S", "to": "old"}, "is no session that proxy `g` has opened itself"),
+        ({"sessionId": "S", "to": "S2"}, "is no session that proxy `g` has opened itself"),
+        ({"sessionId": "theirs", "to": "mine"}, "is a session that another component has opened"),
+        ({"sessionId": "S"}, "takes two ids of sessions"),
+        ([], "takes two ids of sessions"),
+    ],
+)
+def test_what_it_may_not_bind_is_refused_by_name(params: object, why: str) -> None:
+    with chain(**OWN) as pb:
+        opened(pb)
+        set_up(pb, "n2", "session/new", THERE, {"sessionId": "S2"})
+        body = b'{"sessionId":"theirs"}'
+        pb.router.sessions.set_up("session/new", Raw(b"{}"), body, client="other")
+        assert why in asks(pb, "rebind", params)["error"]["message"]
+        pb >> ("client", stop()) << ("agent", stop())
+
+
+def test_two_sessions_of_the_user_never_share_one_of_the_agent_s() -> None:
+    with chain(**OWN) as pb:
+        bound(pb)
+        answer = rebinds(pb, "S2", "mine")
+        assert "`S` goes on as `mine` already" in answer["error"]["message"]
+        says(pb, "mine", "S")
+
+
+def test_without_the_grant_there_are_no_aliases() -> None:
+    with chain("down:session/prompt:carry") as pb:
+        answer = rebinds(pb, "S", "S2")
+        assert "`rebind` is not granted to proxy `g`" in answer["error"]["message"]
+        assert "sessions=own" in answer["error"]["message"]
+
+
+def test_the_number_of_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conductor.core.services.MOST", 1)
+    with chain_of(trusted("g")) as pb:
+        assert rebinds(pb, "S", "T")["result"] == {}
+        assert rebinds(pb, "S", "U")["result"] == {}
+        assert "at most 1 sessions" in rebinds(pb, "S2", "V")["error"]["message"]
+
+
+def test_a_component_that_is_started_again_has_its_aliases() -> None:
+    with chain(**OWN) as pb:
+        bound(pb)
+        pb.router.leaving("g", GONE)
+        says(pb, "mine", "S")
+    again = guest(**OWN)
+    kept = pb.router.peers["g"].kept.to_json()
+    with chain_of(msgspec.structs.replace(again, kept=kept, instance="2")) as pb:
+        says(pb, "mine", "S")
+        assert pb.router.sessions.client("mine") == "g"
+
+
+def test_the_member_that_keeps_them_is_the_conductor_s() -> None:
+    with chain(**OWN) as pb:
+        answer = asks(pb, "keep", {"conductor.aliases": {}})
+        assert "is the conductor's own" in answer["error"]["message"]
+
+
+# -- the end of a sub-session ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [("session/close", {}), ("session/set_mode", {"modeId": "m"}), ("session/delete", {})],
+)
+def test_a_component_is_the_client_of_its_own_session_alone(method: str, more: Json) -> None:
+    with chain(**OWN) as pb:
+        opened(pb)
+        own: Json = {"sessionId": "mine", **more}
+        pb >> ("g", "s", request("x", method, own)) << ("agent", request(Hole("x"), method, own))
+        pb >> ("agent", result(Hole("x"), {})) << ("g", "s", result("x", {}))
+        pb >> ("g", "s", request("y", method, {**own, "sessionId": "S"}))
+        broke(pb, "session-mode" if more else "sealed")
+        refused(pb, "y")
+
+
+def test_it_may_open_so_many_and_more_when_it_has_closed_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("conductor.core.policy.sessions.MOST_SUBSESSIONS", 1)
+    monkeypatch.setattr("conductor.core.policy.requests.MOST_SUBSESSIONS", 1)
+    with chain(**OWN) as pb:
+        opened(pb)
+        pb >> ("g", "s", request("more", "session/new", THERE))
+        broke(pb, "own-sessions", "may have at most 1 sessions of its own open")
+        refused(pb, "more")
+        closing: Json = {"sessionId": "mine"}
+        pb >> ("g", "s", request("c", "session/close", closing))
+        pb << ("agent", request(Hole("c"), "session/close", closing))
+        pb >> ("agent", result(Hole("c"), {})) << ("g", "s", result("c", {}))
+        late = update("late", "mine")
+        pb >> ("agent", late) << ("g", "s", late)
+        pb >> ("g", "s", request("next", "session/new", THERE))
+        pb << ("agent", request(Hole("next"), "session/new", THERE))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_sessions_of_a_component_that_ends_end_with_it(version: int) -> None:
+    with chain(version=version, **OWN) as pb:
+        opened(pb)
+        out = pb.router.bypassed("g", GONE)
+        (ended,) = sent(out, "agent")
+        assert ended["method"] == ("session/close" if version == 2 else "session/cancel")
+        assert ended["params"] == {"sessionId": "mine"}
+
+
+def test_one_that_is_bound_goes_on_while_its_component_is_started_again() -> None:
+    with chain(version=2, **OWN) as pb:
+        bound(pb)
+        out = pb.router.leaving("g", GONE)
+        (ended,) = sent(out, "agent")
+        assert ended["params"] == {"sessionId": "S"}  # what the user's was before
+
+
+def test_without_its_component_the_session_is_itself_again_and_the_log_says_so() -> None:
+    with chain(version=2, **OWN) as pb:
+        bound(pb)
+        out = pb.router.bypassed("g", GONE)
+        (warned,) = [one.text for one in out if isinstance(one, LogLine) and one.level == "warning"]
+        assert "the agent goes on without what it did in `S`" in warned
+        says(pb, "S", "S")
+
+
+def test_an_update_of_a_kind_that_names_more_sessions_has_all_of_them_changed() -> None:
+    with chain(**OWN) as pb:
+        bound(pb)
+        held = {
+            "sessionUpdate": "session_message",
+            "senderSessionId": "mine",
+            "recipientSessionId": "other",
+        }
+        pb >> ("agent", notification("session/update", {"sessionId": "mine", "update": held}))
+        shown = {**held, "senderSessionId": "S"}
+        pb << ("client", notification("session/update", {"sessionId": "S", "update": shown}))
