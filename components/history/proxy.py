@@ -288,7 +288,7 @@ async def summed_up(chat: Chat) -> str:
     """The agent's own summary of its session; empty if it gives none."""
     try:
         ask = f"{ASKED}\n{proxy.config.ask}\n{ASKED.replace('<', '</')}"
-        turn = await proxy.session(chat.agent).prompt(ask, show="hidden")
+        turn = await proxy.session(chat.agent).prompt(ask, show=False)
     except ProxyError as error:
         proxy.log.warn(f"there is no summary: {error.message}")
         return ""

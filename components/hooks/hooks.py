@@ -245,18 +245,20 @@ def told(update: Update) -> None:
 
 async def after(session: Session, result: Any) -> Any:
     """Acts after a turn of ACP v1, which ends when the turns of rules have; with its own result."""
-    for blocks in act(session, result["stopReason"], only_told=False):
-        session.state.said = ""
-        ended = await proxy.ask_agent("session/prompt", sessionId=session.id, prompt=blocks)
-        if not isinstance(ended, dict) or ended.get("stopReason") != "end_turn":
-            break
+    prompts = act(session, result["stopReason"], only_told=False)
+    if prompts:
+        async with session.turn() as turn:
+            for blocks in prompts:
+                session.state.said = ""
+                if (await turn.prompt(*blocks)).stop_reason != "end_turn":
+                    break
     return result
 
 
 async def follow(session: Session, prompts: list[Any]) -> None:
     """Sends the prompts of rules, when the turn before is over."""
     blocks = [block for prompt in prompts for block in prompt]
-    await proxy.ask_agent("session/prompt", sessionId=session.id, prompt=blocks)
+    await session.prompt(*blocks)
 
 
 def act(session: Session, stop: Any, *, only_told: bool) -> list[Any]:

@@ -37,7 +37,7 @@ async def embody(opening: Opening) -> Any:
         return config.texts
     for one in config.texts:
         try:
-            await opening.prompt(one, show=config.show)
+            await opening.prompt(one, show=config.show == "forwarded")
         except ProxyError as error:
             proxy.log.warn(f"`{one}` came to nothing: {error.message}")
             break

@@ -84,9 +84,8 @@ async def begin(opening: Opening) -> Any:
         return None
     if config.form == "block":
         return config.prompt
-    show: Literal["forwarded", "hidden"] = "forwarded" if config.show == "forwarded" else "hidden"
     try:
-        turn = await opening.prompt(config.prompt, show=show)
+        turn = await opening.prompt(config.prompt, show=config.show == "forwarded")
     except ProxyError as error:
         proxy.log.warn(f"the agent did not take it up: {error.message}")
         return None

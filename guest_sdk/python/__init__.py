@@ -30,7 +30,7 @@ from .records import Record
 from .resources import Contents, Resource
 from .servers import Server
 from .services import Response, RunningTimer
-from .sessions import Session, SubSession, Turn
+from .sessions import OwnTurn, Session, SubSession, Turn
 from .tasks import gather
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "NotOffered",
     "Notification",
     "Opening",
+    "OwnTurn",
     "Playground",
     "Proxy",
     "ProxyError",

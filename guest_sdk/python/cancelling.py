@@ -12,7 +12,6 @@ from .speaker import OTHER
 
 if TYPE_CHECKING:
     from .handling import Handling
-    from .proxy import Proxy
 
 NOT_WANTED: Final = f'{{"code":{CANCELLED},"message":"Request cancelled"}}'
 """The error of a request that was cancelled."""
@@ -25,11 +24,6 @@ result would say that the agent took it."""
 
 class Cancelling(Conducted):
     """The part of an engine that cancels, and passes on that others do."""
-
-    def __init__(self, proxy: Proxy[Any]) -> None:
-        super().__init__(proxy)
-        self._handlings: dict[tuple[str, str], Handling] = {}
-        """Requests in the hands of handlers, by side and raw id."""
 
     def _cancel(self, side: str, said: str, params: dict[str, Any]) -> None:
         id_ = dumps(params.get("requestId"))

@@ -25,7 +25,7 @@ from .records import Record
 from .sessions import SubSession
 from .speaker import CANCEL, OTHER, settle
 from .tasks import current
-from .turns import Parting
+from .turns import Parting, Running
 
 if TYPE_CHECKING:
     from .proxy import Proxy
@@ -131,6 +131,10 @@ class Engine(Cancelling):
                 if not self._in_own_turn(session, message):
                     return
                 said = message.render()
+            elif session is not None and message.method == "session/request_permission":
+                turn = self.turns.get(session)
+                if isinstance(turn, Running):
+                    turn.asked = True
         elif method == "session/cancel":
             self._cancel_turn(session)
         if method == CANCEL:

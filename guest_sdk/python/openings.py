@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .handling import Next
     from .records import Record
     from .sessions import Session
-    from .turns import Show, Turn
+    from .turns import Turn
 
 Opens = Callable[["Opening"], Any]
 """An author's function: prompts the agent, and returns blocks for the user's prompt, or nothing."""
@@ -48,9 +48,7 @@ class Opening:
         """What the proxy keeps of the session (`Proxy(session=…)`)."""
         return self.session.state
 
-    async def prompt(
-        self, *blocks: str | dict[str, Any] | Record, show: Show = "forwarded"
-    ) -> Turn:
+    async def prompt(self, *blocks: str | dict[str, Any] | Record, show: bool = True) -> Turn:
         """Prompts the agent as `Session.prompt` does.
 
         Raises `Cancelled` once the user has stopped the turn; let it pass.

@@ -11,7 +11,7 @@ from .messages import Request, Update, text
 from .recorder import EVENT
 from .retelling import END, TOLD, in_words, updates
 from .tasks import Waiter
-from .turns import Running, Show, Turn, begin
+from .turns import OwnTurn, Running, Turn, begin
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -118,36 +118,24 @@ class Session:
         For agents that take none in `session/new`: it is a hidden prompt, with the last 100,000
         characters in words. To be used as `prompt`.
         """
-        return await self.prompt(f"{TOLD}{in_words(conversation)}\n{END}", show="hidden")
+        return await self.prompt(f"{TOLD}{in_words(conversation)}\n{END}", show=False)
 
-    async def prompt(
-        self, *blocks: str | dict[str, Any] | Record, show: Show = "forwarded"
-    ) -> Turn:
-        """Prompts the agent in this session, with text or content blocks; what it answered.
+    def turn(self, *, show: bool = True) -> OwnTurn:
+        """A turn of the proxy's own in this session: `async with session.turn() as turn:
+        await turn.prompt("…")`.
 
-        `show`: whether the client sees what the agent says; what it says next is then parted from
-        it. What is asked of the user meanwhile, and what concerns the session rather than the turn,
-        the client always sees. To be used while no
-        prompt of the user's is with the agent: in a handler of one before `await next(request)`.
-        Two of them run one after the other.
+        It begins once nobody prompts there, or at once in a handler of the user's prompt that has
+        not passed it on; until it ends, prompts of others wait. `show`: whether the client sees
+        what the agent says. What is asked of the user meanwhile, and what concerns the session
+        rather than the turn, the client always sees. Raises `Refused` without `turns=`.
         """
-        turns = self._engine.turns
-        while isinstance(before := turns.get(self.id), Running):
-            ended: Waiter[None] = Waiter()
-            before.over.then(lambda ended=ended: ended.resolve(None))  # type: ignore[misc]
-            await ended
-        running = turns[self.id] = Running(show, before)
-        # Not when nobody waits any more: what is hidden stays hidden until the agent is done.
-        running.over.then(lambda: self._ended(running))
-        begin(self._engine, self.id, blocks, running)
-        await running.over
-        return running.turn()
+        return OwnTurn(self._engine, self.id, show)
 
-    def _ended(self, running: Running) -> None:
-        del self._engine.turns[self.id]
-        parting = running.parting()
-        if parting.due:
-            self._engine.turns[self.id] = parting
+    async def prompt(self, *blocks: str | dict[str, Any] | Record, show: bool = True) -> Turn:
+        """A turn of one prompt: what the agent answered. What it says next to a prompt of the
+        user's that the proxy holds is parted from what was shown."""
+        async with self.turn(show=show) as turn:
+            return await turn.prompt(*blocks)
 
     def __repr__(self) -> str:
         return f"<Session {self.id!r}>"
@@ -168,7 +156,7 @@ class SubSession:
         self._engine = engine
         self._params = params
         self._on_request = on_request
-        self._running = Running("hidden")
+        self._running = Running()
         self.id = ""
 
     async def __aenter__(self) -> Self:
@@ -188,11 +176,11 @@ class SubSession:
     async def __aexit__(self, *exception: object) -> None:
         """What the agent still says in it is not shown to anybody."""
         self._on_request = None
-        self._running = Running("hidden")
+        self._running = Running()
 
     async def prompt(self, *blocks: str | dict[str, Any] | Record) -> Turn:
         """Prompts the agent with text or content blocks; what it answered."""
-        running = self._running = Running("hidden")
+        running = self._running = Running()
         begin(self._engine, self.id, blocks, running)
         await running.over
         return running.turn()
@@ -215,4 +203,4 @@ class SubSession:
         raise ProxyError(f"`{request.method}` is not available in this session", METHOD_NOT_FOUND)
 
 
-__all__ = ["Asked", "Session", "Show", "SubSession", "Turn"]
+__all__ = ["Asked", "OwnTurn", "Session", "SubSession", "Turn"]

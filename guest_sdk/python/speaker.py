@@ -8,6 +8,7 @@ from . import failures, keeping
 from .errors import Answered, Cancelled, Refused
 from .jsontext import dumps
 from .lanes import Lanes
+from .messages import session_of
 from .sessions import Session, SubSession
 from .tasks import Loop, Task, Waiter, current
 
@@ -37,6 +38,8 @@ class Speaker:
         self._out: list[str] = []
         self.loop = Loop(self)
         self._awaited: dict[tuple[str, str], Waiter[Any]] = {}
+        self._handlings: dict[tuple[str, str], Handling] = {}
+        """Requests in the hands of handlers, by side and raw id."""
         self._subsessions: dict[str, SubSession] = {}
         self.version: Any = None
         """The version of ACP that client and agent agreed on, if the proxy was shown it."""
@@ -117,6 +120,18 @@ class Speaker:
     def adopt(self, sub: SubSession) -> None:
         """From now on the agent's messages in this session stay here."""
         self._subsessions[sub.id] = sub
+
+    def held_prompt(self, session: str) -> Handling | None:
+        """A prompt of the user's in a session that is here, and not with the agent."""
+        for handling in self._handlings.values():
+            if (
+                handling.side == "p"
+                and handling.sent_as is None
+                and handling.message.method == "session/prompt"
+                and session_of(handling.message) == session
+            ):
+                return handling
+        return None
 
     def _speaking(self, side: str) -> Handling | None:
         task = current()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from . import checked
-from .errors import ProxyError
+from .errors import Cancelled, ProxyError, Refused
 from .messages import Update
 from .records import Record
 from .tasks import Waiter
 
 if TYPE_CHECKING:
     from .speaker import Speaker
-
-Show = Literal["forwarded", "hidden"]
-"""What the client sees of such a turn: all that the agent says, or nothing."""
 
 LASTING: Final = frozenset(
     {
@@ -27,6 +24,7 @@ LASTING: Final = frozenset(
 )
 """Updates about the session rather than a turn: they are never hidden."""
 
+_TOOLS: Final = ("tool_call", "tool_call_update", "tool_call_content_chunk")
 _CHUNK: Final = "agent_message_chunk"
 _MESSAGE: Final = "agent_message"
 
@@ -75,14 +73,17 @@ class Parting:
 class Running:
     """A turn of the proxy's own, from its prompt until the agent says that it is over."""
 
-    __slots__ = ("_begun", "_former", "_hidden", "_tail", "over", "updates")
+    __slots__ = ("_begun", "_former", "_nests", "_show", "_tail", "asked", "over", "updates")
 
-    def __init__(self, show: Show, former: Parting | None = None) -> None:
-        """`former`: what is left of the turn before it."""
-        if show not in ("forwarded", "hidden"):
-            raise ValueError(f"`show` is 'forwarded' or 'hidden', not {show!r}")
-        self._hidden = show == "hidden"
+    def __init__(
+        self, show: bool = False, *, nests: bool = False, former: Parting | None = None
+    ) -> None:
+        """`nests`: it is part of a turn of the user's. `former`: what is left of the one before."""
+        self._show = show
+        self._nests = nests
         self._former = former or Parting("")
+        self.asked = False
+        """Whether the agent has asked for a permission in it: then its tools are shown."""
         self._tail = ""
         """How the text ends that the client was shown last."""
         self._begun = False
@@ -108,12 +109,14 @@ class Running:
         self.updates.append(Record(dict(said)))
         if update.kind == "state_update":
             if said.get("state") == "idle":
-                if self._begun:
-                    self.over.resolve(str(said.get("stopReason") or "end_turn"))
-                return False  # what the client waits for is not over
+                if not self._begun:
+                    return True  # it is of the turn before
+                self.over.resolve(str(said.get("stopReason") or "end_turn"))
             self._begun = True
-        if self._hidden:
-            return update.kind in LASTING
+            if self._nests:
+                return False  # what the client waits for is not over
+        if not self._show:
+            return update.kind in LASTING or (self.asked and update.kind in _TOOLS)
         if update.kind not in LASTING:
             self._tail = (self._tail + update.text)[-2:] if _is_text(said) else ""
         return self._former.heard(update)
@@ -126,6 +129,88 @@ class Running:
         """What it came to."""
         said = "".join(map(_said, self.updates))
         return Turn(said, self.over.result(), self.updates)
+
+
+class OwnTurn:
+    """A turn that the proxy has in a session: `async with session.turn() as turn`.
+
+    Meanwhile the conductor lets nobody else prompt in that session. It waits until the session is
+    idle, unless the proxy holds a prompt of the user's there, or has a turn there already.
+    """
+
+    __slots__ = ("_cancelled", "_engine", "_id", "_left", "_nests", "_parts", "_session", "_show")
+
+    def __init__(self, engine: Speaker, session: str, show: bool) -> None:
+        if not isinstance(show, bool):
+            raise TypeError(f"`show` is True or False, not {show!r}")
+        self._engine = engine
+        self._session = session
+        self._show = show
+        self._id: Any = None
+        self._nests = self._parts = False
+        self._cancelled = self._left = False
+
+    async def __aenter__(self) -> Self:
+        held = self._engine.held_prompt(self._session)
+        self._nests, self._parts = held is not None, held is not None and held.came is None
+        params = {"sessionId": self._session, "show": self._show}
+        asked = self._engine.serve("turn/begin", params)
+        asked.then(lambda: self._begun(asked))
+        try:
+            await asked
+        except Refused as error:
+            if error.granted:
+                raise
+            # This conductor knows no turns; so it keeps nobody apart.
+        except BaseException:
+            self._left = True
+            raise
+        return self
+
+    def _begun(self, asked: Waiter[Any]) -> None:
+        try:
+            self._id = asked.result()["turn"]
+        except (ProxyError, KeyError, TypeError):
+            return
+        if self._left:
+            self._end()  # nobody waits for it any more
+
+    async def __aexit__(self, *exception: object) -> None:
+        self._left = True
+        if self._id is not None:
+            self._end()
+
+    def _end(self) -> None:
+        self._engine.notify("c", "turn/end", {"turn": self._id})
+
+    async def prompt(self, *blocks: str | dict[str, Any] | Record) -> Turn:
+        """Prompts the agent, with text or content blocks; what it answered.
+
+        Raises `Cancelled` where the user has cancelled an earlier prompt of the turn: the turn is
+        over, and this one is not sent.
+        """
+        if self._cancelled or self._left:
+            raise Cancelled
+        turns = self._engine.turns
+        while isinstance(before := turns.get(self._session), Running):
+            ended: Waiter[None] = Waiter()
+            before.over.then(lambda ended=ended: ended.resolve(None))  # type: ignore[misc]
+            await ended
+        running = Running(self._show, nests=self._nests, former=before)
+        turns[self._session] = running
+        # Not when nobody waits any more: what is hidden stays hidden until the agent is done.
+        running.over.then(lambda: self._ended(running))
+        begin(self._engine, self._session, blocks, running)
+        await running.over
+        turn = running.turn()
+        self._cancelled = turn.stop_reason == "cancelled"
+        return turn
+
+    def _ended(self, running: Running) -> None:
+        del self._engine.turns[self._session]
+        parting = running.parting()
+        if self._parts and parting.due:  # else what comes next is another turn
+            self._engine.turns[self._session] = parting
 
 
 def begin(engine: Speaker, session: str, blocks: tuple[Any, ...], running: Running) -> None:

@@ -18,7 +18,7 @@ proxy = Proxy("introduce", config=Config)
 
 @proxy.opening
 async def introduce(opening):
-    turn = await opening.prompt(f"You work with {proxy.config.name}.", show="hidden")
+    turn = await opening.prompt(f"You work with {proxy.config.name}.", show=False)
     proxy.log(f"the agent said: {turn.text}")
 
 

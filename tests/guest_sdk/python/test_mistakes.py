@@ -354,7 +354,7 @@ async def test_an_opening_and_prompts_of_ones_own() -> None:
 
     @proxy.opening
     async def begin(opening: Opening) -> Any:
-        await opening.prompt(Record(text("who?")), show="hidden")
+        await opening.prompt(Record(text("who?")), show=False)
         return 3
 
     async with Playground(proxy) as p:

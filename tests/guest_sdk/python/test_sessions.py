@@ -152,7 +152,7 @@ async def test_what_the_proxy_says_has_the_id_that_version_two_demands() -> None
 # -- prompts of its own ----------------------------------------------------------------------------
 
 
-def asking(show: Any = "hidden") -> tuple[Proxy[Any], list[Any]]:
+def asking(show: Any = False) -> tuple[Proxy[Any], list[Any]]:
     """A proxy that asks the agent in the client's session before each prompt; what it heard."""
     proxy, heard = Proxy("asking"), list[Any]()
 
@@ -177,7 +177,7 @@ def asking(show: Any = "hidden") -> tuple[Proxy[Any], list[Any]]:
 @plays
 async def test_a_prompt_in_the_clients_session_is_hidden_or_forwarded() -> None:
     kinds = ["tool_call", "usage_update", "agent_message_chunk"]
-    for show, shown in (("hidden", ["usage_update"]), ("forwarded", kinds)):
+    for show, shown in ((False, ["usage_update"]), (True, kinds)):
         proxy, heard = asking(show)
         async with Playground(proxy, answer=holding("first")) as p:
             other = await p.new_session()
@@ -227,7 +227,7 @@ async def test_what_is_forwarded_is_parted_from_what_the_agent_says_next(
     @proxy.request("session/prompt")
     async def prompt(request: Request, following: Any) -> Any:
         if request.text == "a":
-            own.append((await request.session.prompt("first", show="forwarded")).text)
+            own.append((await request.session.prompt("first", show=True)).text)
         return await following(request)
 
     if handled:
@@ -260,7 +260,7 @@ async def test_an_error_to_it_is_raised_and_how_it_is_shown_is_checked() -> None
         assert heard == ["not now"]
     proxy, _ = asking("loud")
     async with Playground(proxy) as p:
-        with pytest.raises(ProxyError, match="'forwarded' or 'hidden', not 'loud'"):
+        with pytest.raises(ProxyError, match="`show` is True or False, not 'loud'"):
             await p.prompt("a")
 
 
@@ -294,7 +294,7 @@ def version_two(request: Record) -> Any:
 
 @plays
 async def test_in_version_two_a_turn_ends_by_a_state() -> None:
-    for show in ("hidden", "forwarded"):
+    for show in (False, True):
         proxy, heard = asking(show)
         async with Playground(proxy, answer=version_two) as p:
             session = await p.new_session()
@@ -319,7 +319,7 @@ async def test_a_session_the_proxy_opened_itself_can_be_prompted_too() -> None:
     @proxy.request("_ask")
     async def ask(_: Request) -> Any:
         opened = await proxy.ask_agent("session/new", cwd="/", mcpServers=[])
-        turn = await proxy.session(opened["sessionId"]).prompt("x", show="hidden")
+        turn = await proxy.session(opened["sessionId"]).prompt("x", show=False)
         return [opened["sessionId"], turn.text]
 
     async with Playground(proxy) as p:
@@ -369,7 +369,7 @@ async def test_an_opening_is_once_in_each_new_session_and_gives_blocks() -> None
     @proxy.opening
     async def begin(opening: Opening) -> Any:
         opening.state.words.append("begun")
-        turn = await opening.prompt("who?", show="hidden")
+        turn = await opening.prompt("who?", show=False)
         assert turn.stop_reason == "end_turn"
         return ["one", text("two")] if opening.session.id == "session-1" else "three"
 

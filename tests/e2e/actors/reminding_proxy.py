@@ -1,0 +1,42 @@
+"""A proxy that prompts the agent by itself, when a timer fires that a prompt with `remind` starts.
+
+Its turn has two prompts. What of it the client sees is its setting `show`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from guest_sdk.python import Proxy, Request, Session
+
+
+@dataclass
+class Config:
+    """The settings."""
+
+    show: bool = True
+
+
+proxy = Proxy("reminding", profile="context", wants={"timer": "to remind"}, config=Config)
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request) -> None:
+    """Starts the timer."""
+    session = request.session
+    if "remind" in request.text:
+        await proxy.timer.after(0.01, lambda: remind(session))
+
+
+async def remind(session: Session) -> Any:
+    """The turn."""
+    proxy.log.warn("the timer has fired")
+    async with session.turn(show=proxy.config.show) as turn:
+        first = await turn.prompt("one")
+        second = await turn.prompt("two")
+    proxy.log.warn(f"the agent said {first.text}{second.text}")
+
+
+if __name__ == "__main__":
+    proxy.run()

@@ -1,0 +1,87 @@
+"""SEEDS §25 row 57: a turn that nobody asked for, seen by the client or hidden from it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.places import ROOT
+
+if TYPE_CHECKING:
+    from tests.harness.process.rig import Chain, Rig
+
+FILE = ROOT / "tests" / "e2e" / "actors" / "reminding_proxy.py"
+GRANTED = {"turns": "unprompted", "grant": ["timer"]}
+FORMS: dict[str, dict[str, Any]] = {
+    "sandboxed": {"component": str(FILE), **GRANTED},
+    "program": {"command": sys.executable, "args": [str(FILE)], "profile": "trusted"},
+    "in process": {"component": "py:tests.e2e.actors.reminding_proxy:proxy"},
+}
+
+
+def begun(rig: Rig, form: str, version: int, *, show: bool = True) -> Chain:
+    """A chain with the proxy before the agent that counts."""
+    reminding = {**FORMS[form], "name": "reminding", "config": {"show": show}}
+    counting = rig.actor("counting_agent", name="counting")
+    chain = rig.run("agent", json.dumps(reminding), counting)
+    if version == 2:
+        chain.initialize(protocolVersion=2, info={"name": "c", "version": "1"}, capabilities={})
+    else:
+        chain.initialize()
+    return chain
+
+
+def ends(chain: Chain, version: int) -> list[int]:
+    """How many updates the client had got when it saw a turn end that it did not ask for; in
+    version 2 any turn."""
+    updates = [frame["params"]["update"] for frame in chain.seen("session/update")]
+    if version == 2:
+        return [at for at, update in enumerate(updates) if update.get("state") == "idle"]
+    mark = {"conductor/turn": {"state": "idle", "component": "reminding"}}
+    return [at for at, update in enumerate(updates) if update.get("_meta") == mark]
+
+
+@pytest.mark.parametrize(
+    ("form", "version"),
+    [("sandboxed", 1), ("sandboxed", 2), ("program", 1), ("in process", 2)],
+)
+def test_row_57_a_turn_that_nobody_asked_for(rig: Rig, form: str, version: int) -> None:
+    chain = begun(rig, form, version)
+    session = chain.new_session()
+    chain.start_prompt(session, "remind")
+    said = "1:remind;2:one;3:two;"
+    ended = 1 if version == 1 else 3
+    chain.until(lambda: len(ends(chain, version)) == ended, "the end of the unprompted turn")
+    assert "".join(chain.texts(session)) == said
+    # While another prompt runs it waits, and what is prompted meanwhile comes behind it.
+    blocks = [{"type": "text", "text": text} for text in ("remind", "hold")]
+    held = chain.start("session/prompt", {"sessionId": session, "prompt": blocks})
+    chain.until(lambda: chain.stderr.count("the timer has fired") == 2, "the timer")
+    assert "".join(chain.texts(session)) == said + "4:hold;"
+    chain.notify("session/cancel", {"sessionId": session})
+    chain.answer(held)
+    chain.until(lambda: "5:one;" in "".join(chain.texts(session)), "the second unprompted turn")
+    chain.answer(chain.start_prompt(session, "behind"))
+    chain.until(lambda: "7:behind;" in "".join(chain.texts(session)), "the prompt behind it")
+    said += "4:hold;5:one;6:two;7:behind;"
+    assert "".join(chain.texts(session)) == said
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize(("form", "version"), [("sandboxed", 2), ("program", 1)])
+def test_of_a_hidden_one_the_client_sees_nothing(rig: Rig, form: str, version: int) -> None:
+    chain = begun(rig, form, version, show=False)
+    session = chain.new_session()
+    answer = chain.answer(chain.start_prompt(session, "remind"))["result"]
+    assert answer["_meta"] == {"example.com/n": 1}
+    chain.until_stderr("the agent said 2:one;3:two;")
+    answer = chain.answer(chain.start_prompt(session, "next"))["result"]
+    assert answer["_meta"] == {"example.com/n": 4}
+    chain.until(lambda: "4:next;" in "".join(chain.texts(session)), "the next turn")
+    assert "".join(chain.texts(session)) == "1:remind;4:next;"
+    if version == 1:
+        assert ends(chain, version) == []
+    assert chain.finish() == 0
