@@ -68,6 +68,7 @@ if sys.argv[1] == "stdio":
 else:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.listen()  # who comes before the server is there waits
     print(listener.getsockname()[1], flush=True)
     app = server.streamable_http_app()
 
