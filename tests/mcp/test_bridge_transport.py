@@ -351,7 +351,8 @@ def test_waiting_for_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         events.client_opened("k", str(Doors.made.did[0][1]))
         events.client_received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
         assert stage.chain.lines == []
-        await asyncio.sleep(0.01)
+        while not stage.chain.lines:
+            await asyncio.sleep(0)
         assert stage.chain.frames[-1]["method"] == "_mcp/connect"
         await stage.transport.shut_down()
 

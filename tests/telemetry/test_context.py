@@ -21,7 +21,7 @@ from conductor.telemetry.context import with_context
 from conductor.telemetry.span import Context, read_traceparent
 from tests.harness.process.command import conductor
 from tests.harness.process.command import environment as around
-from tests.telemetry.collector import attributes, collector
+from tests.telemetry.collector import PATIENT, attributes, collector
 
 OURS: Final = Context(0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331)
 NAMED: Final = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -119,7 +119,7 @@ for line in sys.stdin:
 def run(*options: str, **variables: str) -> dict[str, Any]:
     """What the agent behind a guest got."""
     words = ("exec", *options, "datetime", "-p", "hi", "--", sys.executable, "-c", AGENT)
-    done = conductor(*words, env=around(**variables))
+    done = conductor(*words, env=around(**variables), command=PATIENT)
     assert (done.code, done.err) == (0, ""), done.err
     seen: dict[str, Any] = json.loads(done.out)
     return seen

@@ -8,6 +8,7 @@ import re
 import socket
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
@@ -22,16 +23,17 @@ from conductor.run.plan import Options
 from conductor.spec.managed.file import parse
 from conductor.telemetry import names
 from conductor.telemetry.names import OTHER, method
-from tests.harness.process.command import Ran, conductor, environment
-from tests.telemetry.collector import attributes, collector
+from tests.harness.process.command import COMMAND, Ran, conductor, environment
+from tests.telemetry.collector import PATIENT, attributes, collector
 
 WORDS: Final = "what day is it?"
 CHAIN: Final = ("datetime", "redact", "demo", "-p", WORDS)
 SERIES: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 
 
-def run(*options: str, **variables: str) -> Ran:
-    done = conductor("exec", *options, *CHAIN, env=environment(**variables))
+def run(*options: str, command: Sequence[str] = PATIENT, **variables: str) -> Ran:
+    env = environment(**variables)
+    done = conductor("exec", *options, *CHAIN, env=env, command=command)
     assert done.code == 0, done.err
     assert WORDS in done.out
     return done
@@ -54,7 +56,7 @@ def numbers(text: str) -> dict[tuple[str, str], float]:
 def test_numbers_are_those_of_the_trace(tmp_path: Path) -> None:
     """SEEDS §25 row 114: message counts are right."""
     path, trace = tmp_path / "chain.prom", tmp_path / "trace.jsons"
-    run("--metrics", str(path), "--trace", str(trace))
+    run("--metrics", str(path), "--trace", str(trace), command=COMMAND)
     found = numbers(path.read_text())
     counted: Counter[tuple[str, str, str]] = Counter()
     for line in trace.read_text().splitlines():
@@ -119,7 +121,7 @@ def test_the_variables_of_opentelemetry_count() -> None:
 def test_a_collector_that_behaves_badly_costs_one_warning(status: int) -> None:
     """The chain ends while a collector still has not answered."""
     with collector(status) as away:
-        done = run("--otlp", away.address)
+        done = run("--otlp", away.address, command=COMMAND)
         assert done.err.count("warning:") <= 1
         assert "Traceback" not in done.err
         assert away.requests
@@ -139,7 +141,8 @@ def test_neither_a_collector_that_is_away_nor_a_port_that_is_taken_stops_a_chain
     with socket.create_server(("127.0.0.1", 0)) as closed:
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
     with socket.create_server(("127.0.0.1", 0)) as held:
-        done = run("--otlp", address, "--prometheus", str(held.getsockname()[1]))
+        port = str(held.getsockname()[1])
+        done = run("--otlp", address, "--prometheus", port, command=COMMAND)
     assert done.err.count("warning:") <= 2
     assert "Traceback" not in done.err
     assert "no numbers are served at port" in done.err

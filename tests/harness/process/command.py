@@ -13,7 +13,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -53,11 +53,15 @@ class Ran:
 
 
 def conductor(
-    *arguments: str, stdin: bytes = b"", cwd: Path | None = None, env: dict[str, str] | None = None
+    *arguments: str,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    command: Sequence[str] = COMMAND,
 ) -> Ran:
-    """Runs `conductor ARGUMENTS` to its end."""
+    """Runs `conductor ARGUMENTS` to its end; `command` is what runs in place of `conductor`."""
     done = subprocess.run(
-        [*COMMAND, *arguments],
+        [*command, *arguments],
         input=stdin,
         capture_output=True,
         timeout=DEADLINE,
