@@ -9,6 +9,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     effects         what the router asks the shell to do
     accounts        what a component may cost, and what it has spent
     component       a component as the router gets it
+    payloads        long texts that a component gets as references
 
     policy, guards  what a policed component may do; see those packages
     state           peers, their lanes, pending requests

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import adaptation, agent_turns, jsonrpc
@@ -17,7 +18,14 @@ from conductor.core.effects import Effects, Send
 from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompts
 from conductor.core.json_text import too_many_values
-from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message, Params
+from conductor.core.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Malformed,
+    Message,
+    Params,
+)
 from conductor.core.oversize import Oversize
 from conductor.core.own_turns import OwnTurns
 from conductor.core.policy.headings import session_of
@@ -25,7 +33,7 @@ from conductor.core.policy.key_table import STOP, UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.ports import Ports
 from conductor.core.requests import NOT_STRUCTURED, ONE_HOP, STRUCTURED, Requests
-from conductor.core.services import Services, called
+from conductor.core.services import PREFIX, Services, called
 from conductor.core.state import Batch, Lane, Peer, Source
 from conductor.core.tracing import read_number
 
@@ -170,6 +178,12 @@ class Dispatcher:
     # -- one message -----------------------------------------------------------------------------
 
     def _dispatch(self, lane: Lane, message: Message, batch: Batch | None, out: Effects) -> None:
+        if lane.peer.payloads is not None:
+            restored = self._restored(lane.peer, message)
+            if isinstance(restored, Malformed):
+                self._forged(lane, message, restored, batch, out)
+                return
+            message = restored
         method = message.method
         if isinstance(method, UnsetType):
             if not self._requests.answer(lane, message, out):
@@ -191,6 +205,38 @@ class Dispatcher:
             if pending is not None:
                 self._requests.route(lane, method, message.params, pending, out)
             return
+        if batch is not None:
+            self._exchange.add_to_batch(lane, batch, None, out)
+
+    @staticmethod
+    def _restored(peer: Peer, message: Message) -> Message | Malformed:
+        """A message with the long texts that its sender refers to, but for calls of services."""
+        assert peer.payloads is not None
+        params, result = message.params, message.result
+        try:
+            if isinstance(params, Raw) and not str(message.method).startswith(PREFIX):
+                params = peer.payloads.restore(params)
+            if isinstance(result, Raw):
+                result = peer.payloads.restore(result)
+        except ValueError as error:
+            key = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
+            return Malformed(INVALID_PARAMS, f"{peer.label}: {error}", key)
+        if params is message.params and result is message.result:
+            return message
+        return msgspec.structs.replace(message, params=params, result=result)
+
+    def _forged(
+        self, lane: Lane, message: Message, error: Malformed, batch: Batch | None, out: Effects
+    ) -> None:
+        """A message with a reference that its sender does not have: whoever waits gets an error."""
+        if error.id is not None and message.method is not UNSET:
+            self._exchange.reject(lane, error, batch, out)
+            return
+        self._exchange.log(out, "warning", lane.peer, error.text)
+        if message.method is UNSET:
+            body = Raw(jsonrpc.error_object(INTERNAL_ERROR, error.text))
+            answer = msgspec.structs.replace(message, result=UNSET, error=body)
+            self._requests.answer(lane, answer, out)
         if batch is not None:
             self._exchange.add_to_batch(lane, batch, None, out)
 

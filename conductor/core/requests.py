@@ -279,6 +279,8 @@ class Requests:
             what = "no request is open under its id" if key is not None else "it has no valid id"
             self._exchange.log(out, "warning", peer, f"answer dropped: {what}")
             return True
+        if peer.payloads is not None and key is not None:
+            peer.payloads.answered(key)
         pending.answer_number = self._exchange.number
         error = message.error
         if isinstance(error, Raw) and bytes(error) == b"null":

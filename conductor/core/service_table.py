@@ -14,6 +14,7 @@ import msgspec
 
 TURN_BEGIN: Final = "turn/begin"
 TURN_END: Final = "turn/end"
+PAYLOAD_READ: Final = "payload/read"
 
 
 class Performer(enum.Enum):
@@ -189,6 +190,14 @@ TABLE: Final = (
         '`{"sessionId", "show"}`',
         '`{"turn": ID}`, once it has begun',
         "begins a [turn of its own](conversation.md#turns-of-a-components-own)",
+    ),
+    Call(
+        PAYLOAD_READ,
+        Performer.ROUTER,
+        "",
+        '`{"digest", "offset", "maxBytes"}`',
+        '`{"text", "bytes", "more"}`',
+        "reads a text that it got as a [reference](conversation.md#large-payloads)",
     ),
     Call(TURN_END, Performer.ROUTER, "", '`{"turn": ID}`', "`{}`", "ends it"),
     Call(

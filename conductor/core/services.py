@@ -29,6 +29,7 @@ from conductor.core.policy.headings import size_of
 from conductor.core.service_table import (
     ALWAYS_GRANTED,
     CALLS,
+    PAYLOAD_READ,
     SHOWN_GRANTS,
     TURN_BEGIN,
     TURN_END,
@@ -45,7 +46,7 @@ KEEP: Final = "keep"
 """Keeps members for when the component is started again (`KeptMembers`). The router remembers them,
 and the shell gets them in an effect, since it starts hosts of guests again with a new router."""
 
-HERE: Final = frozenset({CONFIG, KEEP, TURN_BEGIN, TURN_END})
+HERE: Final = frozenset({CONFIG, KEEP, TURN_BEGIN, TURN_END, PAYLOAD_READ})
 """The calls that the router takes itself; each proxy may make them."""
 REBIND: Final = "rebind"
 """Has a session go on as another below the component (`conductor.core.aliases`)."""
@@ -159,6 +160,9 @@ class Services:
         if name == KEEP:
             self._keep(peer, params, pending, out)
             return
+        if name == PAYLOAD_READ:
+            self._read(peer, params, pending, out)
+            return
         if name in (TURN_BEGIN, TURN_END):
             self._turn(peer, name, params, pending, out)
             return
@@ -200,6 +204,19 @@ class Services:
         pending = None if token is None else self._open.pop(token)
         self._turn(peer, name, Raw(params), pending, out, guest)
         return out
+
+    def _read(
+        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
+    ) -> None:
+        try:
+            if peer.payloads is None:
+                raise ValueError("it gets no references: its limit `text_bytes` is off")
+            part = peer.payloads.read(params)
+        except ValueError as error:
+            self._decline(peer, PAYLOAD_READ, f"`{PAYLOAD_READ}`: {error}", pending, out)
+        else:
+            if pending is not None:
+                self._exchange.reply(pending, b"result", part, out)
 
     def _keep(
         self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects

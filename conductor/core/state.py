@@ -20,6 +20,7 @@ from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure, Effects
 from conductor.core.jsonrpc import Params
+from conductor.core.payloads import Payloads, ReferringWriter
 from conductor.core.policy.entries import Excuse, Held, Request, RequestInOrder, Turn
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
@@ -483,6 +484,8 @@ class Peer(msgspec.Struct, eq=False):
     """Sessions in which it got words for such, with the type."""
     silent: set[str] = set()
     """Sessions with an open prompt for which it has not sent any words yet."""
+    payloads: Payloads | None = None
+    """The long texts that it has references to; None: it gets texts whole."""
     launched_by: Peer | None = None
     """For the second connection of an `scp` proxy: the proxy itself."""
     offer_shape: frozenset[str] | None = None
@@ -556,14 +559,27 @@ class Peer(msgspec.Struct, eq=False):
         self.sideband = dialect.sideband
         self.p.wraps = self.role in (Role.PROXY, Role.OUTER) and not dialect.sideband
         self.p.writer, self.s.writer = writers(dialect, to_conductor=self.role is Role.OUTER)
+        longest = self.component.allowance.text_bytes
+        if longest is not None and self.role is Role.PROXY:
+            self.refer(Payloads(longest) if self.payloads is None else self.payloads)
         if dialect.sideband and not self.sides:
             self.s.requests, self.c.requests = PendingRequests(self.ids), PendingRequests()
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
+            if self.payloads is not None:
+                self.payloads.spaces.append(self.s.requests.sent)
         self.s.wraps = dialect.sideband and bool(self.ports)
         for name, port in self.ports.items():
             port.requests = self.s.requests
             port.writer = port_writer(dialect, name, to_conductor=self.role is Role.OUTER)
+
+    def refer(self, payloads: Payloads) -> None:
+        """Writes long texts to this peer as references."""
+        if self.payloads is None:
+            payloads.spaces.append(self.p.requests.sent)
+        self.payloads = payloads
+        for lane in (self.p, self.s):
+            lane.writer = ReferringWriter(lane.writer, payloads)
 
     def wait(self, later: Callable[[Effects], None], size: int) -> bool:
         """Puts a notification of `size` bytes into the backlog; False if there is no room."""

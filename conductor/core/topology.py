@@ -124,6 +124,7 @@ def _make_agent(peer: Peer) -> None:
     """Makes an agent of a component, whatever was configured: nobody asks an agent to be a proxy,
     and nothing polices it."""
     peer.role, peer.policy_state, peer.ready = Role.AGENT, None, False
+    peer.payloads = None
     peer.dialect_state = DialectState.KNOWN
     peer.speak(PLAIN)
 

@@ -78,6 +78,8 @@ TABLE: Final = (
     Limit("own_messages", "count", 500, "chain",
           "messages a second that nobody else has caused; a large one counts for each KiB",
           "waits; ended when it is fifty seconds ahead"),
+    Limit("text_bytes", "size", None, "chain", "one text in a request or notification it gets",
+          "a [reference](conversation.md#large-payloads) in its place"),
     Limit("service_bytes", "size", 64 * _KIB, "services",
           "one request to a service other than `kv/set` and `fetch`", "refused"),
     Limit("calls", "count", 32, "services",

@@ -11,7 +11,7 @@ from typing import Any
 from .errors import INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
 from .services import NAMES
 
-_FREE = ("keep", "log", "metric", "rebind", "turn")
+_FREE = ("keep", "log", "metric", "payload", "rebind", "turn")
 _FAILED = -32000
 
 
@@ -75,6 +75,7 @@ class Services:
             "turn/begin": self._begin,
             "turn/end": lambda _: {},
             "rebind": self._rebind,
+            "payload/read": self._payload,
         }
 
     def asked(self, message: dict[str, Any]) -> None:
@@ -161,6 +162,9 @@ class Services:
         held = {**self.kept, **params}
         self.kept = {name: one for name, one in held.items() if one is not None}
         return {}
+
+    def _payload(self, params: dict[str, Any]) -> dict[str, Any]:
+        raise ProxyError(f"it has no payload {params['digest']!r}", INVALID_PARAMS)
 
     def _begin(self, params: dict[str, Any]) -> dict[str, Any]:
         self._turns += 1

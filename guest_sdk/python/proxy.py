@@ -64,6 +64,7 @@ class Proxy(Server, Generic[Settings]):
     files = services.Files()
     log = services.Log()
     metric = services.Metric()
+    payload = services.Payload()
 
     @overload
     def __init__(

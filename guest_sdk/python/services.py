@@ -263,6 +263,22 @@ class Log(Service):
         self(message, level="error", **data)
 
 
+class Payload(Service):
+    """Long texts that come as references (limit `text_bytes`); no grant is needed."""
+
+    async def read(self, reference: str) -> str:
+        """The text that a reference stands for; any other text is itself."""
+        name, _, rest = reference.partition(":sha256:")
+        digest, more = rest.partition(":")[0], name == "conductor-payload"
+        parts: list[str] = []
+        offset = 0
+        while more:
+            part = await self.ask("payload/read", digest=digest, offset=offset, maxBytes=1 << 20)
+            parts.append(part["text"])
+            offset, more = offset + part["bytes"], part["more"]
+        return "".join(parts) if parts else reference
+
+
 class Metric(Service):
     """Numbers for the conductor's metrics; no grant is needed."""
 

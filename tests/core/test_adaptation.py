@@ -204,8 +204,15 @@ def test_what_an_agent_says_in_its_result_alone_is_an_update(
     (sent,) = given_to(prompted(router, TEXT))
     thought = update("hm", kind="agent_thought_chunk")
     say(router, "agent", thought)
-    say(router, "agent", update("agent_message to another session", "T"))
+    say(router, "agent", update("to another session", "T"))
+    say(router, "agent", update("agent_message", kind="agent_thought_chunk"))
     assert answer(router, sent, content) == [chunk(block) for block in blocks]
+
+
+def test_a_prompt_without_a_session_has_no_updates() -> None:
+    router = chain({"protocolVersion": 1})
+    (sent,) = given_to(say(router, "client", request("p", PROMPT, {"prompt": []})))
+    assert answer(router, sent, "hi") == []
 
 
 def test_what_an_agent_has_streamed_is_not_said_again() -> None:

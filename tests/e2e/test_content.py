@@ -1,7 +1,11 @@
-"""Row 31 of SEEDS §25, through the real command: an agent that takes text alone and is silent."""
+"""Rows 31 and 66 of SEEDS §25, through the real command.
+
+An agent that takes text alone and does not stream; a long text that components get as a reference.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -36,3 +40,29 @@ def test_row_31_a_silent_agent_that_takes_text_alone(rig: Rig, tmp_path: Path) -
     assert chain.stderr.count("takes no blocks of the type `image`") == 1
     records = [json.loads(line) for line in audit.read_text().splitlines()]
     assert [one["component"] for one in records if one["event"] == "adapt"] == ["A"] * 4
+
+
+def test_row_66_a_long_text_is_a_reference_to_those_who_want_it_so(rig: Rig) -> None:
+    dialects = {"X1": "acp", "X2": "sdk", "X3": "sacp", "X4": "pacp", "X5": "scp"}
+    proxies = [
+        json.dumps({**json.loads(rig.x(name, dialect=dialect)), "limit.text_bytes": "64KiB"})
+        for name, dialect in dialects.items()
+    ]
+    guests = ("passthrough,limit.text_bytes=64KiB", "datetime,limit.text_bytes=64KiB,message=64KiB")
+    chain = rig.agent(*guests, *proxies, rig.demo())
+    session = chain.begin()
+    long = 'an "Ω"\n' * 40_000
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": long}]}
+    answer = chain.request("session/prompt", params)
+    assert answer.get("result") == {"stopReason": "end_turn"}, f"{answer}{chain.story()}"[:5000]
+    digest = hashlib.sha256(long.encode()).hexdigest()
+    reference = f'"conductor-payload:sha256:{digest}:{len(long.encode())}"'.encode()
+    for name in dialects:
+        (got,) = [one.raw for one in rig.log(name, "in") if b"session/prompt" in one.raw]
+        assert reference in got
+        assert len(got) < 4096
+    (prompt,) = [one.frame for one in rig.log("A", "in") if b"session/prompt" in one.raw]
+    date, whole = prompt["params"]["prompt"]
+    assert "<current-date" in date["text"]
+    assert whole["text"] == long
+    assert chain.finish() == 0

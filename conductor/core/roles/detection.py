@@ -66,6 +66,8 @@ class Detection:
         successor.p.wraps = False
         # One component on two connections: what it may do is counted once.
         successor.policy_state = peer.policy_state
+        if peer.payloads is not None:
+            successor.refer(peer.payloads)
         self._exchange.peers[name] = successor
         handshake = peer.handshake
         if peer.closure is not None or handshake is None or handshake.role_answer is None:

@@ -1,0 +1,219 @@
+"""Long texts that a component gets as references, and what it sends put back together.
+
+A reference is a text in place of a text: `conductor-payload:sha256:DIGEST:BYTES`. So a message
+keeps its form, and a component that puts words before a long text need not have read it. Nobody can
+fake one: a text of others that looks like a reference is itself replaced by one, and a component
+may name only what it was given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, deque
+from collections.abc import Container
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from conductor.core.json_text import read_members
+from conductor.core.writer import Writer
+
+_PREFIX: Final = b"conductor-payload:sha256:"
+_reference: Final = re.compile(_PREFIX + rb"([0-9a-f]{64}):(\d{1,15})")
+_string: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_ESCAPED: Final = b"\\u00"
+"""How a letter of the prefix may be written otherwise."""
+MOST: Final = 256 * 1024 * 1024
+"""Bytes of texts that one component has references to; beyond that it gets texts whole. Of those in
+notifications the oldest are forgotten beyond a quarter of that."""
+_MOST_RESTORED: Final = 64 * 1024 * 1024
+"""Bytes of a message that is put back together: a component may repeat a reference."""
+_PART: Final = 64 * 1024
+_MOST_PART: Final = 1024 * 1024
+"""Bytes of one answer to `payload/read`: if the call does not say, and at most."""
+
+_text: Final = msgspec.json.Decoder(str).decode
+
+
+class Text(msgspec.Struct, frozen=True, weakref=True, eq=False):
+    """A long text. Components share it."""
+
+    digest: bytes
+    """SHA-256 of its UTF-8, in hexadecimal digits."""
+    raw: bytes
+    """As JSON, without its quotes."""
+    size: int
+    """Bytes of its UTF-8."""
+
+
+_known: Final[WeakValueDictionary[bytes, Text]] = WeakValueDictionary()
+"""All texts that any component has a reference to, by digest."""
+
+
+class Payloads:
+    """The long texts of one component.
+
+    Args:
+        longest: bytes of a text that it gets as it is.
+        most: bytes of the texts that it has references to.
+    """
+
+    def __init__(self, longest: int, most: int = MOST) -> None:
+        self._longest = longest
+        self._most = most
+        self.spaces: list[Container[bytes]] = []
+        """The ids of the requests that it has, by id space."""
+        self._texts: dict[bytes, Text] = {}
+        self._uses: Counter[bytes] = Counter()
+        """How many messages, of those below, refer to a text."""
+        self._open: dict[bytes, list[Text]] = {}
+        """Those of the requests that it has, by their ids."""
+        self._passing: deque[Text] = deque()
+        """Those of the last notifications."""
+        self._bytes = self._passing_bytes = 0
+
+    def __len__(self) -> int:
+        """How many texts it has references to."""
+        return len(self._texts)
+
+    # -- to the component ------------------------------------------------------------------------
+
+    def refer(self, params: Raw | bytes | UnsetType, request: bytes | None) -> Any:
+        """The params of a message for the component, with references for long texts.
+
+        Args:
+            request: the id of the request; None: it is a notification.
+        """
+        if isinstance(params, UnsetType):
+            return params
+        whole = bytes(params)
+        if len(whole) <= self._longest and _PREFIX not in whole and _ESCAPED not in whole:
+            return params
+        for id_ in [id_ for id_ in self._open if not any(id_ in ids for ids in self.spaces)]:
+            self.answered(id_)
+        given: list[Text] = []
+        referred = _string.sub(lambda match: self._referred(match[0], given), whole)
+        if request is None:
+            for text in given:
+                self._passing.append(text)
+                self._passing_bytes += text.size
+            while self._passing_bytes > self._most // 4 and len(self._passing) > 1:
+                oldest = self._passing.popleft()
+                self._passing_bytes -= oldest.size
+                self._drop(oldest)
+        elif given:
+            self._open[request] = given
+        return Raw(referred)
+
+    def _referred(self, string: bytes, given: list[Text]) -> bytes:
+        """A reference for a JSON string, if it needs one."""
+        if len(string) <= self._longest and _PREFIX not in string and _ESCAPED not in string:
+            return string
+        try:
+            utf8 = _text(string).encode()
+        except (msgspec.DecodeError, UnicodeError):
+            return string  # half an emoji: no text, and no reference
+        looks_like_one = _PREFIX in utf8
+        if not looks_like_one and (
+            len(utf8) <= self._longest or self._bytes + len(utf8) > self._most
+        ):
+            return string
+        text = self._kept(utf8, string)
+        self._uses[text.digest] += 1
+        given.append(text)
+        return b'"%b%b:%d"' % (_PREFIX, text.digest, text.size)
+
+    def _kept(self, utf8: bytes, string: bytes) -> Text:
+        digest = hashlib.sha256(utf8).hexdigest().encode()
+        text = self._texts.get(digest)
+        if text is None:
+            text = _known.get(digest) or Text(digest, string[1:-1], len(utf8))
+            self._texts[digest] = _known[digest] = text
+            self._bytes += text.size
+        return text
+
+    # -- from the component ----------------------------------------------------------------------
+
+    def restore(self, payload: Raw) -> Raw:
+        """A payload of the component with the texts that it refers to; the same if it does not.
+
+        Raises:
+            ValueError: it names one that it was not given or that nobody waits for any more, or
+                too many.
+        """
+        whole = bytes(payload)
+        if _PREFIX not in whole:
+            return payload
+        left = _MOST_RESTORED - len(whole)
+
+        def text(match: re.Match[bytes]) -> bytes:
+            nonlocal left
+            known = self._texts.get(match[1])
+            if known is None or known.size != int(match[2]):
+                raise ValueError(f"it names a payload that it does not have: {match[0].decode()}")
+            left -= len(known.raw)
+            if left < 0:
+                raise ValueError(f"with its payloads it is longer than {_MOST_RESTORED:,} bytes")
+            return known.raw
+
+        return Raw(_reference.sub(text, whole))
+
+    def answered(self, request: bytes) -> None:
+        """The component has answered a request, or nobody waits for that."""
+        for text in self._open.pop(request, ()):
+            self._drop(text)
+
+    def _drop(self, text: Text) -> None:
+        self._uses[text.digest] -= 1
+        if not self._uses[text.digest]:
+            del self._texts[text.digest], self._uses[text.digest]
+            self._bytes -= text.size
+
+    def read(self, params: Raw | UnsetType) -> bytes:
+        """The answer to `payload/read`, as JSON. Raises `ValueError`."""
+        members = read_members(params) or {}
+        digest = _member(members, "digest", str, "").removeprefix("sha256:")
+        offset, most = _member(members, "offset", int, 0), _member(members, "maxBytes", int, _PART)
+        text = self._texts.get(digest.encode(errors="replace"))
+        if text is None:
+            raise ValueError(f"it has no payload {digest[:64]!a}")
+        if not 0 <= offset <= text.size or not 4 <= most <= _MOST_PART:
+            raise ValueError(f"`offset` is 0 to {text.size}, `maxBytes` is 4 to {_MOST_PART}")
+        utf8 = _text(b'"%b"' % text.raw).encode()
+        end = min(offset + most, text.size)
+        while end < text.size and utf8[end] & 0xC0 == 0x80:
+            end -= 1  # not within a character
+        try:
+            part = utf8[offset:end].decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"`offset` {offset} is within a character") from None
+        return msgspec.json.encode({"text": part, "bytes": end - offset, "more": end < text.size})
+
+
+def _member(members: dict[str, Raw], name: str, kind: type[Any], default: Any) -> Any:
+    try:
+        return msgspec.json.decode(members[name], type=kind) if name in members else default
+    except msgspec.DecodeError:
+        raise ValueError(f"`{name}` is no {kind.__name__}") from None
+
+
+class ReferringWriter(Writer):
+    """Writes to a component that gets long texts as references."""
+
+    __slots__ = ("_payloads",)
+
+    def __init__(self, writer: Writer, payloads: Payloads) -> None:
+        for name in Writer.__slots__:
+            setattr(self, name, getattr(writer, name))
+        self._payloads = payloads
+
+    def request(self, id: bytes, method: str, params: Raw | bytes | UnsetType) -> bytes:  # noqa: A002
+        """See `Writer`."""
+        return super().request(id, method, self._payloads.refer(params, id))
+
+    def notification(self, method: str, params: Raw | bytes | UnsetType) -> bytes:
+        """See `Writer`."""
+        return super().notification(method, self._payloads.refer(params, None))
