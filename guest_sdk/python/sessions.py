@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from . import checked, keeping, names
-from .errors import METHOD_NOT_FOUND, ProxyError
+from .errors import METHOD_NOT_FOUND, Cancelled, ProxyError
 from .messages import Request, Update, text
 from .recorder import EVENT
 from .retelling import END, TOLD, in_words, updates
@@ -137,6 +138,17 @@ class Session:
         async with self.turn(show=show) as turn:
             return await turn.prompt(*blocks)
 
+    async def rebind(self, to: SubSession | str | None) -> None:
+        """Has this session go on with the agent as another one, which the proxy has opened: what
+        the client does here is done there from now on, and the client hears of it as of this one.
+        None: it is itself again.
+
+        The two change places: under the other's id the proxy then finds what this session was.
+        Raises `Refused` without the grant `sessions=own`, and for a session that is not its own.
+        """
+        id_ = to.id if isinstance(to, SubSession) else to or self.id
+        await self._engine.serve("rebind", {"sessionId": self.id, "to": id_})
+
     def __repr__(self) -> str:
         return f"<Session {self.id!r}>"
 
@@ -149,21 +161,27 @@ class SubSession:
     """A session that the proxy opens with the agent; the client never hears of it.
 
     `async with proxy.subsession(cwd="/project") as sub: answer = await sub.prompt("…")`. What the
-    agent asks in it (permissions, files) is refused, unless `on_request` answers it.
+    agent asks in it (permissions, files) is refused, unless `on_request` answers it. When it is
+    left, the agent stops what it does there, and closes it where it can.
     """
 
     def __init__(self, engine: Speaker, params: dict[str, Any], on_request: Asked | None) -> None:
         self._engine = engine
         self._params = params
         self._on_request = on_request
-        self._running = Running()
+        self._running: Running | None = None
+        self._left = False
         self.id = ""
 
     async def __aenter__(self) -> Self:
         opened: Waiter[Any] = self._engine.request("s", "session/new", self._params)
         # Its first updates may come in the same delivery as the answer.
         opened.then(lambda: self._opened(opened))
-        await opened
+        try:
+            await opened
+        except Cancelled:
+            self._left = True
+            raise
         return self
 
     def _opened(self, opened: Waiter[Any]) -> None:
@@ -172,11 +190,25 @@ class SubSession:
         except (ProxyError, KeyError, TypeError):
             return  # whoever awaits the answer is told
         self._engine.adopt(self)
+        if self._left:  # nobody waits for it any more
+            self._close()
 
     async def __aexit__(self, *exception: object) -> None:
-        """What the agent still says in it is not shown to anybody."""
+        self._close()
+
+    def _close(self) -> None:
+        """Ends it. What the agent still says in it is not shown to anybody."""
         self._on_request = None
-        self._running = Running()
+        if self._running is not None and not self._running.over.done:
+            self.cancel()
+        self._running = None
+        closed: Waiter[Any] = self._engine.request("s", "session/close", {"sessionId": self.id})
+        closed.then(lambda: self._closed(closed))
+
+    def _closed(self, closed: Waiter[Any]) -> None:
+        with contextlib.suppress(ProxyError):  # an agent that closes none may still speak in it
+            closed.result()
+            self._engine.disown(self)
 
     async def prompt(self, *blocks: str | dict[str, Any] | Record) -> Turn:
         """Prompts the agent with text or content blocks; what it answered."""
@@ -191,7 +223,8 @@ class SubSession:
 
     def updated(self, update: Update) -> None:
         """Keeps an update for the turn that runs."""
-        self._running.heard(update)
+        if self._running is not None:
+            self._running.heard(update)
 
     async def asked(self, request: Request) -> Any:
         """The answer to a request of the agent."""

@@ -121,6 +121,10 @@ class Speaker:
         """From now on the agent's messages in this session stay here."""
         self._subsessions[sub.id] = sub
 
+    def disown(self, sub: SubSession) -> None:
+        """The agent says nothing more in this session."""
+        self._subsessions.pop(sub.id, None)
+
     def held_prompt(self, session: str) -> Handling | None:
         """A prompt of the user's in a session that is here, and not with the agent."""
         for handling in self._handlings.values():

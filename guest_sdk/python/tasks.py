@@ -183,7 +183,10 @@ class Loop:
 
 
 async def gather(*awaitables: Awaitable[Any]) -> list[Any]:
-    """Waits for all; their results in order. The first failure is raised when all have ended."""
+    """Waits for all; their results in order. The first failure is raised when all have ended.
+
+    Where the handler is cancelled, so are they.
+    """
     running = _current
     if running is None:
         raise RuntimeError("gather() works in handlers only")
@@ -193,9 +196,14 @@ async def gather(*awaitables: Awaitable[Any]) -> list[Any]:
 
     loop: Loop = running.loop  # of this module
     tasks = [loop.start(one(awaitable), running.context) for awaitable in awaitables]
-    for task in tasks:
-        if not task.done:
-            done: Waiter[None] = Waiter()
-            task.then(lambda done=done: done.resolve(None))  # type: ignore[misc]
-            await done
+    try:
+        for task in tasks:
+            if not task.done:
+                done: Waiter[None] = Waiter()
+                task.then(lambda done=done: done.resolve(None))  # type: ignore[misc]
+                await done
+    except Cancelled:  # of all: what they have opened is to end
+        for task in tasks:
+            task.cancel()
+        raise
     return [task.result() for task in tasks]

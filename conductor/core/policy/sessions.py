@@ -161,8 +161,9 @@ class Sessions:
         """A component has these aliases from now on."""
         self._bound[component] = aliases.bound
         for id_ in aliases.set_aside:
-            if id_ not in self._known:
-                self._add(id_, Session(client=component))
+            known = self._known.get(id_) or Session()
+            known.client = component
+            self._add(id_, known)
 
     def opens(self, component: str, pending: PendingRequest) -> bool:
         """A component sends a request for a new session; False if it has too many open."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ from guest_sdk.python import (
     Record,
     Request,
     Update,
+    gather,
     played,
     text,
 )
@@ -357,6 +359,92 @@ async def test_a_subsession_in_version_two() -> None:
         assert p.heard == []
         p.agent.update("session-1", "state_update", state="idle", stopReason="end_turn")
         assert p.result("p", asked) == ["y", "end_turn"]
+
+
+@plays
+async def test_a_subsession_is_closed_when_it_is_left() -> None:
+    proxy = Proxy("p")
+
+    @proxy.request("_ask")
+    async def ask(_: Request) -> Any:
+        async with proxy.subsession(cwd="/") as sub:
+            await sub.prompt("x")
+        return sub.id
+
+    async with Playground(proxy) as p:
+        assert await p.request("_ask", {}) == "session-1"
+        asked = [(one.method, one.params.session_id) for one in p.agent.requests[1:]]
+        assert asked == [("session/prompt", "session-1"), ("session/close", "session-1")]
+        p.agent.say("session-1", "after that")  # it is nobody's any more, as for other sessions
+        assert len(p.heard) == 1
+
+
+@plays
+async def test_subsessions_end_with_the_handler_that_is_cancelled() -> None:
+    proxy = Proxy("p")
+
+    @proxy.request("_ask")
+    async def ask(_: Request) -> Any:
+        async def one(word: str) -> None:
+            async with proxy.subsession(cwd="/") as sub:
+                await sub.prompt(word)
+
+        await gather(one("a"), one("b"))
+
+    async with Playground(proxy, answer=holding("a", "b")) as p:
+        asked = p.send("p", {"method": "_ask", "params": {}}, request=True)
+        p.send("p", {"method": "$/cancel_request", "params": {"requestId": asked}})
+        answer = p.answer_to("p", asked)
+        assert answer is not None
+        assert answer["error"]["code"] == -32800
+        stopped = [
+            one.params.session_id for one in p.agent.notifications if one.method == "session/cancel"
+        ]
+        closed = [
+            one.params.session_id for one in p.agent.requests if one.method == "session/close"
+        ]
+        assert sorted(stopped) == sorted(closed) == ["session-1", "session-2"]
+
+
+@plays
+async def test_one_that_opens_too_late_for_its_handler_is_closed_at_once() -> None:
+    proxy = Proxy("p")
+
+    @proxy.request("_ask")
+    async def ask(_: Request) -> Any:
+        async with proxy.subsession(cwd="/"):
+            return None
+
+    async with Playground(proxy, answer=lambda _: Agent.HOLD) as p:
+        asked = p.send("p", {"method": "_ask", "params": {}}, request=True)
+        p.send("p", {"method": "$/cancel_request", "params": {"requestId": asked}})
+        p.agent.reply(p.agent.requests[0], {"sessionId": "late"})
+        assert (p.agent.requests[-1].method, p.agent.requests[-1].params.session_id) == (
+            "session/close",
+            "late",
+        )
+
+
+@plays
+async def test_a_session_goes_on_as_another_and_as_itself() -> None:
+    proxy = Proxy("p")
+
+    @proxy.request("session/prompt")
+    async def prompt(request: Request, following: Any) -> Any:
+        async with proxy.subsession(cwd="/") as sub:
+            await request.session.rebind(sub)
+            await following(request)
+            await request.session.rebind(None)
+        return {"stopReason": "end_turn"}
+
+    async with Playground(proxy) as p:
+        session = await p.new_session()
+        await p.prompt("x")
+        asked = [json.loads(one[one.index("{") :]) for one in p.lines if '"method":"rebind"' in one]
+        assert [one["params"] for one in asked] == [
+            {"sessionId": session, "to": "session-2"},
+            {"sessionId": session, "to": session},
+        ]
 
 
 # -- before the first prompt -----------------------------------------------------------------------

@@ -1,0 +1,118 @@
+"""SEEDS §25 row 76, side conversations: `tangent`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from guest_sdk.python import ProxyError, Record
+from tests.components.library.support import agent, component, play, plays
+
+if TYPE_CHECKING:
+    from tests.harness.process.rig import Rig
+
+ALLOWED = {"outcome": {"outcome": "selected", "optionId": "allow-once"}}
+
+
+def _history(text: str) -> list[str]:
+    """The prompts of a session of the demo agent, but for the directive itself."""
+    turns = json.loads(text)["turns"]
+    return [block["text"] for turn in turns[:-1] for block in turn["prompt"]]
+
+
+def test_row_76_a_tangent_leaves_no_trace(rig: Rig) -> None:
+    """In version 1: `/tangent` is answered, permissions and cancelling work within."""
+    commands = "tangent+hang+history+permission"
+    chain = agent(rig, component("tangent", {}, commands=commands), rig.demo())
+    chain.serves["session/request_permission"] = lambda _: ALLOWED
+    session = chain.begin()
+    chain.expect("session/update")
+    (listed,) = [one["params"]["update"] for one in chain.seen("session/update")]
+    assert [one["name"] for one in listed["availableCommands"]] == ["tangent"]
+    assert chain.prompt(session, "p1") == "p1"
+    begun = chain.answer(chain.start_prompt(session, "/tangent"))
+    assert begun["result"] == {"stopReason": "end_turn"}
+    assert chain.prompt(session, "p2").endswith("p2")
+    told, aside = _history(chain.prompt(session, "/history"))
+    assert "User: p1\n\nYou: p1" in told
+    assert aside == "p2"
+    assert chain.prompt(session, "/permission") == "permission: allow-once"
+    hangs = chain.start_prompt(session, "/hang")
+    rig.until_heard("A", b'"/hang"')
+    chain.notify("session/cancel", {"sessionId": session})
+    assert chain.answer(hangs)["result"]["stopReason"] == "cancelled"
+    assert chain.prompt(session, "/tangent").startswith("[tangent: back")
+    assert chain.prompt(session, "p3") == "p3"
+    assert _history(chain.prompt(session, "/history")) == ["p1", "p3"]
+    named = chain.seen("session/update") + chain.seen("session/request_permission")
+    assert {one["params"]["sessionId"] for one in named} == {session}
+    sessions = chain.request("session/list", {})["result"]["sessions"]
+    assert [one["sessionId"] for one in sessions] == [session]
+    heard = [entry.frame for entry in rig.log("A", "in")]
+    assert not any("/tangent" in json.dumps(frame) for frame in heard)
+    assert [one["params"] for one in heard if one.get("method") == "session/close"] == [
+        {"sessionId": "demo-2"}
+    ]
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
+
+
+@plays
+async def test_modes_hold_in_a_tangent_and_behind_it() -> None:
+    async with play("tangent", answer=_takes_modes) as p:
+        session = await p.new_session()
+        await p.request("session/set_mode", {"sessionId": session, "modeId": "plan"})
+        await p.prompt("/tangent")
+        await p.prompt("aside")
+        await p.request("session/set_mode", {"sessionId": session, "modeId": "code"})
+        asked = [one.raw["params"] for one in p.agent.requests if one.method == "session/set_mode"]
+        assert [(one["sessionId"], one["modeId"]) for one in asked] == [
+            (session, "plan"),
+            ("session-2", "plan"),
+            (session, "code"),
+            ("session-2", "code"),
+        ]
+
+
+def _takes_modes(request: Record) -> Any:
+    return {} if request.method == "session/set_mode" else None
+
+
+@plays
+async def test_a_tangent_that_cannot_begin_says_so_and_the_conversation_goes_on() -> None:
+    async with play("tangent") as p:
+        await p.new_session()
+        await p.prompt("/tangent")
+        p.agent.answer = _no_more_sessions
+        with pytest.raises(ProxyError, match="the tangent cannot begin: no more"):
+            await p.prompt("aside")
+        assert (await p.prompt("p3")).text == "p3"
+
+
+def _no_more_sessions(request: Record) -> Any:
+    if request.method == "session/new":
+        raise ProxyError("no more")
+
+
+@pytest.mark.parametrize("method", ["session/close", "session/delete"])
+@plays
+async def test_who_ends_the_session_ends_both(method: str) -> None:
+    async with play("tangent", answer=lambda one: {} if one.method == method else None) as p:
+        session = await p.new_session()
+        await p.prompt("/tangent aside")
+        await p.request(method, {"sessionId": session})
+        asked = [one.raw["params"]["sessionId"] for one in p.agent.requests if one.method == method]
+        assert asked == [session, "session-2"]
+        assert p.services.bound == {session: session}
+
+
+@plays
+async def test_what_is_loaded_is_the_conversation() -> None:
+    async with play("tangent") as p:
+        session = await p.new_session()
+        await p.prompt("/tangent aside")
+        await p.request("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
+        assert p.services.bound == {session: session}
+        assert "session/close" in [one.method for one in p.agent.requests]
