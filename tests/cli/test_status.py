@@ -75,7 +75,7 @@ def test_exec_on_a_terminal_says_what_it_waits_for(gate: Path) -> None:
         (gate / "prompt").touch()
         running.wait_for(running.out, "hello")
         # The answer takes it away; a terminal may hand that on later than a pipe does the answer.
-        running.until(running.err, lambda text: shown(text) == "", "no status line")
+        running.wait_until(running.err, lambda text: shown(text) == "", "no status line")
         (gate / "end").touch()
         ran = running.end()
     assert (ran.code, ran.out) == (0, "hello\n")

@@ -29,7 +29,8 @@ def proxy(rig: Rig, generation: str, name: str = "tools") -> str:
 def heard(rig: Rig, name: str = "tools") -> list[Json]:
     """What the proxy of this name has heard of MCP."""
     path = rig.folder / name
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []  # whole ones
+    return [json.loads(line) for line in lines]
 
 
 def servers(rig: Rig) -> list[Json]:

@@ -134,9 +134,9 @@ class Running:
 
     def wait_for(self, stream: int, wanted: str) -> None:
         """Reads until `wanted` has appeared; fails at the end of the stream or the deadline."""
-        self.until(stream, lambda text: wanted in text, repr(wanted))
+        self.wait_until(stream, lambda text: wanted in text, repr(wanted))
 
-    def until(self, stream: int, done: Callable[[str], bool], what: str) -> None:
+    def wait_until(self, stream: int, done: Callable[[str], bool], what: str) -> None:
         """Reads until `done` finds in all of `stream` what it wants; fails as `wait_for` does."""
         deadline = time.monotonic() + DEADLINE
         while not done(self.text(stream)):

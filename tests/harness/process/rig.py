@@ -199,8 +199,9 @@ class Rig:
     def log(self, name: str, way: str | None = None, link: str | None = None) -> list[Logged]:
         """A component's log, or one direction (`in`, `out`) or link of it."""
         path = self.folder / name
-        lines = path.read_bytes().split(b"\n") if path.exists() else []
-        entries = [_logged(line) for line in lines if line]
+        # What follows the last newline is still being written.
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        entries = [_logged(line) for line in lines]
         return [e for e in entries if way in (None, e.dir) and link in (None, e.link)]
 
     def until_heard(self, name: str, text: bytes) -> None:
