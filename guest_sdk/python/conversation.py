@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 DEEPEST: Final = 200
@@ -60,6 +61,7 @@ class Part:
         return found
 
     @classmethod
+    @cache
     def _fields(cls) -> dict[str, str]:
         """Its members, by the names of the fields."""
         names = (one.name for one in fields(cls))
@@ -220,7 +222,7 @@ class Conversation(Part):
     def trim(self, most: int) -> int:
         """Leaves out the oldest turns until its JSON has this many characters; how many.
 
-        Of the last turn, if that alone is longer, the first items go; what is left may be none.
+        Of the last turn, if that alone is longer, long texts are cut, and then the first items go.
         """
         room, kept = most, 0
         for turn in reversed(self.turns):
@@ -253,10 +255,26 @@ def words(content: Iterable[Any]) -> Iterator[str]:
 
 
 def _shorten(turn: Turn, most: int) -> None:
-    """Leaves out the first items of a turn, but for its first prompt while that fits."""
+    """Cuts what is long in a turn, then leaves out its first items, but for its first prompt."""
+    for item in turn.items:
+        if isinstance(item, (Prompt, Response)):
+            item.content = [_cut(block, most // 8) for block in item.content]
+        elif isinstance(item, ToolUse):
+            item.more = {k: v for k, v in item.more.items() if len(json.dumps(v)) <= most // 8}
     while turn.items and _size(turn) > most:
         first = len(turn.items) > 1 and isinstance(turn.items[0], Prompt)
         del turn.items[1 if first else 0]
+
+
+def _cut(block: Any, most: int) -> Any:
+    """A content block, or text in its place that is no longer than this."""
+    size = len(json.dumps(block))
+    if size <= most:
+        return block
+    said = block.get("text") if isinstance(block, dict) else None
+    if isinstance(said, str):
+        return {"type": "text", "text": f"{said[: most // 6]} […]"}
+    return {"type": "text", "text": f"[{size} characters left out]"}
 
 
 def _size(part: Part) -> int:

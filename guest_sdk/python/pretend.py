@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .errors import INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
+from .jsontext import dumps
 from .services import NAMES
 
 _FREE = ("keep", "log", "metric", "payload", "rebind", "turn")
 _FAILED = -32000
+_QUOTA = 4 << 20
+"""Characters of all values in `kv`."""
 
 
 def _granted(grants: Iterable[str]) -> frozenset[str]:
@@ -51,6 +54,7 @@ class Services:
         self.kept: dict[str, Any] = {}
         """What the next instance of the proxy is told (`Session.keep`)."""
         self.store: dict[tuple[str, str], Any] = {}
+        self._sizes: dict[tuple[str, str], int] = {}
         self.bound: dict[str, str] = {}
         """Sessions that go on as others (`Session.rebind`); here lines keep the ids they have."""
         self._timers: dict[int, dict[str, Any]] = {}
@@ -144,8 +148,15 @@ class Services:
         return {"found": key in self.store, "value": self.store.get(key)}
 
     def _set(self, params: dict[str, Any]) -> dict[str, Any]:
-        self.store[params.get("scope", "project"), params["key"]] = params["value"]
-        return {"used": len(str(self.store)), "quota": 4 << 20}
+        at, value = (params.get("scope", "project"), params["key"]), params["value"]
+        size = len(dumps(value))
+        used = size + sum(
+            held for key, held in self._sizes.items() if key != at and key in self.store
+        )
+        if used > _QUOTA:
+            raise ProxyError("the quota is used up; delete what is not needed", _FAILED)
+        self.store[at], self._sizes[at] = value, size
+        return {"used": used, "quota": _QUOTA}
 
     def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
         missing = object()

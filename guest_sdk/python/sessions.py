@@ -117,7 +117,7 @@ class Session:
         """Tells the agent a conversation, so that it goes on from there; what it answered.
 
         For agents that take none in `session/new`: it is a hidden prompt, with the last 100,000
-        characters in words. To be used as `prompt`.
+        characters in words.
         """
         return await self.prompt(f"{TOLD}{in_words(conversation)}\n{END}", show=False)
 
