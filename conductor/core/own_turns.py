@@ -34,7 +34,7 @@ from conductor.core.turn_queue import MOST_WAIT, QueuedTurn, TurnEvent, TurnQueu
 MOST_TURNS: Final = 64
 """Turns that one component has or waits for, at most."""
 
-MARK: Final = "conductor/turn"
+MARK: Final = "conductor.turn"
 """The member of `_meta` that tells a client of version 1 that a turn without a prompt is over."""
 
 _NO_MORE: Final = "the turn is no more: the component or its session has ended meanwhile"

@@ -26,7 +26,7 @@ PAGES: Final = (
             "The proxy": ("Proxy", "gather"),
             "Messages": ("Message", "Request", "Notification", "Update", "Next", "Record", "text",
                          "unlinked", "DROP", "Drop"),
-            "Sessions": ("Session", "Opening", "SubSession", "Turn"),
+            "Sessions": ("Session", "OwnTurn", "Opening", "SubSession", "Turn"),
             "Services": (*_of("services", "Clock", "Random", "Kv", "Timer", "Fetch", "Files", "Log",
                               "Metric"), "RunningTimer", "Response"),
             "MCP": ("Server", "Call", "Elicited", "NotOffered", "Result", "ToolError", "Resource",

@@ -40,7 +40,7 @@ def ends(chain: Chain, version: int) -> list[int]:
     updates = [frame["params"]["update"] for frame in chain.seen("session/update")]
     if version == 2:
         return [at for at, update in enumerate(updates) if update.get("state") == "idle"]
-    mark = {"conductor/turn": {"state": "idle", "component": "reminding"}}
+    mark = {"conductor.turn": {"state": "idle", "component": "reminding"}}
     return [at for at, update in enumerate(updates) if update.get("_meta") == mark]
 
 
