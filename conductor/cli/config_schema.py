@@ -110,7 +110,8 @@ def _kind(row: Option) -> dict[str, Any]:
     if row.kind is SECONDS:
         return {"type": ["number", "string"], "minimum": 0}
     if row.kind.many:
-        return {"type": "object", "additionalProperties": {"type": "string"}}
+        kinds = {"type": ["string", "array"], "items": {"type": "string"}}
+        return {"type": "object", "additionalProperties": kinds}
     if row.kind.choices:
         return {"enum": [*row.kind.choices]}
     return {"type": "string"}

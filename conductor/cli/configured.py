@@ -273,11 +273,20 @@ def _typed(row: Option, written: WrittenOption) -> Any:
     if row.kind.many:
         if from_file and not isinstance(given, dict):
             raise ValueError("it is a table of names and commands")
-        listed = [f"{name}={text}" for name, text in given.items()] if from_file else [given]
+        listed = [f"{name}={_word(it)}" for name, it in given.items()] if from_file else [given]
         return tuple(map(row.kind.read, listed))
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         raise ValueError(f"it is {row.kind.metavar}, as on the command line")
     return row.kind.read(str(given))
+
+
+def _word(given: Any) -> str:
+    """A command, or a list of components as a command line has it. Raises `ValueError`."""
+    if isinstance(given, list):
+        return msgspec.json.encode(given).decode()
+    if not isinstance(given, str):
+        raise ValueError("it is a table of names and commands, or lists of components")
+    return given
 
 
 def _path(given: Any, here: str) -> str:

@@ -420,7 +420,8 @@ TABLE: Final = (
     Option(
         "--peer",
         Kind("NAME=COMMAND", peer, many=True),
-        "An agent beside the chain, for the component that has `peers=NAME`. May be repeated.",
+        "An agent beside the chain, for the component that has `peers=NAME`; in place of COMMAND "
+        "a chain may stand, as a JSON list of components. May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `peer.research = "codex-acp"`. See '
         "[conversation.md](conversation.md#several-agents).",

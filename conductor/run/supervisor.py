@@ -118,8 +118,9 @@ class Supervisor:
                 self._start(runtime.disconnect(name))
             case GiveUp():
                 if planned is not None and planned.component.peer_agent:
-                    text = f"{reason.text}; the chain goes on without this peer agent"
-                    runtime.log("error", name, text)
+                    if runtime.router.peers[name].closure is None:  # else that has been logged
+                        text = f"{reason.text}; the chain goes on without this peer agent"
+                        runtime.log("error", name, text)
                 else:
                     reason = runtime.logged(reason)
                 runtime.record("failure", str(reason.data.get("component", name)), reason.text)

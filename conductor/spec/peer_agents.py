@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -24,7 +25,8 @@ def resolved(
 
     Args:
         chain: The components.
-        written: `NAME=COMMAND` each.
+        written: `NAME=COMMAND` each; in place of a command there may be a JSON list of
+            components, which is a chain of its own.
         agent_last: Whether the last component is the agent.
         config: What is configured; None: nothing.
 
@@ -39,15 +41,27 @@ def resolved(
                 f"the peer agent `{name}` needs a name that nothing else in the chain has",
                 "give it another: `--peer NAME=COMMAND`, and `,peers=NAME` behind the component",
             )
-        spec = catalog.resolve(command, config)
+        spec = catalog.resolve(_chain(command) if command.startswith("[") else command, config)
         if spec.sandboxed:
             raise UsageError(
                 f"the peer agent `{name}` is a sandboxed proxy, and has to be an agent",
-                "a chain as a peer agent is a command: "
-                f'`--peer {name}="conductor agent {command} demo"`',
+                f"""a list is a chain: `--peer '{name}=["{command}", "demo"]'`""",
             )
         peers.append(msgspec.structs.replace(spec, name=name, peer_agent=True))
     return among(chain, peers, agent_last=agent_last)
+
+
+def _chain(listed: str) -> str:
+    """A JSON list of components as the conductor that runs them as a chain. Raises `UsageError`."""
+    try:
+        components = msgspec.json.decode(listed, type=list[str])
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"a peer agent in brackets is a JSON list of components, and this is none: {error}",
+            """for example `--peer 'a=["datetime", "demo"]'`""",
+        ) from None
+    args = ["-P", "-m", "conductor", "agent", "--control", "off", *components]
+    return msgspec.json.encode({"command": sys.executable, "args": args}).decode()
 
 
 def among(chain: Sequence[Spec], peers: Sequence[Spec], *, agent_last: bool) -> list[Spec]:

@@ -23,6 +23,7 @@ from .errors import Answered, Cancelled, ProxyError, Refused
 from .handling import Next
 from .messages import DROP, Drop, Message, Notification, Request, Update, text
 from .openings import Opening
+from .peers import Peer, PeerSession
 from .playground import Playground, played
 from .proxy import Proxy
 from .recorder import Recorder
@@ -49,6 +50,8 @@ __all__ = [
     "Notification",
     "Opening",
     "OwnTurn",
+    "Peer",
+    "PeerSession",
     "Playground",
     "Proxy",
     "ProxyError",

@@ -66,6 +66,7 @@ class Conducted(Speaker):
         self.name = params.get("name") or self.name
         self.instance = params.get("instance") or self.instance
         self.kept = params.get("kept") or self.kept
+        self.peers = params.get("peers") or self.peers
         grants = params.get("grants")
         self.grants = grants if isinstance(grants, list) else self.grants
         try:

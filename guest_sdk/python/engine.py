@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from . import checked, failures
 from .cancelling import NOT_WANTED, Cancelling
-from .errors import Answered, Cancelled, ProxyError, Refused
+from .errors import METHOD_NOT_FOUND, Answered, Cancelled, ProxyError, Refused
 from .handling import Forwarded, Handling, Next, Rest
 from .jsontext import dumps
 from .lanes import Key, Waiting
 from .merging import changed, edited, snapshot
 from .messages import Notification, Request, Update, put, session_of, set_session
+from .peers import ENVELOPE, PeerSession, opened
 from .reading import Answer, Head, head, read
 from .records import Record
 from .sessions import SubSession
@@ -48,7 +49,7 @@ class Engine(Cancelling):
             ]
             for method in {*self.builtin, *proxy.handlers, *last} - {"*"}
         }
-        self._methods = frozenset({*self._handlers, CANCEL})
+        self._methods = frozenset({*self._handlers, CANCEL, ENVELOPE})
 
     # -- lines in, lines out -------------------------------------------------------------------
 
@@ -124,6 +125,9 @@ class Engine(Cancelling):
         session = session_of(message)
         method = message.method
         if side == "s":
+            if method == ENVELOPE:
+                self._from_peer(message)
+                return
             if session in self._subsessions:
                 self._in_subsession(self._subsessions[session], message)
                 return
@@ -305,7 +309,21 @@ class Engine(Cancelling):
             del self.turns[session]
         return shown
 
-    def _in_subsession(self, sub: SubSession, message: Request | Notification) -> None:
+    def _from_peer(self, envelope: Request | Notification) -> None:
+        """A message of a peer agent: it concerns a session of the proxy's, or nobody."""
+        found = opened(envelope)
+        peer, message = found if found is not None else ("", envelope)
+        sub = self.peer_sessions.get((peer, session_of(message) or ""))
+        if sub is not None:
+            self._in_subsession(sub, message)
+        elif isinstance(message, Request):
+            text = f"`{message.method}` is of no session of this proxy"
+            error = dumps(ProxyError(text, METHOD_NOT_FOUND).body())
+            self._out.append(f's{{"jsonrpc":"2.0","id":{message.id},"error":{error}}}')
+
+    def _in_subsession(
+        self, sub: SubSession | PeerSession, message: Request | Notification
+    ) -> None:
         if isinstance(message, Update):
             sub.updated(message)
         elif isinstance(message, Request):

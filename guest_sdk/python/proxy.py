@@ -11,9 +11,11 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict, o
 
 from . import keeping, names, openings, schemas, services, setup, stdio, summaries
 from .engine import Engine, engine
+from .errors import ProxyError
 from .handlers import Handler, adapted
 from .mcp import Host
 from .messages import Message, Notification, Request
+from .peers import Peer
 from .servers import Server
 from .sessions import Asked, Session, SubSession
 from .tasks import Task
@@ -300,6 +302,25 @@ class Proxy(Server, Generic[Settings]):
         """A session with the agent that the client does not see: `async with` opens it."""
         setup = {"cwd": cwd, "mcpServers": [], **params}
         return SubSession(engine(), setup, on_request)
+
+    @property
+    def protocol_version(self) -> int | None:
+        """The version of ACP that client and agent agreed on; None: it was not shown
+        `initialize`."""
+        version: int | None = engine().version
+        return version
+
+    @property
+    def peers(self) -> list[str]:
+        """The names of the peer agents that the user gave it (`,peers=NAME`)."""
+        return engine().peers
+
+    def peer(self, name: str) -> Peer:
+        """One of its peer agents. Raises `ProxyError` for one that it has not."""
+        if name not in engine().peers:
+            known = ", ".join(engine().peers) or "none"
+            raise ProxyError(f"there is no peer agent `{name}`: it has {known}")
+        return Peer(engine(), name)
 
     # -- running -------------------------------------------------------------------------------
 

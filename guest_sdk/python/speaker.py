@@ -15,6 +15,7 @@ from .tasks import Loop, Task, Waiter, current
 if TYPE_CHECKING:
     from .handling import Handling
     from .mcp import Host
+    from .peers import PeerSession
     from .proxy import Proxy
     from .reading import Answer
     from .turns import Parting, Running
@@ -41,6 +42,10 @@ class Speaker:
         self._handlings: dict[tuple[str, str], Handling] = {}
         """Requests in the hands of handlers, by side and raw id."""
         self._subsessions: dict[str, SubSession] = {}
+        self.peers: list[str] = []
+        """The peer agents that the proxy reaches."""
+        self.peer_sessions: dict[tuple[str, str], PeerSession] = {}
+        """Its sessions with them, by peer and session."""
         self.version: Any = None
         """The version of ACP that client and agent agreed on, if the proxy was shown it."""
         self.turns: dict[str, Running | Parting] = {}

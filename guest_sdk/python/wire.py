@@ -16,9 +16,9 @@ from typing import Final
 from .engine import Engine
 from .errors import INVALID_REQUEST, PARSE_ERROR
 from .jsontext import Member, dumps, members
+from .peers import ENVELOPE
 from .speaker import CANCEL
 
-ENVELOPE: Final = "proxy/successor"
 ROLE: Final = "proxy/initialize"
 CONDUCTOR: Final = "_conductor/"
 _CONFIGURE: Final = CONDUCTOR + "configure"
@@ -108,7 +108,10 @@ class Wire:
             return
         if id_ is not None:
             self._from_successor.add(id_)
-        inside.append("s" + _message(id_, method, _raw(line, names, "params")))
+        if "peer" in names:  # of a peer agent: an envelope in the engine as well
+            inside.append("s" + _message(id_, dumps(ENVELOPE), _raw(line, held, "params")))
+        else:
+            inside.append("s" + _message(id_, method, _raw(line, names, "params")))
 
     def _refuse(self, id_: str, code: int, text: str) -> None:
         error = f'{{"code":{code},"message":{dumps(text)}}}'
@@ -132,7 +135,9 @@ class Wire:
             return
         params = _raw(said, held, "params")
         outer = self._sent_as(side, id_) if id_ is not None else None
-        if side == "s":
+        if side == "s" and held["method"].value == ENVELOPE:
+            self._out.append(_message(outer, method, params))
+        elif side == "s":
             inner = _message_members(method, params)
             self._out.append(_message(outer, dumps(ENVELOPE), "{" + inner + "}"))
         elif side == "c":

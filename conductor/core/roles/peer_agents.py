@@ -69,8 +69,9 @@ class PeerAgents:
         peer.resume(out)
 
     def _fails(self, peer: Peer, why: str, out: Effects) -> None:
-        peer.closure = Closure(f"{peer.label} {why}", data={"component": peer.name})
-        self._exchange.log(out, "error", peer, f"{peer.closure.text}; the chain goes on without it")
+        reason = peer.closure = Closure(f"{peer.label} {why}", data={"component": peer.name})
+        text = f"{reason.text}; the chain goes on without this peer agent"
+        self._exchange.log(out, "error", peer, text)
 
 
 def with_peers(params: Params, names: Iterable[str]) -> Params:

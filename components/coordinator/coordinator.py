@@ -1,0 +1,118 @@
+"""coordinator: an agent researches before the chain's agent works, another one reviews after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from guest_sdk.python import Next, Proxy, ProxyError, Request, Session, Turn, Update, text
+
+_TEXT = "agent_message_chunk"
+
+
+@dataclass
+class Config:
+    """The settings; a peer agent that is not there is left out."""
+
+    research: str = "research"
+    """The peer agent that is asked first."""
+    review: str = "review"
+    """The peer agent that is asked last."""
+    research_task: str = "Research what is needed for this task. Do not do it yourself."
+    review_task: str = "Review the work below. Say what is wrong with it, or that nothing is."
+
+
+@dataclass
+class Turns:
+    """What belongs to the prompt that runs in a session."""
+
+    asked: str = ""
+    said: str = ""
+    """The text of the chain's agent."""
+
+
+proxy = Proxy(
+    "coordinator",
+    description="Hands a task from a research agent to the chain's agent, and to a review agent",
+    profile="context",
+    config=Config,
+    session=Turns,
+)
+
+
+@proxy.on_start
+def started() -> None:
+    """Says at once what would never work."""
+    config = proxy.config
+    if not {config.research, config.review} & {*proxy.peers}:
+        proxy.log.warn(
+            f"it has neither of the peer agents `{config.research}` and `{config.review}`, so it "
+            "does nothing: `,peers=NAME` gives it one"
+        )
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Next) -> Any:
+    """One turn of the user's, in which up to three agents work."""
+    config, session = proxy.config, request.session
+    turns: Turns = session.state
+    turns.asked, turns.said = words(request.params.get("prompt")), ""
+    if config.research in proxy.peers:
+        found = await ask(session, config.research, f"{config.research_task}\n\n{turns.asked}")
+        if found is not None and found.text:
+            session.say(f"[{config.research}] {found.text}\n\n")
+            request.prompt.append(text(f"What the agent `{config.research}` found:\n{found.text}"))
+    result = await following(request)
+    if isinstance(result, dict) and result.get("stopReason") == "end_turn":
+        await review(session)
+    return result
+
+
+@proxy.update(_TEXT)
+def heard(update: Update) -> None:
+    """Keeps what the chain's agent says, for the review."""
+    update.state.said += update.text
+
+
+@proxy.update("state_update")
+async def over(update: Update, following: Next) -> Any:
+    """Version 2: the review comes before the turn's end."""
+    state = update.update
+    if state.get("state") == "idle" and state.get("stopReason", "end_turn") == "end_turn":
+        await review(update.session)
+    return await following(update)
+
+
+async def review(session: Session) -> None:
+    """Has the work of the chain's agent reviewed, in its turn."""
+    config, turns = proxy.config, session.state
+    if config.review not in proxy.peers or not turns.said:
+        return
+    task = f"{config.review_task}\n\nThe task:\n{turns.asked}\n\nThe work:\n{turns.said}"
+    turns.said = ""
+    found = await ask(session, config.review, task)
+    if found is not None and found.text:
+        session.say(f"\n\n[{config.review}] {found.text}")
+
+
+async def ask(session: Session, peer: str, task: str) -> Turn | None:
+    """What a peer agent says to a task; None: it cannot, and the turn goes on without it."""
+    session.think(f"`{peer}` works …\n")
+    try:
+        async with proxy.peer(peer).subsession(cwd=session.cwd or "/") as one:
+            return await one.prompt(task)
+    except ProxyError as error:
+        proxy.log.warn(f"`{peer}` is left out of this turn: {error.message}")
+        session.think(f"`{peer}` cannot help: {error.message}\n")
+        return None
+
+
+def words(prompt: Any) -> str:
+    """The texts of a prompt, joined."""
+    blocks = prompt if isinstance(prompt, list) else []
+    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+    return "\n".join(one for one in texts if isinstance(one, str))
+
+
+if __name__ == "__main__":
+    proxy.run()

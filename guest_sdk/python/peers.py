@@ -1,0 +1,143 @@
+"""Peer agents: agents beside the chain, of which the proxy is the client (`,peers=NAME`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from . import checked
+from .errors import METHOD_NOT_FOUND, ProxyError
+from .jsontext import dumps
+from .messages import Notification, Request, Update
+from .reading import Answer, read
+from .sessions import Asked
+from .tasks import Waiter
+from .turns import Running, Turn
+
+if TYPE_CHECKING:
+    from .records import Record
+    from .speaker import Speaker
+
+ENVELOPE = "proxy/successor"
+"""The method of a message to or from a peer agent, on side `s`."""
+
+Seen = Callable[[Update], Any]
+"""Takes each update of a turn as it comes."""
+
+
+class Peer:
+    """One peer agent: `async with proxy.peer("research").subsession(cwd="/project") as session:`"""
+
+    def __init__(self, engine: Speaker, name: str) -> None:
+        self._engine = engine
+        self.name = name
+
+    def subsession(
+        self, *, cwd: str, on_request: Asked | None = None, **params: Any
+    ) -> PeerSession:
+        """A session with it: `async with` opens it. What it asks there (permissions, files) is
+        refused, unless `on_request` answers it."""
+        return PeerSession(self, {"cwd": cwd, "mcpServers": [], **params}, on_request)
+
+    def ask(self, method: str, params: dict[str, Any]) -> Waiter[Any]:
+        """Sends it a request."""
+        return self._engine.request("s", ENVELOPE, self._envelope(method, params))
+
+    def tell(self, method: str, params: dict[str, Any]) -> None:
+        """Sends it a notification."""
+        self._engine.notify("s", ENVELOPE, self._envelope(method, params))
+
+    def _envelope(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return {"peer": self.name, "method": method, "params": params}
+
+    def adopt(self, session: PeerSession) -> None:
+        """From now on its messages in this session are for that."""
+        self._engine.peer_sessions[self.name, session.id] = session
+
+
+class PeerSession:
+    """A session with a peer agent; neither the client nor the chain's agent hears of it."""
+
+    def __init__(self, peer: Peer, params: dict[str, Any], on_request: Asked | None) -> None:
+        self._peer = peer
+        self._params = params
+        self._on_request = on_request
+        self._running = Running("hidden")
+        self._seen: Seen | None = None
+        self.id = ""
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """What the agent still says in it is not shown to anybody."""
+        self._on_request = self._seen = None
+        self._running = Running("hidden")
+
+    async def open(self) -> None:
+        """Opens it, where it is to last beyond an `async with`."""
+        opened = self._peer.ask("session/new", self._params)
+        # Its first updates may come in the same delivery as the answer.
+        opened.then(lambda: self._opened(opened))
+        await opened
+
+    def _opened(self, opened: Waiter[Any]) -> None:
+        try:
+            self.id = str(opened.result()["sessionId"])
+        except (ProxyError, KeyError, TypeError):
+            return  # whoever awaits the answer is told
+        self._peer.adopt(self)
+
+    async def prompt(
+        self, *blocks: str | dict[str, Any] | Record, on_update: Seen | None = None
+    ) -> Turn:
+        """Prompts the agent with text or content blocks; what it answered.
+
+        Is it cancelled meanwhile, so is the agent's turn. `on_update` gets each update as it comes.
+        """
+        running = self._running = Running("hidden")
+        self._seen = on_update
+        content = [checked.block(block) for block in blocks]
+        answer = self._peer.ask("session/prompt", {"sessionId": self.id, "prompt": content})
+        answer.then(lambda: running.answered(answer))
+        try:
+            await running.over
+        except BaseException:
+            if not answer.done:
+                self.cancel()
+            raise
+        return running.turn()
+
+    def cancel(self) -> None:
+        """Stops the turn that runs."""
+        self._peer.tell("session/cancel", {"sessionId": self.id})
+
+    def updated(self, update: Update) -> None:
+        """Keeps an update for the turn that runs."""
+        if self._seen is not None:
+            self._seen(update)
+        self._running.heard(update)
+
+    async def asked(self, request: Request) -> Any:
+        """The answer to a request of the agent."""
+        if self._on_request is not None:
+            answer = self._on_request(request)
+            return await answer if isinstance(answer, Awaitable) else answer
+        if request.method == "session/request_permission":
+            return {"outcome": {"outcome": "cancelled"}}
+        raise ProxyError(f"`{request.method}` is not available in this session", METHOD_NOT_FOUND)
+
+
+def opened(message: Request | Notification) -> tuple[str, Request | Notification] | None:
+    """The peer agent that an envelope comes from, and the message in it; None: it is none."""
+    held = message.params
+    if not isinstance(held, dict) or not isinstance(held.get("method"), str):
+        return None
+    id_ = f'"id":{message.id},' if isinstance(message, Request) else ""
+    inner = f'"method":{dumps(held["method"])},"params":{dumps(held.get("params", {}))}'
+    one = read("s", f'{{"jsonrpc":"2.0",{id_}{inner}}}', None)
+    return None if isinstance(one, Answer) else (str(held.get("peer")), one)
+
+
+__all__ = ["ENVELOPE", "Peer", "PeerSession"]
