@@ -129,6 +129,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     policy: PolicyFacts | None = None
     """What it may do to the conversation as a proxy; None for an agent."""
     wants: ShownWants = ShownWants()
+    peers: tuple[str, ...] = ()
     on_failure: str = "fail"
     timeout: float | None = None
     lock: Locked | None = None
@@ -260,6 +261,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
             "config": spec.config,
             "policy": inspect_policy.facts(spec.policy),
             "wants": wants,
+            "peers": spec.peers,
             "on_failure": spec.on_failure,
             "timeout": spec.timeout,
             "lock": locked(spec),

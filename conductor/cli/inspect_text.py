@@ -127,6 +127,7 @@ def _what(facts: Facts) -> Iterator[tuple[str, Iterable[str]]]:
     yield "config", [f"{key} = {one_line(value)}" for key, value in facts.config.items()]
     yield "limits", [", ".join(_limits(facts))] if facts.limits is not None else []
     yield "isolation", [_ISOLATION, *_cage(facts)] if facts.isolation != "none" else []
+    yield "peers", list(facts.peers)
     yield "failure", [_FAILURES[facts.on_failure]] if facts.policy is not None else []
 
 

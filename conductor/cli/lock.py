@@ -295,13 +295,14 @@ def _head(options: LockOptions) -> list[str]:
         words += ["--isolation", options.isolation]
     if options.pin_agent:
         words.append("--lock-agent")
+    peers = [word for peer in options.peer for word in ("--peer", peer)]
     command = "proxy" if options.proxy else "agent"
     return [
         f"{LOCK_FILE}: which components may run, and what each may do at most.",
         f"Written by conductor {version()}; not to be edited by hand. Made, and made anew, by",
-        f"    {shlex.join(['conductor', 'lock', *words, *components])}",
+        f"    {shlex.join(['conductor', 'lock', *words, *peers, *components])}",
         "and obeyed by",
-        f"    {shlex.join(['conductor', command, '--locked', *components])}",
+        f"    {shlex.join(['conductor', command, '--locked', *peers, *components])}",
         'What is pinned and what is not: docs/cli.md, "Locks".',
     ]
 

@@ -54,6 +54,10 @@ class Peer:
         """From now on its messages in this session are for that."""
         self._engine.peer_sessions[self.name, session.id] = session
 
+    def forget(self, session: PeerSession) -> None:
+        """What it still says in this session concerns nobody."""
+        self._engine.peer_sessions.pop((self.name, session.id), None)
+
 
 class PeerSession:
     """A session with a peer agent; neither the client nor the chain's agent hears of it."""
@@ -62,7 +66,7 @@ class PeerSession:
         self._peer = peer
         self._params = params
         self._on_request = on_request
-        self._running = Running("hidden")
+        self._running = Running()
         self._seen: Seen | None = None
         self.id = ""
 
@@ -72,8 +76,7 @@ class PeerSession:
 
     async def __aexit__(self, *exception: object) -> None:
         """What the agent still says in it is not shown to anybody."""
-        self._on_request = self._seen = None
-        self._running = Running("hidden")
+        self._peer.forget(self)
 
     async def open(self) -> None:
         """Opens it, where it is to last beyond an `async with`."""
@@ -96,7 +99,7 @@ class PeerSession:
 
         Is it cancelled meanwhile, so is the agent's turn. `on_update` gets each update as it comes.
         """
-        running = self._running = Running("hidden")
+        running = self._running = Running()
         self._seen = on_update
         content = [checked.block(block) for block in blocks]
         answer = self._peer.ask("session/prompt", {"sessionId": self.id, "prompt": content})

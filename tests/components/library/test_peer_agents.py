@@ -12,7 +12,11 @@ from tests.components.library.support import agent, component
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
 
-RULES = [{"to": "a", "prefix": "a:"}, {"to": "b", "pattern": "^b:"}, {"to": "c", "prefix": "c:", "project": "*"}]
+RULES = [
+    {"to": "a", "prefix": "a:"},
+    {"to": "b", "pattern": "^b:"},
+    {"to": "c", "prefix": "c:", "project": "*"},
+]
 
 
 def peer(name: str, *components: str) -> tuple[str, str]:
