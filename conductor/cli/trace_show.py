@@ -319,6 +319,8 @@ def _item(item: Item) -> str:
         text += f"  → {one_line(item.status, 60)}"
     if item.ms and (item.kind in _TIMED or (item.kind == "notice" and item.status)):
         text += f"  {duration(item.ms)}"
+    if item.nested:
+        return f"  ┆ {word:<6} {one_line(item.nested, 60)}: {text}"
     return f"  {word:<8} {text}"
 
 

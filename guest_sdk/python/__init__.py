@@ -22,6 +22,7 @@ from .conversation import Conversation, Event
 from .errors import Answered, Cancelled, ProxyError, Refused
 from .handling import Next
 from .messages import DROP, Drop, Message, Notification, Request, Update, text
+from .nested import Nested
 from .openings import Opening
 from .peers import Peer, PeerSession
 from .playground import Playground, played
@@ -45,6 +46,7 @@ __all__ = [
     "Elicited",
     "Event",
     "Message",
+    "Nested",
     "Next",
     "NotOffered",
     "Notification",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from . import checked, keeping, names
 from .errors import METHOD_NOT_FOUND, Cancelled, ProxyError
 from .messages import Request, Update, text
+from .nested import Nested
 from .recorder import EVENT
 from .retelling import END, TOLD, in_words, updates
 from .tasks import Waiter
@@ -94,13 +95,21 @@ class Session:
         params = {"sessionId": self.id, "update": update}
         self._engine.notify("p", "session/update", params)
 
-    def say(self, said: str) -> None:
-        """Shows the client text, as if the agent had said it."""
-        self.update(_TEXT, **self._engine.message_id(), content=text(said))
+    def say(self, said: str, **members: Any) -> None:
+        """Shows the client text, as if the agent had said it. `members`: of the update, too."""
+        self.update(_TEXT, **self._engine.message_id(), content=text(said), **members)
 
-    def think(self, thought: str) -> None:
-        """Shows the client text as a thought."""
-        self.update("agent_thought_chunk", **self._engine.message_id(), content=text(thought))
+    def think(self, thought: str, **members: Any) -> None:
+        """Shows the client text as a thought. `members`: of the update, too."""
+        named = self._engine.message_id()
+        self.update("agent_thought_chunk", **named, content=text(thought), **members)
+
+    def nested(self, title: str) -> Nested:
+        """An exchange that a client may show apart: `review = session.nested("Review")`, then
+        `await review.prompt("…")` or `review.say("…")`. Raises `TypeError` for no text."""
+        if not isinstance(title, str):
+            raise TypeError(f"the title of an exchange is text, not {title!r}")
+        return Nested(self._engine, self, self._engine.unique(), title)
 
     def event(self, kind: str, said: str, data: Any = None) -> None:
         """Shows the client text that is an event of the conversation, too: a `walkthrough`, a

@@ -153,7 +153,11 @@ class Speaker:
         """What says which message a chunk of the proxy's own is: version 2 demands it."""
         if self.version != 2:
             return {}
-        return {"messageId": f"{self.name}-{self._number()}"}
+        return {"messageId": self.unique()}
+
+    def unique(self) -> str:
+        """An id that nothing else has."""
+        return f"{self.name}-{self._number()}"
 
     def _fresh(self) -> str:
         return f'"py-{self._number()}"'

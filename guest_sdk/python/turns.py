@@ -27,6 +27,8 @@ LASTING: Final = frozenset(
 _TOOLS: Final = ("tool_call", "tool_call_update", "tool_call_content_chunk")
 _CHUNK: Final = "agent_message_chunk"
 _MESSAGE: Final = "agent_message"
+_TEXTS: Final = (_CHUNK, _MESSAGE, "agent_thought_chunk", "agent_thought")
+"""What a proxy may tag: of other updates a policy lets it change nothing."""
 
 
 class Turn:
@@ -73,13 +75,30 @@ class Parting:
 class Running:
     """A turn of the proxy's own, from its prompt until the agent says that it is over."""
 
-    __slots__ = ("_begun", "_former", "_nests", "_show", "_tail", "asked", "over", "updates")
+    __slots__ = (
+        "_begun",
+        "_former",
+        "_meta",
+        "_nests",
+        "_show",
+        "_tail",
+        "asked",
+        "over",
+        "updates",
+    )
 
     def __init__(
-        self, show: bool = False, *, nests: bool = False, former: Parting | None = None
+        self,
+        show: bool = False,
+        *,
+        nests: bool = False,
+        former: Parting | None = None,
+        meta: dict[str, Any] | None = None,
     ) -> None:
-        """`nests`: it is part of a turn of the user's. `former`: what is left of the one before."""
+        """`nests`: it is part of a turn of the user's. `former`: what is left of the one before.
+        `meta`: what texts of it that are shown have in `_meta`."""
         self._show = show
+        self._meta = meta
         self._nests = nests
         self._former = former or Parting("")
         self.asked = False
@@ -119,6 +138,8 @@ class Running:
             return update.kind in LASTING or (self.asked and update.kind in _TOOLS)
         if update.kind not in LASTING:
             self._tail = (self._tail + update.text)[-2:] if _is_text(said) else ""
+        if self._meta is not None and update.kind in _TEXTS:
+            said["_meta"] = {**(said.get("_meta") or {}), **self._meta}
         return self._former.heard(update)
 
     def parting(self) -> Parting:
@@ -138,14 +159,27 @@ class OwnTurn:
     idle, unless the proxy holds a prompt of the user's there, or has a turn there already.
     """
 
-    __slots__ = ("_cancelled", "_engine", "_id", "_left", "_nests", "_parts", "_session", "_show")
+    __slots__ = (
+        "_cancelled",
+        "_engine",
+        "_id",
+        "_left",
+        "_meta",
+        "_nests",
+        "_parts",
+        "_session",
+        "_show",
+    )
 
-    def __init__(self, engine: Speaker, session: str, show: bool) -> None:
+    def __init__(
+        self, engine: Speaker, session: str, show: bool, meta: dict[str, Any] | None = None
+    ) -> None:
         if not isinstance(show, bool):
             raise TypeError(f"`show` is True or False, not {show!r}")
         self._engine = engine
         self._session = session
         self._show = show
+        self._meta = meta
         self._id: Any = None
         self._nests = self._parts = False
         self._cancelled = self._left = False
@@ -196,7 +230,7 @@ class OwnTurn:
             ended: Waiter[None] = Waiter()
             before.over.then(lambda ended=ended: ended.resolve(None))  # type: ignore[misc]
             await ended
-        running = Running(self._show, nests=self._nests, former=before)
+        running = Running(self._show, nests=self._nests, former=before, meta=self._meta)
         turns[self._session] = running
         # Not when nobody waits any more: what is hidden stays hidden until the agent is done.
         running.over.then(lambda: self._ended(running))

@@ -1,15 +1,20 @@
-"""Rows 31 and 66 of SEEDS §25, through the real command.
+"""Rows 31, 65 and 66 of SEEDS §25, through the real command.
 
-An agent that takes text alone and does not stream; a long text that components get as a reference.
+An agent that takes text alone and does not stream; an exchange within a turn; a long text that
+components get as a reference.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
+import pytest
+
 from tests.harness.process.client import Json
+from tests.harness.process.command import conductor
 from tests.harness.process.rig import Rig
 
 NOTICES: Json = {"session": {"notices": {}}}
@@ -42,6 +47,49 @@ def test_row_31_a_silent_agent_that_takes_text_alone(rig: Rig, tmp_path: Path) -
     assert [one["component"] for one in records if one["event"] == "adapt"] == ["A"] * 4
 
 
+REVIEW = """
+from guest_sdk.python import Proxy
+
+proxy = Proxy("reviewer")
+
+@proxy.request("session/prompt")
+async def prompt(request, following):
+    review = request.session.nested("Review")
+    await review.prompt("/echo looks good")
+    review.say(str(len(await proxy.payload.read(request.text))))
+    return await following(request)
+
+proxy.run()
+"""
+TAG = "conductor.conversation/subconversation"
+
+
+@pytest.mark.parametrize("policed", [False, True])
+def test_row_65_an_exchange_within_a_turn_is_tagged(rig: Rig, policed: bool) -> None:
+    (rig.folder / "reviewer.py").write_text(REVIEW)
+    trace = rig.folder / "trace.jsons"
+    more = (
+        {"profile": "filter", "turns": "within", "ids": "kept", "commands": "echo"}
+        if policed
+        else {}
+    )
+    more["limit.text_bytes"] = "64KiB"
+    reviewer = rig.program(sys.executable, "reviewer.py", name="reviewer", **more)
+    chain = rig.agent(rig.x("X"), reviewer, rig.demo(), options=("--trace", str(trace)))
+    session = chain.begin()
+    chain.prompt(session, "/echo " + "é" * 50_000)
+    updates = [frame["params"]["update"] for frame in chain.seen("session/update")]
+    said = [
+        (one["content"]["text"].strip(), (one.get("_meta") or {}).get(TAG, {}).get("title"))
+        for one in updates
+        if one["sessionUpdate"] == "agent_message_chunk"
+    ]
+    assert said == [("looks good", "Review"), ("50006", "Review"), ("é" * 50_000, None)]
+    assert chain.finish() == 0
+    shown = conductor("trace", "show", str(trace), "--all").out
+    assert "┆ says   Review: looks good" in shown
+
+
 def test_row_66_a_long_text_is_a_reference_to_those_who_want_it_so(rig: Rig) -> None:
     dialects = {"X1": "acp", "X2": "sdk", "X3": "sacp", "X4": "pacp", "X5": "scp"}
     proxies = [
@@ -49,7 +97,8 @@ def test_row_66_a_long_text_is_a_reference_to_those_who_want_it_so(rig: Rig) -> 
         for name, dialect in dialects.items()
     ]
     guests = ("passthrough,limit.text_bytes=64KiB", "datetime,limit.text_bytes=64KiB,message=64KiB")
-    chain = rig.agent(*guests, *proxies, rig.demo())
+    inside = "py:tests.e2e.actors.recording_proxy:in_process,dialect=acp,limit.text_bytes=64KiB"
+    chain = rig.agent(*guests, *proxies, inside, rig.demo(), RECORDING_PROXY='["--mark", "m"]')
     session = chain.begin()
     long = 'an "Ω"\n' * 40_000
     params = {"sessionId": session, "prompt": [{"type": "text", "text": long}]}
@@ -62,7 +111,7 @@ def test_row_66_a_long_text_is_a_reference_to_those_who_want_it_so(rig: Rig) -> 
         assert reference in got
         assert len(got) < 4096
     (prompt,) = [one.frame for one in rig.log("A", "in") if b"session/prompt" in one.raw]
-    date, whole = prompt["params"]["prompt"]
-    assert "<current-date" in date["text"]
-    assert whole["text"] == long
+    texts = [block["text"] for block in prompt["params"]["prompt"]]
+    assert long in texts
+    assert any("<current-date" in text for text in texts)
     assert chain.finish() == 0

@@ -94,8 +94,13 @@ function tool(item) {
     el("summary", {}, title), blocks.map(block));
 }
 
-/** One item of a turn. */
+/** One item of a turn; what is of a nested exchange stands below its title. */
 export function item(held) {
+  if (!held.nested) return plain(held);
+  return el("details.act.nested", { open: true }, el("summary", {}, shown(held.nested)), plain(held));
+}
+
+function plain(held) {
   switch (held.kind) {
     case "prompt":
       return el("div.speech.you", {}, el("p.who", {}, "You"), (held.blocks ?? []).length

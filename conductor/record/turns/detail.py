@@ -41,6 +41,8 @@ _CHUNKS: Final = {
     "agent_thought": "thought", "user_message_chunk": "prompt",
 }  # fmt: skip
 _EMPTY: Final = msgspec.Raw(b"[]")
+SUBCONVERSATION: Final = "conductor.conversation/subconversation"
+"""The member of an update's `_meta` that says which exchange it is of (docs/conversation.md)."""
 _DONE: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED}
 
 _any = msgspec.json.Decoder().decode
@@ -104,6 +106,15 @@ def _list(value: Any) -> msgspec.Raw:
 def _words(value: Any) -> str:
     """A text that strangers chose, if it is one."""
     return value if isinstance(value, str) else ""
+
+
+def _exchange(update: dict[str, Any]) -> tuple[str, str]:
+    """The title and the id of the exchange that an update is of; empty: it is of none."""
+    meta = update.get("_meta")
+    tag = meta.get(SUBCONVERSATION) if isinstance(meta, dict) else None
+    if not isinstance(tag, dict) or not isinstance(tag.get("id"), str):
+        return "", ""
+    return _words(tag.get("title")) or "subconversation", tag["id"]
 
 
 class _Items:
@@ -218,17 +229,20 @@ class _Items:
         content = update.get("content")
         text = _words(content.get("text")) if isinstance(content, dict) else ""
         last = self.all[-1] if self.all else None
-        if text and last is not None and last.kind == kind and last.blocks == _EMPTY:
+        title, exchange = _exchange(update)
+        joins = last is not None and (last.kind, last.exchange) == (kind, exchange)
+        if text and last is not None and joins and last.blocks == _EMPTY:
             if len(last.text) < _LONGEST:
                 last.text += text
             last.ms = (line.ts - last.at) * 1000
             last.events = (last.events[0], number)
             return
         if text:
-            self._add(number, line, kind, text=text)
+            self._add(number, line, kind, text=text, nested=title, exchange=exchange)
         elif content is not None and content != {"type": "text", "text": ""}:
             blocks = content if isinstance(content, list) else [content]
-            self._add(number, line, kind, blocks=_list(blocks))
+            shown = _list(blocks)
+            self._add(number, line, kind, blocks=shown, nested=title, exchange=exchange)
 
     def _tool(self, number: int, line: Line, update: dict[str, Any]) -> None:
         id_ = _words(update.get("toolCallId"))

@@ -111,6 +111,10 @@ class Item(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Who made it, where that is neither client nor agent."""
     id: str = ""
     """Of a tool call its id."""
+    nested: str = ""
+    """Of a text or a thought: the title of the exchange it is of (`subconversation`) …"""
+    exchange: str = ""
+    """… and its id."""
     blocks: msgspec.Raw = msgspec.Raw(b"[]")
     """Content blocks, plan entries, options, diffs, as ACP has them (a JSON array)."""
     events: tuple[int, int] = (0, 0)

@@ -19,6 +19,7 @@ from guest_sdk.python import (
     ProxyError,
     Record,
     Request,
+    Session,
     Update,
     gather,
     played,
@@ -528,3 +529,38 @@ async def test_an_opening_is_told_that_the_user_has_stopped_it() -> None:
         p.agent.reply(prompted(p, 1), {"stopReason": "end_turn"})
         assert (p.agent.prompts, ends) == (["x", "x", "y", "c"], ["stopped", "done"])
         assert p.turn(turn).text == "y\n\nc"
+
+
+# -- exchanges that clients may show apart ---------------------------------------------------------
+
+TAG = "conductor.conversation/subconversation"
+
+
+@played
+async def test_the_texts_of_a_nested_exchange_say_so() -> None:
+    proxy = Proxy("asking")
+
+    @proxy.request("session/prompt")
+    async def prompt(request: Request, following: Any) -> Any:
+        review = request.session.nested("Review")
+        await review.prompt("first")
+        review.say("aside")
+        review.think("hm")
+        return await following(request)
+
+    async with Playground(proxy) as p:
+        await p.prompt("second")
+        held = [one.raw["params"]["update"] for one in p.heard]
+        texts = [
+            (one["content"]["text"].strip(), one.get("_meta", {}).get(TAG))
+            for one in held
+            if "content" in one
+        ]
+        tag = texts[0][1]
+        assert tag["title"] == "Review"
+        assert texts == [("first", tag), ("aside", tag), ("hm", tag), ("second", None)]
+
+
+def test_an_exchange_has_a_title() -> None:
+    with pytest.raises(TypeError, match="the title of an exchange is text, not 5"):
+        Session.nested(None, 5)  # type: ignore[arg-type]
