@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Component, Serve
+from conductor.core.aliases import Aliases, to_json
 from conductor.core.own_turns import MARK, MOST_TURNS
 from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
 from tests.core.policy.test_hosts import ABOVE, host
@@ -562,6 +563,18 @@ def test_the_conductor_above_gives_it_turns_by_guest() -> None:
         pb >> _relayed("two", "turn/end", dump({"turn": pb.values["one"]}), None)
         pb >> ("h", "p", result(Hole("h-a"), DONE)) << ("client", result("a", DONE))
         pb << ("h", "c", result(2, {"turn": Hole("two")}))
+
+
+def test_what_the_agent_is_to_stop_is_the_session_that_a_guest_has_made_of_it() -> None:
+    with chain_of(trusted("h"), guest(**FREE)) as pb:
+        bound = to_json(Aliases().bind("S", "T"))
+        pb.router.aliased("h", [bound])
+        begun(pb, "h")
+        pb >> ("h", "s", request("own", PROMPT, prompt("mine")))
+        at_agent(pb, "own", "mine")
+        asks(pb)
+        pb.wake(MOST_WAIT) << Noted("warning", "h", "had a turn while others waited")
+        pb << ("agent", stop("T"))
 
 
 def _relayed(guest_: str, call: str, params: bytes, token: int | None) -> Any:

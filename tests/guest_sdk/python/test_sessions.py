@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 from collections.abc import Callable, Coroutine
@@ -446,6 +447,73 @@ async def test_a_session_goes_on_as_another_and_as_itself() -> None:
             {"sessionId": session, "to": "session-2"},
             {"sessionId": session, "to": session},
         ]
+
+
+def recorded(p: Playground) -> list[Json]:
+    """The params of the calls about turns, as they come."""
+    calls: list[Json] = []
+
+    def record(answer: Callable[[Json], Any], params: Json) -> Any:
+        calls.append(params)
+        return answer(params)
+
+    for method in ("turn/begin", "turn/end"):
+        p.services._answers[method] = functools.partial(record, p.services._answers[method])
+    return calls
+
+
+@plays
+async def test_a_turn_is_a_block_which_ends_whatever_happens_in_it() -> None:
+    proxy, seen = Proxy("p"), list[Any]()
+
+    @proxy.request("_work")
+    async def work(request: Request) -> Any:
+        session = proxy.session("s")
+        with contextlib.suppress(LookupError):
+            async with session.turn(show=False) as turn:
+                seen.append((await turn.prompt("one")).text)
+                seen.append((await turn.prompt("two")).text)
+                raise LookupError
+        with pytest.raises(Cancelled):
+            await turn.prompt("three")
+        async with session.turn() as turn:
+            seen.append((await turn.prompt("hold")).stop_reason)
+            with pytest.raises(Cancelled):
+                await turn.prompt("four")
+        return True
+
+    async with Playground(proxy, answer=holding("hold")) as p:
+        calls = recorded(p)
+        asked = p.send("p", {"method": "_work", "params": {}}, request=True)
+        p.notify("session/cancel", {"sessionId": "s"})
+        p.agent.reply(prompted(p, 2), {"stopReason": "cancelled"})
+        assert p.result("p", asked) is True
+        assert (seen, p.agent.prompts) == (["one", "two", "cancelled"], ["one", "two", "hold"])
+        assert calls == [
+            {"sessionId": "s", "show": False},
+            {"turn": "turn-1"},
+            {"sessionId": "s", "show": True},
+            {"turn": "turn-2"},
+        ]
+
+
+@plays
+async def test_a_turn_that_is_refused_and_a_conductor_that_knows_none() -> None:
+    proxy = Proxy("p")
+
+    @proxy.request("_work")
+    async def work(_: Request) -> Any:
+        return (await proxy.session("s").prompt("x")).text
+
+    def no(_: Json) -> Any:
+        raise ProxyError("may not begin turns", -32600)
+
+    async with Playground(proxy) as p:
+        p.services._answers["turn/begin"] = no
+        with pytest.raises(ProxyError, match="may not begin turns"):
+            await p.request("_work", {})
+        del p.services._answers["turn/begin"]
+        assert await p.request("_work", {}) == "x"
 
 
 # -- before the first prompt -----------------------------------------------------------------------
