@@ -15,17 +15,16 @@ from msgspec import Raw
 
 from conductor.core.effects import Adapted, Effects
 from conductor.core.json_text import hide_surrogates, read_members, show_surrogates, write_members
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import heading
 from conductor.core.policy.key_table import UPDATE, update
 from conductor.core.roles.initialize_params import version_of
-from conductor.core.state import Peer, PendingRequest
+from conductor.core.state import Peer
 
 _CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
 """The prompt capability that each type of block needs; all other types pass."""
 _MOST_REPORTED: Final = 1024
 """Sessions and types of one agent of which the first is known; then nothing is a first any more."""
-_MOST_SILENT: Final = 4096
-"""Sessions of one agent with an open prompt and no words yet."""
 _WORDS: Final = frozenset(map(update, ("agent_message_chunk", "agent_message")))
 _KEPT: Final = ("annotations", "_meta")
 
@@ -121,27 +120,15 @@ def adapt(peer: Peer, params: Raw, session: str | None, out: Effects) -> Raw:
 # -- agents that do not stream ---------------------------------------------------------------------
 
 
-def prompted(peer: Peer, session: str | None) -> None:
-    """A prompt goes to an agent: it has not said anything in that session since."""
-    if session is not None and len(peer.silent) < _MOST_SILENT:
-        peer.silent.add(session)
+def spoke(peer: Peer, params: Params) -> None:
+    """An update has come from an agent that has not streamed any words yet."""
+    if heading(UPDATE, params).key in _WORDS:
+        peer.streams = True
 
 
-def spoke(peer: Peer, params: Raw) -> None:
-    """An update has come from an agent of which some prompts have no words yet."""
-    if b"agent_message" in bytes(params):
-        head = heading(UPDATE, params)
-        if head.key in _WORDS and head.session is not None:
-            peer.silent.discard(head.session)
-
-
-def words_of(peer: Peer, pending: PendingRequest, result: Raw) -> list[Raw]:
+def words_of(session: str, result: Raw) -> list[Raw]:
     """The params of the updates that an agent has not sent for a prompt, but has put into the
     result: `content`, a text, a block or a list of blocks."""
-    session = pending.session
-    if session is None or session not in peer.silent:
-        return []
-    peer.silent.discard(session)
     content = (read_members(result) or {}).get("content", Raw(b"[]"))
     updates = []
     for block in _elements(content) or [content]:

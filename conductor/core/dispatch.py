@@ -280,7 +280,7 @@ class Dispatcher:
         else:
             source = Source(lane, self._exchange.number)
             self._exchange.notify(target, method, params, source, out)
-        if lane.peer.silent and method == UPDATE and isinstance(params, Raw):
+        if not lane.peer.streams and method == UPDATE:
             adaptation.spoke(lane.peer, params)
         # Last: what a state lets begin must not overtake it.
         if method == UPDATE and (lane.peer.turns is not None or self._exchange.version == 2):

@@ -190,7 +190,6 @@ class Exchange:
         # The session is needed to cancel a turn in which nothing moves; params are not kept.
         if method == PROMPT and lane.peer.role is Role.AGENT and isinstance(params, Raw):
             pending.session = session_of(params)
-            adaptation.prompted(lane.peer, pending.session)
             if lane.peer.untaken:
                 params = adaptation.adapt(lane.peer, params, pending.session, out)
         if pending.traced is not None:

@@ -42,7 +42,7 @@ class HeldPrompts:
     @property
     def may_keep(self) -> bool:
         """Whether any prompt is to wait."""
-        return self.on > 0 or self._own_turns.any or bool(self._waiting)
+        return self.on > 0 or bool(self._waiting) or self._own_turns.any
 
     @property
     def count(self) -> int:
@@ -103,7 +103,7 @@ class HeldPrompts:
         return self._freed(lambda other: other == session)
 
     def _freed(self, goes: Callable[[str | None], bool]) -> list[HeldPrompt]:
-        if self.on:
+        if self.on or not self._waiting:
             return []
         freed = [held for held in self._waiting if goes(held.session)]
         self._waiting = [held for held in self._waiting if held not in freed]

@@ -83,8 +83,8 @@ class OwnTurns:
 
     @property
     def any(self) -> bool:
-        """Whether any component has a turn, or a prompt runs."""
-        return self._queue.any
+        """Whether any component has a turn, or wants one."""
+        return bool(self._asked) or self._queue.any
 
     # -- the calls -----------------------------------------------------------------------------
 
@@ -179,12 +179,8 @@ class OwnTurns:
         """A component prompts by `lane`: `send` sends that on, once it may. A prompt that a policed
         component was given comes here only if it is not passed on under its id."""
         peer, session = lane.peer, request.names
-        mine = [
-            turn
-            for turn in self._all()
-            if turn.session == session and turn.owner[0] is peer and turn.state is TurnState.OPEN
-        ]
-        if session is None or self._passes_on(lane, request, in_turn=bool(mine)):
+        mine = self._mine(peer, session)
+        if session is None:
             send(out)
         elif mine:
             self._follow(request, mine[-1].known_as, mine[-1])
@@ -209,16 +205,24 @@ class OwnTurns:
 
         request.watchers = (*request.watchers, answered)
 
-    def _passes_on(self, lane: Lane, request: PendingRequest, *, in_turn: bool) -> bool:
+    def passes_on(self, lane: Lane, request: PendingRequest) -> bool:
         """Whether a prompt of a trusted component is one that it was given. Where a library chooses
-        ids it is taken for that, while the component has passed on fewer than it was given."""
-        policy_state = lane.peer.policy_state
-        if policy_state is not None and policy_state.enforced:
-            return False
+        ids it is taken for that, while the component has passed on fewer than it was given, and has
+        no turn in that session."""
         if lane.peer.sideband:
             given = lane.other.requests.sent.get(request.key)
             return given is not None and given.method == PROMPT
-        return not in_turn and self._holds(lane, None, beside=request)
+        if self.any and self._mine(lane.peer, request.names):
+            return False
+        return self._holds(lane, None, beside=request)
+
+    def _mine(self, peer: Peer, session: str | None) -> list[QueuedTurn]:
+        """The turns that a component has in a session."""
+        return [
+            turn
+            for turn in self._all()
+            if turn.session == session and turn.owner[0] is peer and turn.state is TurnState.OPEN
+        ]
 
     def _holds(self, lane: Lane, session: str | None, beside: PendingRequest | None = None) -> bool:
         """Whether the component that sends by `lane` holds a prompt, before or after the agent.

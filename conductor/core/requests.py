@@ -203,27 +203,40 @@ class Requests:
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
         exchange, peer = self._exchange, lane.peer
-        from_upstream = peer is exchange.upstream
         trusted = peer.policy_state is None or not peer.policy_state.enforced
         if method in CONCERNED:
             self._enforcer.mcp_ownership.requested(lane, method, params, pending)
-        if from_upstream and method in ENTERING:
-            exchange.sessions.entered(session_of(params), "")
-        elif from_upstream and method == LIST:
-            pending.rewriters = (_without_subsessions(exchange.sessions),)
-        if method in CLOSING and from_upstream:
-            self._own_turns.closed(session_of(params), out)
         if method in FOLLOWED and trusted:
             exchange.sessions.follow(method, params, pending)
-        if method == PROMPT and lane.direction is Direction.DOWN:
+        if lane is exchange.upstream.p:
+            self._client_asks(method, params, pending, out)
+        elif method == PROMPT and trusted and lane.direction is Direction.DOWN:
             pending.names = session_of(params)
-            if from_upstream:
-                self._own_turns.client_prompts(pending)
-            elif trusted:
+            if not self._own_turns.passes_on(lane, pending):
                 send = partial(self._send_out, lane, method, params, pending)
                 self._own_turns.prompts(lane, pending, send, out)
                 return
-        self._send_out(lane, method, params, pending, out)
+        # As in `_send_out`: a call costs each message 0.05 µs.
+        if lane.policed:
+            self._policed.ask(lane, method, params, pending, out)
+        else:
+            assert lane.across is not None
+            exchange.forward(lane.across, method, params, pending, out)
+
+    def _client_asks(
+        self, method: str, params: Params, pending: PendingRequest, out: Effects
+    ) -> None:
+        """A request of the client's goes on."""
+        sessions = self._exchange.sessions
+        if method in ENTERING:
+            pending.names = session_of(params)
+            sessions.entered(pending.names, "")
+            if method == PROMPT:
+                self._own_turns.client_prompts(pending)
+        elif method == LIST:
+            pending.rewriters = (_without_subsessions(sessions),)
+        elif method in CLOSING:
+            self._own_turns.closed(session_of(params), out)
 
     def _send_out(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
@@ -300,8 +313,9 @@ class Requests:
                 and self._exchange.version == 2
             ):
                 agent_turns.prompt_accepted(peer, pending.session)
-            for words in adaptation.words_of(peer, pending, message.result):
-                self._enforcer.notifications.send_for(peer.p, UPDATE, words, out)
+            if not peer.streams and pending.session is not None:
+                for words in adaptation.words_of(pending.session, message.result):
+                    self._enforcer.notifications.send_for(peer.p, UPDATE, words, out)
             self.complete(pending, b"result", message.result, out)
         return True
 

@@ -482,10 +482,10 @@ class Peer(msgspec.Struct, eq=False):
     """The types of blocks that it does not take in prompts."""
     adapted: set[tuple[str, str]] = set()
     """Sessions in which it got words for such, with the type."""
-    silent: set[str] = set()
-    """Sessions with an open prompt for which it has not sent any words yet."""
     payloads: Payloads | None = None
     """The long texts that it has references to; None: it gets texts whole."""
+    streams: bool = True
+    """Whether it has sent words before the result of a prompt: then the result has none."""
     launched_by: Peer | None = None
     """For the second connection of an `scp` proxy: the proxy itself."""
     offer_shape: frozenset[str] | None = None

@@ -123,7 +123,7 @@ class Topology:
 def _make_agent(peer: Peer) -> None:
     """Makes an agent of a component, whatever was configured: nobody asks an agent to be a proxy,
     and nothing polices it."""
-    peer.role, peer.policy_state, peer.ready = Role.AGENT, None, False
+    peer.role, peer.policy_state, peer.ready, peer.streams = Role.AGENT, None, False, False
     peer.payloads = None
     peer.dialect_state = DialectState.KNOWN
     peer.speak(PLAIN)

@@ -141,8 +141,10 @@ class TurnQueue:
 
     @property
     def any(self) -> bool:
-        """Whether any component has a turn, or a prompt runs."""
-        return bool(self._sessions)
+        """Whether any component has a turn, or wants one."""
+        return bool(self._sessions) and any(
+            one.open or one.waiting for one in self._sessions.values()
+        )
 
     def blocks(self, session: str | None) -> bool:
         """Whether prompts of the client wait in a session."""
@@ -195,7 +197,7 @@ class TurnQueue:
                 self._go_on(turn.known_as, out)
 
     def _go_on(self, session: str, out: Effects) -> None:
-        """Something is over in a session: whoever may go on now does."""
+        """Something is over in a session: what may go on now does."""
         if not self.blocks(session):
             self._release(session, out)
         found = self._sessions.get(session)

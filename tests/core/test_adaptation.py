@@ -204,7 +204,6 @@ def test_what_an_agent_says_in_its_result_alone_is_an_update(
     (sent,) = given_to(prompted(router, TEXT))
     thought = update("hm", kind="agent_thought_chunk")
     say(router, "agent", thought)
-    say(router, "agent", update("to another session", "T"))
     say(router, "agent", update("agent_message", kind="agent_thought_chunk"))
     assert answer(router, sent, content) == [chunk(block) for block in blocks]
 

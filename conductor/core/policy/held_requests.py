@@ -385,14 +385,15 @@ class HeldRequests(ABC):
     ) -> None:
         """A request leaves a peer by `lane`."""
         assert lane.across is not None
-        self.route(lane.across, crossing(lane, message, pending), pending, out)
+        if lane.renames is not None:
+            message = crossing(lane, message, pending)
+        self.route(lane.across, message, pending, out)
 
 
 def crossing(lane: Lane, message: Message, pending: PendingRequest) -> Message:
     """A request as it leaves a peer by `lane`; its answer gets the ids back that it has now."""
     ids, across = lane.renames, lane.across
-    if ids is None:
-        return message
+    assert ids is not None
     assert across is not None
     back = across.renames
     assert back is not None

@@ -253,7 +253,9 @@ class PolicedRequests(HeldRequests):
                 return
             changes.went_past(self._exchange, onward, message.session)
             assert onward.across is not None
-            message, lane = crossing(onward, message, pending), onward.across
+            if onward.renames is not None:
+                message = crossing(onward, message, pending)
+            lane = onward.across
         self._exchange.forward(lane, message.method, message.params, pending, out)
 
     def _waits(
