@@ -54,12 +54,13 @@ class Aliases(msgspec.Struct, frozen=True):
     """What the component asked for: the sessions with an alias, and which the alias is."""
 
     def bind(self, session: str, to: str) -> Aliases:
-        """From now on `session` is `to` below; with `to` equal to it, it is itself again."""
+        """From now on `session` is `to` below; with `to` equal to it, it is itself again. What was
+        `to` before becomes what `session` was."""
         down, up = dict(self.down), dict(self.up)
         former, holder = down.get(session, session), up.get(to, to)
         for above, below in ((session, to), (holder, former)):
             down[above], up[below] = below, above
-        bound = {**self.bound, session: to}
+        bound = {**self.bound, holder: holder, session: to}
         return Aliases(
             {above: below for above, below in down.items() if above != below},
             {below: above for below, above in up.items() if above != below},

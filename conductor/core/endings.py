@@ -38,7 +38,7 @@ from conductor.core.topology import join
 
 
 class _SessionCapabilities(msgspec.Struct):
-    close: Raw | None = None
+    close: dict[str, Raw] | None = None
 
 
 class _AgentCapabilities(msgspec.Struct):
@@ -167,7 +167,8 @@ class Endings:
         for session in sessions.subsessions(peer.name):
             sessions.ended(session)
             lane, id_ = peer.p.other, session
-            while lane.across is not None:
+            while True:
+                assert lane.across is not None
                 id_ = (lane.renames or {}).get(id_, id_)
                 lane = lane.across
                 if lane.peer.role is not Role.PROXY:

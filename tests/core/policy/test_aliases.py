@@ -9,6 +9,9 @@ import pytest
 from msgspec import Raw
 
 from conductor.core import Closure, Effect, LogLine, Send
+from conductor.core.aliases import Aliases, to_json
+from conductor.core.exchange import Exchange
+from conductor.core.turn_queue import MOST_WAIT
 from tests.core.policy.test_own_sessions import OWN, THERE, opened, set_up
 from tests.harness.router.policed import (
     DONE,
@@ -16,6 +19,7 @@ from tests.harness.router.policed import (
     PROMPT,
     Hole,
     Json,
+    Noted,
     Playbook,
     broke,
     chain,
@@ -28,6 +32,7 @@ from tests.harness.router.policed import (
     request,
     result,
     skip,
+    state,
     stop,
     trusted,
     update,
@@ -254,14 +259,90 @@ def test_it_may_open_so_many_and_more_when_it_has_closed_some(
         pb << ("agent", request(Hole("next"), "session/new", THERE))
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_the_sessions_of_a_component_that_ends_end_with_it(version: int) -> None:
-    with chain(version=version, **OWN) as pb:
+CLOSES = b'{"agentCapabilities":{"sessionCapabilities":{"close":{}}}}'
+
+
+@pytest.mark.parametrize(
+    ("version", "answered", "method"),
+    [
+        (1, b"{}", "session/cancel"),
+        (1, b"3", "session/cancel"),
+        (1, CLOSES, "session/close"),
+        (2, b"{}", "session/close"),
+    ],
+)
+def test_the_sessions_of_a_component_that_ends_end_with_it(
+    version: int, answered: bytes, method: str
+) -> None:
+    with chain_of(guest(name="f"), guest(**OWN), guest(name="h"), version=version) as pb:
         opened(pb)
-        out = pb.router.bypassed("g", GONE)
-        (ended,) = sent(out, "agent")
-        assert ended["method"] == ("session/close" if version == 2 else "session/cancel")
+        pb.router.peers["g"].recorded_answer = (b"result", answered)
+        (ended,) = sent(pb.router.bypassed("g", GONE), "agent")
+        assert ended["method"] == method
         assert ended["params"] == {"sessionId": "mine"}
+        late = update("late", "mine")
+        assert sent(pb.router.receive("agent", json.dumps(late).encode()), "client") == [late]
+
+
+def test_where_the_agent_is_gone_first_nothing_is_closed() -> None:
+    with chain(version=2, **OWN) as pb:
+        opened(pb)
+        pb.router.closed("agent", Closure("gone"))
+        assert sent(pb.router.closed("g", GONE), "agent") == []
+
+
+def test_what_the_agent_lists_holds_for_the_session_that_goes_on_there() -> None:
+    with chain(**OWN) as pb:
+        bound(pb)
+        held = {"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "x"}]}
+        pb >> ("agent", notification("session/update", {"sessionId": "mine", "update": held}))
+        pb << ("client", notification("session/update", {"sessionId": "S", "update": held}))
+        assert pb.router.sessions.find("S").commands == {"/x"}
+        assert pb.router.sessions.find("S").folders == ("/work",)
+
+
+def test_in_version_2_a_turn_in_a_session_with_an_alias_ends_with_the_agent_s() -> None:
+    """Also where a host of guests has the alias: the conductor above knows it by its report."""
+    free = guest(name="f", grants="turns=unprompted")
+    for component in (trusted("g"), trusted("host")):
+        with chain_of(free, component, version=2) as pb:
+            if component.name == "g":
+                rebinds(pb, "S", "T", "g")
+            else:
+                pb.router.aliased("host", [b"{}", to_json(Aliases().bind("S", "T"))])
+            asked = request(1, PROMPT, prompt("hi", "S"))
+            pb >> ("client", asked)
+            skip(pb)
+            (id_,) = pb.router.peers[component.name].p.requests.sent
+            name = component.name
+            pb >> (name, "s", request(int(id_), PROMPT, prompt("hi", "S" if name == "g" else "T")))
+            skip(pb)
+            (id_,) = pb.router.peers["agent"].p.requests.sent
+            pb >> ("agent", result(int(id_), {"messageId": "m"}))
+            skip(pb)
+            assert (
+                pb.router.receive(
+                    "f",
+                    b'c{"jsonrpc":"2.0","id":1,"method":"turn/begin","params":{"sessionId":"S"}}',
+                )
+                == []
+            )
+            for word in ("running", "idle"):
+                out = pb.router.receive("agent", json.dumps(state(word, "T")).encode())
+            (begun,) = sent(out, "f")
+            assert begun["result"]["turn"]
+
+
+def test_a_turn_behind_an_alias_that_lasts_too_long_is_stopped_where_it_runs() -> None:
+    with chain_of(guest(grants="turns=unprompted")) as pb:
+        pb.router.aliased("g", [to_json(Aliases().bind("S", "T"))])
+        begins = b'c{"jsonrpc":"2.0","id":1,"method":"turn/begin","params":{"sessionId":"S"}}'
+        pb.router.receive("g", begins)
+        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
+        skip(pb)
+        pb >> ("client", request("u", PROMPT, prompt("hi")))
+        pb.wake(MOST_WAIT) << Noted("warning", "g", "had a turn while others waited for 120 s")
+        pb << ("agent", stop("T"))
 
 
 def test_one_that_is_bound_goes_on_while_its_component_is_started_again() -> None:
@@ -292,3 +373,10 @@ def test_an_update_of_a_kind_that_names_more_sessions_has_all_of_them_changed() 
         pb >> ("agent", notification("session/update", {"sessionId": "mine", "update": held}))
         shown = {**held, "senderSessionId": "S"}
         pb << ("client", notification("session/update", {"sessionId": "S", "update": shown}))
+
+
+def test_what_nobody_knows_stays_what_it_is() -> None:
+    with chain_of(trusted("g")) as pb:
+        pb.router.sessions.ended("nobody's")
+        assert Exchange.outermost(pb.router.peers["g"].c, "S") == "S"
+        assert Exchange.outermost(pb.router.peers["agent"].p, "S") == "S"
