@@ -82,7 +82,7 @@ class Roots:
             return
         try:
             request = msgspec.json.decode(frame, type=_Request)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         if isinstance(request.id, UnsetType):
             return
@@ -109,7 +109,7 @@ class Roots:
     def _settle(self, setup: _PendingSetup, line: bytes) -> None:
         try:
             result = msgspec.json.decode(line, type=_Answer).result
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             result = None  # a success all the same, of a kind that names no session
         if isinstance(result, UnsetType):
             self._released(setup.folders)
