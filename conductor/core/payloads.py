@@ -23,7 +23,10 @@ from conductor.core.writer import Writer
 
 _PREFIX: Final = b"conductor-payload:sha256:"
 _reference: Final = re.compile(_PREFIX + rb"([0-9a-f]{64}):(\d{1,15})")
-_string: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_string: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")(\s*+:)?', re.DOTALL)
+"""A string, and the colon behind it if it is the name of a member."""
+SHORTEST: Final = 128
+"""Bytes of a text that is no longer than a reference."""
 _ESCAPED: Final = b"\\u00"
 """How a letter of the prefix may be written otherwise."""
 MOST: Final = 256 * 1024 * 1024
@@ -62,7 +65,7 @@ class Payloads:
     """
 
     def __init__(self, longest: int, most: int = MOST) -> None:
-        self._longest = longest
+        self._longest = max(longest, SHORTEST)
         self._most = most
         self.spaces: list[Container[bytes]] = []
         """The ids of the requests that it has, by id space."""
@@ -95,7 +98,7 @@ class Payloads:
         for id_ in [id_ for id_ in self._open if not any(id_ in ids for ids in self.spaces)]:
             self.answered(id_)
         given: list[Text] = []
-        referred = _string.sub(lambda match: self._referred(match[0], given), whole)
+        referred = _string.sub(lambda match: self._referred(match, given), whole)
         if request is None:
             for text in given:
                 self._passing.append(text)
@@ -108,23 +111,23 @@ class Payloads:
             self._open[request] = given
         return Raw(referred)
 
-    def _referred(self, string: bytes, given: list[Text]) -> bytes:
-        """A reference for a JSON string, if it needs one."""
-        if len(string) <= self._longest and _PREFIX not in string and _ESCAPED not in string:
-            return string
+    def _referred(self, match: re.Match[bytes], given: list[Text]) -> bytes:
+        """A reference for a JSON string, if it needs one; a name only if it looks like one."""
+        whole, string, colon = match[0], match[1], match[2]
+        long = colon is None and len(string) > self._longest
+        if not long and _PREFIX not in string and _ESCAPED not in string:
+            return whole
         try:
             utf8 = _text(string).encode()
         except (msgspec.DecodeError, UnicodeError):
-            return string  # half an emoji: no text, and no reference
-        looks_like_one = _PREFIX in utf8
-        if not looks_like_one and (
-            len(utf8) <= self._longest or self._bytes + len(utf8) > self._most
-        ):
-            return string
+            return whole  # half an emoji: no text, and no reference
+        long = long and len(utf8) > self._longest and self._bytes + len(utf8) <= self._most
+        if not long and _PREFIX not in utf8:
+            return whole
         text = self._kept(utf8, string)
         self._uses[text.digest] += 1
         given.append(text)
-        return b'"%b%b:%d"' % (_PREFIX, text.digest, text.size)
+        return b'"%b%b:%d"%b' % (_PREFIX, text.digest, text.size, colon or b"")
 
     def _kept(self, utf8: bytes, string: bytes) -> Text:
         digest = hashlib.sha256(utf8).hexdigest().encode()

@@ -16,9 +16,10 @@ from conductor.core import Component, LogLine, Router, Send, Violated
 from conductor.core.accounts import Allowance
 from conductor.core.dialects import DIALECTS
 from conductor.core.payloads import Payloads
+from tests.harness.router import actors
 from tests.harness.router.policed import PROMPT, initialize, policy, prompt, request, update
 
-LONGEST = 100
+LONGEST = 128
 LONG = "a long text, Ω" * 20
 MARK = re.compile(r"conductor-payload:sha256:([0-9a-f]{64}):(\d+)")
 FORGED = "conductor-payload:sha256:" + "0" * 64 + ":7"
@@ -168,7 +169,8 @@ def test_a_forged_reference_is_refused_by_name() -> None:
     )
     assert sent(effects, "agent") == []
     effects = say(router, "g", {"jsonrpc": "2.0", "id": got["id"], "result": {"x": FORGED}}, b"p")
-    assert "it names a payload" in json.dumps(sent(effects, "client")) or sent(effects, "agent")
+    (answer,) = sent(effects, "client")
+    assert answer["error"]["message"].endswith(FORGED)
     (log,) = say(router, "g", update(FORGED), b"p")
     assert isinstance(log, LogLine)
     assert "it names a payload" in log.text
@@ -179,6 +181,20 @@ def test_a_forged_reference_in_an_array() -> None:
     odd = [update(FORGED), request("r", "_x/ask", {"a": FORGED})]
     (answers,) = sent(say(router, "g", odd), "g")
     assert [answer["id"] for answer in answers] == ["r"]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_conversation_in_references_is_the_same_in_all_dialects(told: bool) -> None:
+    kinds = ("acp", "sdk", "sacp", "pacp", "scp", "channel")
+    stage = actors.chain(kinds, told=told, allowance=Allowance(text_bytes=1))
+    assert actors.conversation(stage) == actors.conversation(actors.chain(()))
+    stage.say({**actors.PROMPT, "id": 7, "params": {"text": LONG}})
+    agent = stage.actors["agent"]
+    assert isinstance(agent, actors.Agent)
+    assert agent.seen[-1]["params"] == {"text": LONG}
+    told_of = [line for line in stage.log if "session/prompt" in line and MARK.search(line)]
+    got = {line.partition("< ")[0] for line in told_of if "< " in line[:14]}
+    assert got == {f"p{at}" for at in range(1, 7)}
 
 
 def test_what_a_user_writes_is_no_reference() -> None:
@@ -225,7 +241,7 @@ def test_too_much_is_given_whole_and_old_notifications_are_forgotten() -> None:
     assert len(payloads) == 4
 
 
-TEXTS = st.text(max_size=300) | st.sampled_from([FORGED, "é" * 200, '"\\\n' * 60, "x" * 101])
+TEXTS = st.text(max_size=300) | st.sampled_from([FORGED, "é" * 200, '"\\\n' * 60, "x" * 129])
 JSON = st.recursive(
     TEXTS | st.none() | st.floats(allow_nan=False) | st.integers(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
@@ -255,13 +271,13 @@ def short(text: str) -> bool:
 
 
 def texts(value: Any) -> list[str]:
-    """All texts in a value."""
+    """All texts in a value but the names of members."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):
         return [text for one in value for text in texts(one)]
     if isinstance(value, dict):
-        return [text for pair in value.items() for one in pair for text in texts(one)]
+        return [text for held in value.values() for text in texts(held)]
     return []
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from conductor.core import Component, Effect, Listen, Reopen, Router, Send, Serve, Wake
+from conductor.core.accounts import Allowance
 from conductor.core.dialects import DIALECTS
 
 Json = dict[str, Any]
@@ -331,7 +332,12 @@ def proxy(kind: str, name: str) -> Actor:
 
 
 def chain(
-    kinds: Sequence[str], *, told: bool = True, tracing: bool = False, audited: bool = False
+    kinds: Sequence[str],
+    *,
+    told: bool = True,
+    tracing: bool = False,
+    audited: bool = False,
+    allowance: Allowance = Allowance(),  # noqa: B008 - it is frozen
 ) -> Stage:
     """A chain of pass-through proxies before the agent; `told`: the router knows the dialects.
 
@@ -339,7 +345,11 @@ def chain(
     """
     names = [f"p{number}" for number in range(1, len(kinds) + 1)]
     components = [
-        Component(name, dialect=DIALECTS[kind] if told or kind == "channel" else None)
+        Component(
+            name,
+            dialect=DIALECTS[kind] if told or kind == "channel" else None,
+            allowance=allowance,
+        )
         for name, kind in zip(names, kinds, strict=True)
     ]
     audits = names if audited else ()
