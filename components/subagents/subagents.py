@@ -13,6 +13,7 @@ from guest_sdk.python import (
     Proxy,
     ProxyError,
     Refused,
+    SubSession,
     ToolError,
     gather,
 )
@@ -50,7 +51,7 @@ class Work:
         self.session = session
         self.workers = workers
         """How many of them are worked on at once."""
-        self.running: list = []
+        self.running: list[SubSession] = []
         self.done = 0
         self.stopped = False
 
