@@ -7,12 +7,14 @@ import json
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Literal, NamedTuple
 
 from guest_sdk.python import Proxy, Refused, Request, Update
 
 SAID = ("agent_message_chunk", "agent_thought_chunk")
-PASSING = ("usage_update", "session_info_update", "available_commands_update", "user_message_chunk")
+PASSING = ("usage_update", "session_info_update", "available_commands_update", "user_message_chunk",
+           "user_message")  # fmt: skip
 """Updates that are no part of an answer. One of any other kind means that something was done."""
 DONE = ("session/request_permission", "fs/read_text_file", "fs/write_text_file",
         "terminal/create", "elicitation/create")  # fmt: skip
@@ -40,19 +42,28 @@ class Config:
             raise ValueError("`most` must be at least 1")
 
 
+class Said(NamedTuple):
+    """An update of an answer; `message`: which message it was of, in version 2."""
+
+    kind: str
+    content: Any
+    message: str | None
+
+
 class Answer(NamedTuple):
-    """What was said to a prompt: kinds and contents of updates."""
+    """What was said to a prompt, and when it was prompted."""
 
     at: int
-    said: list[tuple[str, Any]]
-    result: dict[str, Any]
+    said: list[Said]
 
 
 @dataclass
 class Turn:
-    """What was said in a turn."""
+    """What was said in a turn. `key`: by what its prompt is known; `at`: when that came."""
 
-    said: list[tuple[str, Any]] = field(default_factory=list)
+    key: str
+    at: int
+    said: list[Said] = field(default_factory=list)
     size: int = 0
 
 
@@ -61,7 +72,9 @@ class Known:
     """What is kept of a session."""
 
     asked: int = 0
-    """Prompts that the agent has not answered."""
+    """Prompts that the agent has not done."""
+    begun: int = 0
+    """Prompts that are answered and whose turns go on: in version 2 a state ends each."""
     turn: Turn | None = None
     """The turn that runs, if it can be repeated."""
     chosen: dict[str, Any] = field(default_factory=dict)
@@ -109,24 +122,45 @@ async def prompt(request: Request, following: Any) -> Any:
     known = answers.get(key or "")
     if key and known is not None and now - known.at < proxy.config.seconds * 1000:
         answers.move_to_end(key)
-        for kind, content in known.said:
-            request.session.update(kind, content=content)
-        return dict(known.result)
-    turn = session.turn = Turn() if key else None
+        say_again(request, known)
+        return {"stopReason": "end_turn"}
+    turn = session.turn = Turn(key, now) if key else None
     session.asked += 1
+    result: Any = None
     try:
         result = await following(request)
     finally:
-        session.asked -= 1
-        turn = session.turn if session.turn is turn else None
-        session.turn = None
-    ended = isinstance(result, dict) and result.get("stopReason") == "end_turn"
-    if key and ended and turn is not None and turn.said and turn.size <= LARGEST:
-        answers[key] = Answer(now, turn.said, {"stopReason": "end_turn"})
-        answers.move_to_end(key)
+        if isinstance(result, dict) and "messageId" in result:
+            session.begun += 1
+        else:
+            reason = result.get("stopReason") if isinstance(result, dict) else None
+            over(session, turn, reason)
+    return result
+
+
+def say_again(request: Request, known: Answer) -> None:
+    """Shows an answer once more; its messages are others, where they have names."""
+    number = next(numbers)
+    for kind, content, message in known.said:
+        named = {"messageId": f"{proxy.chain_name}-{number}-{message}"} if message else {}
+        request.session.update(kind, **named, content=content)
+
+
+numbers = count(1)
+"""Of answers that are shown again."""
+
+
+def over(session: Known, turn: Turn | None, reason: Any) -> None:
+    """A turn is over: what was said in it is remembered, if that was all and nothing was done."""
+    session.asked -= 1
+    said, session.turn = session.turn, None
+    if reason != "end_turn" or said is None or said is not turn or not said.said:
+        return
+    if said.size <= LARGEST:
+        answers[said.key] = Answer(said.at, said.said)
+        answers.move_to_end(said.key)
         while len(answers) > proxy.config.most:
             answers.popitem(last=False)
-    return result
 
 
 @proxy.update()
@@ -135,6 +169,13 @@ def updated(update: Update) -> None:
     if update.kind in ("current_mode_update", "config_option_update"):
         session.chosen[update.kind] = said.get("currentModeId", said.get("configOptions"))
     turn = session.turn
+    if update.kind == "state_update":
+        if said.get("state") == "idle" and session.begun:
+            session.begun -= 1
+            over(session, turn, said.get("stopReason"))
+        elif said.get("state") == "requires_action":
+            session.turn = None
+        return
     if turn is None or update.replayed or update.kind in PASSING:
         return
     content = said.get("content")
@@ -147,7 +188,8 @@ def updated(update: Update) -> None:
         return
     turn.size += len(written)
     if turn.size <= LARGEST:
-        turn.said.append((update.kind, {k: v for k, v in content.items() if k != "_meta"}))
+        plain = {k: v for k, v in content.items() if k != "_meta"}
+        turn.said.append(Said(update.kind, plain, said.get("messageId")))
 
 
 @proxy.request(*DONE)

@@ -1,7 +1,9 @@
 """Which turns run in an agent with limited turns, in version 2 of ACP.
 
 In version 1 a turn runs as long as its prompt is open. In version 2 the prompt is answered once it
-is part of the conversation, and `state_update` says how the turn goes on.
+is part of the conversation, and `state_update` says how the turn goes on. A component that answers
+a prompt itself says in both versions why the turn ended; for the client of version 2 the conductor
+makes of it the id of a message, and the state that ends a turn.
 """
 
 from __future__ import annotations
@@ -39,6 +41,40 @@ def reported_state(params: Raw) -> tuple[str, str | None]:
         return "", None
     is_state = message.update.sessionUpdate == STATE_KIND
     return message.sessionId, message.update.state if is_state else None
+
+
+class _Result(msgspec.Struct):
+    stopReason: str | None = None  # noqa: N815 - the wire's name
+    messageId: str | None = None  # noqa: N815
+
+
+_result = msgspec.json.Decoder(_Result).decode
+
+
+def stop_reason(body: bytes) -> str | None:
+    """Why a turn ended, by the result of its prompt; None: it does not say, and in version 2 the
+    turn has only begun."""
+    if b'"stopReason"' not in body:
+        return None
+    try:
+        result = _result(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return result.stopReason if result.messageId is None else None
+
+
+def only_begun(version: int | None, member: bytes, body: bytes) -> bool:
+    """Whether a prompt that is answered so has a turn that goes on."""
+    return version == 2 and member == b"result" and stop_reason(body) is None
+
+
+def in_version_2(reason: str, session: str | None, key: bytes) -> tuple[bytes, Raw]:
+    """The result of a prompt whose turn is over, and the params of the update that says so. `key`:
+    the id of the client's request, which nobody but the client has chosen."""
+    update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": reason}
+    params = msgspec.json.encode({"sessionId": session, "update": update})
+    message = {"messageId": f"conductor-{key.decode()}"}
+    return msgspec.json.encode(message), Raw(params)
 
 
 def prompt_accepted(peer: Peer, session: str) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Raw, UnsetType
 
-from conductor.core import adaptation, jsonrpc
+from conductor.core import adaptation, agent_turns, jsonrpc
 from conductor.core.aliases import KEPT, Aliases, to_json
 from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, Dialect
@@ -21,7 +21,7 @@ from conductor.core.effects import Closure, Effects, Fail, LogLine, Propagate, S
 from conductor.core.json_text import write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message, Params
 from conductor.core.policy.headings import session_of, size_of
-from conductor.core.policy.key_table import PROMPT
+from conductor.core.policy.key_table import PROMPT, UPDATE
 from conductor.core.policy.sessions import Sessions
 from conductor.core.state import Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology, join
@@ -262,7 +262,7 @@ class Exchange:
                 body = rewrite(member, bytes(body))
         if pending.traced is not None:
             self.tracer.answered(pending, member, body, out)
-        origin = pending.origin
+        origin, answer = pending.origin, body
         if origin is not None:
             del origin.requests.received[pending.key]
             origin.requests.size -= pending.size
@@ -270,14 +270,32 @@ class Exchange:
             # These keep other requests alive as long as anything refers to this request.
             if pending.forwards is not None or pending.followers:
                 pending.forwards, pending.followers = None, ()
+            ended = None
+            if self.version == 2 and origin is self.upstream.p and member == b"result":
+                body, ended = self._in_version_2(pending, body)
             frame = origin.writer.answer(pending.raw_id, member, body)
             if pending.batch is None:
                 self.write(origin.peer, frame, pending.answer_number, out, copy=copy)
             else:
                 self.add_to_batch(origin, pending.batch, frame, out)
+            if ended is not None:
+                source = Source(origin, self.next_number(), own=True)
+                self.notify(origin, UPDATE, ended, source, out)
         # After the asker: what watchers lead to must not overtake the answer.
         for watcher in watchers:
-            watcher(member, bytes(body), out)
+            watcher(member, bytes(answer), out)
+
+    def _in_version_2(
+        self, pending: PendingRequest, body: Raw | bytes
+    ) -> tuple[Raw | bytes, Raw | None]:
+        """The result for the client of version 2, and the update that ends the turn, if a component
+        has answered its prompt and not the agent."""
+        if pending.method != PROMPT or self.topology.mode != "agent":
+            return body, None
+        reason = agent_turns.stop_reason(bytes(body))
+        if reason is None:
+            return body, None
+        return agent_turns.in_version_2(reason, pending.names, pending.key)
 
     @staticmethod
     def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: Effects) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core.agent_turns import only_begun
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import (
@@ -198,7 +199,7 @@ class OwnTurns:
         prompt = self._queue.prompted(session, turn)
 
         def answered(member: bytes, body: bytes, out: Effects) -> None:
-            if member == b"result" and self._exchange.version == 2:
+            if only_begun(self._exchange.version, member, body):
                 prompt.begun = True  # it is over with the agent's idle state
             else:
                 self._queue.over(prompt, out)

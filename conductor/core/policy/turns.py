@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core import jsonrpc
-from conductor.core.agent_turns import reported_state
+from conductor.core.agent_turns import only_begun, reported_state
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
@@ -241,7 +241,7 @@ class Turns:
     def _answered(
         self, policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
-        if member == b"result" and self._exchange.version == 2:
+        if only_begun(self._exchange.version, member, body):
             policy_state.turns[session] = True  # it has only begun
         else:
             _ended(policy_state, session)
@@ -272,7 +272,7 @@ class Turns:
         self, policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
     ) -> None:
         waiting, running = policy_state.others.get(session, (0, 0))
-        begun = member == b"result" and self._exchange.version == 2
+        begun = only_begun(self._exchange.version, member, body)
         _count(policy_state, session, waiting - 1, running + begun)
 
     def heard_alone(self, policy_state: PolicyState, lane: Lane, heading: Heading) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from guest_sdk.python import ProxyError, text
 from tests.components.library.support import agent, component, play, plays, received
+from tests.places import COMPONENTS
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
@@ -91,6 +93,44 @@ async def test_errors_acp_v2_and_no_clock_leave_it_to_the_agent() -> None:
             for _ in range(2):
                 p.answer_to("p", await p.start_prompt("a"))
             assert p.agent.prompts == ["a", "a"]
+
+
+@plays
+async def test_version_2_ends_a_turn_by_its_state() -> None:
+    """What is remembered of a turn that a state ends: nothing that was cancelled, asked, or not
+    prompted."""
+    async with play("cache") as p:
+        session = await p.new_session()
+
+        def state(state: str, **more: Any) -> None:
+            p.agent.update(session, "state_update", state=state, **more)
+
+        def say(said: str) -> None:
+            p.agent.update(session, "agent_message_chunk", messageId="m", content=text(said))
+
+        def answer(request: Any) -> Any:
+            return {"messageId": "u"} if request.method == "session/prompt" else None
+
+        p.agent.answer = answer
+        for stop, asks, reach in (("cancelled", 0, 1), ("end_turn", 1, 2), ("end_turn", 0, 3)):
+            id_ = await p.start_prompt("a")
+            assert p.answer_to("p", id_)["result"] == {"messageId": "u"}  # type: ignore[index]
+            state("running")
+            p.agent.update(session, "user_message", messageId="u", content=[text("a")])
+            if asks:
+                state("requires_action")
+                state("running")
+            say("answer")
+            state("idle", stopReason=stop)
+            say("unprompted")
+            state("idle", stopReason="end_turn")
+            assert len(p.agent.prompts) == reach
+        for _ in range(2):
+            turn = await p.prompt("a")
+            assert (turn.text, turn.stop_reason) == ("answer", "end_turn")
+        ids = [one.messageId for one in [*turn.updates] if one.get("messageId")]
+        assert ids == ["cache-2-m"]
+        assert len(p.agent.prompts) == 3
 
 
 @plays
@@ -179,3 +219,38 @@ def test_row_91_behind_a_real_agent(rig: Rig) -> None:
     assert prompts == ["one two", "three", "/toolcall x", "/toolcall x"]
     assert chain.finish() == 0
     assert chain.stderr == ""
+
+
+@pytest.mark.parametrize("form", ["sandboxed", "program"])
+def test_row_91_in_version_2(rig: Rig, form: str) -> None:
+    """The prompt that `personality` sends of its own, which nobody sees, is not remembered."""
+    cache = component("cache")
+    if form == "program":
+        path = str(COMPONENTS / "cache" / "cache.py")
+        cache = rig.program(sys.executable, path, name="cache", grants=["clock"])
+    hidden = component("personality", {"prompts": ["be brief"]})
+    chain = agent(rig, cache, hidden, rig.demo())
+    chain.initialize(protocolVersion=2, info={"name": "c", "version": "1"}, capabilities={})
+    session = chain.new_session()
+
+    def said(text: str) -> list[Any]:
+        """What the client hears of a turn: the words, and why it ended."""
+        mark = len(chain.seen("session/update"))
+        result = chain.answer(chain.start_prompt(session, text))["result"]
+        assert list(result) == ["messageId"]
+
+        def updates() -> list[Any]:
+            return [one["params"]["update"] for one in chain.seen("session/update")[mark:]]
+
+        chain.until(lambda: any(one.get("state") == "idle" for one in updates()), "the end")
+        words = [one["content"]["text"] for one in updates() if "chunk" in one["sessionUpdate"]]
+        return ["".join(words), updates()[-1]["stopReason"]]
+
+    assert [said("one two") for _ in range(2)] == [["one two", "end_turn"]] * 2
+    hanging = chain.start_prompt(session, "/hang")
+    assert "result" in chain.answer(hanging)
+    chain.notify("session/cancel", {"sessionId": session})
+    assert [said("be brief") for _ in range(2)] == [["be brief", "end_turn"]] * 2
+    prompts = [params["prompt"][0]["text"] for params in received(rig, "session/prompt")]
+    assert prompts == ["be brief", "one two", "/hang", "be brief"]
+    assert chain.finish() == 0

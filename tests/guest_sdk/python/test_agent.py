@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
@@ -294,6 +295,38 @@ async def test_extensions() -> None:
         with pytest.raises(AgentError, match="has no function for prompts"):
             await p.prompt("hello")
         assert heard == [{"n": 2}, {"n": 3}]
+
+
+SERVER = """
+import json, sys
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    method, params = asked["method"], asked.get("params", {})
+    result = {
+        "initialize": {"protocolVersion": params.get("protocolVersion"),
+                       "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}},
+        "tools/list": {"tools": [{"name": "hey", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": str(params.get("arguments"))}]},
+    }.get(method)
+    answer = {"result": result} if result else {"error": {"code": -32601, "message": "no"}}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+
+
+@played
+async def test_mcp_servers_over_stdio() -> None:
+    """By the package `mcp`; one of the servers is not there."""
+    async with AgentPlayground(assistant) as p:
+        here = {"name": "here", "command": sys.executable, "args": ["-c", SERVER], "env": []}
+        gone = {"name": "gone", "command": "/nowhere/at/all", "args": [], "env": []}
+        await p.new_session(cwd="/", mcpServers=[here, gone])
+        said = (await p.prompt("tools")).text
+        assert said.startswith("here: hey\n`gone`: FileNotFoundError")
+        assert (await p.prompt('call here hey {"a": 1}')).text == "{'a': 1}"
+        with pytest.raises(AgentError, match="no MCP server `other`"):
+            await p.prompt("call other hey {}")
 
 
 WRONG: tuple[dict[str, Any], ...] = (

@@ -211,7 +211,8 @@ class End:
         elif method == "session/new":
             found = {"sessionId": f"N{number}"}
         else:
-            found = {"stopReason": "end_turn"} if method == PROMPT else {}
+            done = {"stopReason": "end_turn"} if self.version == 1 else {"messageId": "m"}
+            found = done if method == PROMPT else {}
         if member == b"result" and method != "initialize":
             found |= {"_meta": {"to": raw.decode(), "by": self.name}}
         body = dump(found)

@@ -6,11 +6,12 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from conductor.core.policy.key_table import Direction, Right
+from conductor.core.policy.key_table import PROMPT, STATE_KIND, Direction, Right, update
 from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
 from tests.harness.world.ends import DOWN, STOP, UP, Item, Step, asks
 from tests.harness.world.world import Cast, Mishap
 
+_STATE: Final = update(STATE_KIND)
 KEYS: Final = [
     *((Direction.DOWN, key) for key in sorted(set(DOWN))),
     *((Direction.UP, key) for key in sorted(set(UP))),
@@ -124,6 +125,8 @@ def may_originate(policy: Policy | None, item: Item, sender: str) -> bool:
         return True
     if item.key == STOP and policy.turns:
         return True
+    if item.key == _STATE and policy.rights(Direction.DOWN, PROMPT) & Right.ANSWER.value:
+        return True  # in version 2 the conductor ends the turn of a prompt that is answered here
     return bool(policy.rights(direction, item.key) & Right.ORIGINATE.value)
 
 
