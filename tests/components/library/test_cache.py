@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -250,6 +251,7 @@ def test_row_91_in_version_2(rig: Rig, form: str) -> None:
     hanging = chain.start_prompt(session, "/hang")
     assert "result" in chain.answer(hanging)
     chain.notify("session/cancel", {"sessionId": session})
+    chain.until(lambda: '"cancelled"' in json.dumps(chain.frames), "the end of the cancelled turn")
     assert [said("be brief") for _ in range(2)] == [["be brief", "end_turn"]] * 2
     prompts = [params["prompt"][0]["text"] for params in received(rig, "session/prompt")]
     assert prompts == ["be brief", "one two", "/hang", "be brief"]
