@@ -307,14 +307,12 @@ class Requests:
             self.complete(pending, b"error", error, out)
         else:
             assert isinstance(message.result, Raw)
-            if (
-                peer.turns is not None
-                and pending.session is not None
-                and self._exchange.version == 2
-            ):
-                agent_turns.prompt_accepted(peer, pending.session)
-            if not peer.streams and pending.session is not None:
-                for words in adaptation.words_of(pending.session, message.result):
+            session = pending.session
+            if session is not None and self._exchange.version == 2:
+                if peer.turns is not None:
+                    agent_turns.prompt_accepted(peer, session)
+            elif session is not None and not peer.streams:
+                for words in adaptation.words_of(session, message.result):
                     self._enforcer.notifications.send_for(peer.p, UPDATE, words, out)
             self.complete(pending, b"result", message.result, out)
         return True

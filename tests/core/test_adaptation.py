@@ -214,6 +214,12 @@ def test_a_prompt_without_a_session_has_no_updates() -> None:
     assert answer(router, sent, "hi") == []
 
 
+def test_in_version_two_a_result_has_no_words() -> None:
+    router = chain({"protocolVersion": 2}, version=2)
+    (sent,) = given_to(prompted(router, TEXT))
+    assert answer(router, sent, "hi") == []
+
+
 def test_what_an_agent_has_streamed_is_not_said_again() -> None:
     router = chain({"protocolVersion": 1})
     (sent,) = given_to(prompted(router, TEXT))
