@@ -77,6 +77,8 @@ class Payloads:
         self._passing: deque[Text] = deque()
         """Those of the last notifications."""
         self._bytes = self._passing_bytes = 0
+        self._read: tuple[Text, bytes] | None = None
+        """The one that it reads in parts, and its UTF-8."""
 
     def __len__(self) -> int:
         """How many texts it has references to."""
@@ -174,6 +176,8 @@ class Payloads:
         if not self._uses[text.digest]:
             del self._texts[text.digest], self._uses[text.digest]
             self._bytes -= text.size
+            if self._read is not None and self._read[0] is text:
+                self._read = None
 
     def read(self, params: Raw | UnsetType) -> bytes:
         """The answer to `payload/read`, as JSON. Raises `ValueError`."""
@@ -185,7 +189,7 @@ class Payloads:
             raise ValueError(f"it has no payload {digest[:64]!a}")
         if not 0 <= offset <= text.size or not 4 <= most <= _MOST_PART:
             raise ValueError(f"`offset` is 0 to {text.size}, `maxBytes` is 4 to {_MOST_PART}")
-        utf8 = _text(b'"%b"' % text.raw).encode()
+        utf8 = self._utf8(text)
         end = min(offset + most, text.size)
         while end < text.size and utf8[end] & 0xC0 == 0x80:
             end -= 1  # not within a character
@@ -193,7 +197,17 @@ class Payloads:
             part = utf8[offset:end].decode()
         except UnicodeDecodeError:
             raise ValueError(f"`offset` {offset} is within a character") from None
+        if end == text.size:
+            self._read = None
         return msgspec.json.encode({"text": part, "bytes": end - offset, "more": end < text.size})
+
+    def _utf8(self, text: Text) -> bytes:
+        """The UTF-8 of a text: decoded once, not for each part that is read of it."""
+        if b"\\" not in text.raw:
+            return text.raw
+        if self._read is None or self._read[0] is not text:
+            self._read = text, _text(b'"%b"' % text.raw).encode()
+        return self._read[1]
 
 
 def _member(members: dict[str, Raw], name: str, kind: type[Any], default: Any) -> Any:

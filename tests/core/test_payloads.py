@@ -97,9 +97,10 @@ def test_an_agent_gets_no_references_whatever_its_limits() -> None:
     assert got["params"]["prompt"][0]["text"] == LONG
 
 
-def test_a_component_reads_a_text_in_parts() -> None:
+@pytest.mark.parametrize("long", [LONG, LONG.replace(",", "\n")])
+def test_a_component_reads_a_text_in_parts(long: str) -> None:
     router = chain(wants())
-    name = given_prompt(router)["params"]["prompt"][0]["text"]
+    name = given_prompt(router, long)["params"]["prompt"][0]["text"]
     known = "sha256:" + MARK.fullmatch(name).group(1)  # type: ignore[union-attr]
     whole, offset, more = "", 0, True
     while more:
@@ -107,7 +108,7 @@ def test_a_component_reads_a_text_in_parts() -> None:
         (part,) = sent(say(router, "g", request("r", "payload/read", params), b"c"), "g")
         whole, more = whole + part["result"]["text"], part["result"]["more"]
         offset += part["result"]["bytes"]
-    assert whole == LONG
+    assert whole == long
     say(router, "g", {"jsonrpc": "2.0", "method": "payload/read", "params": params}, b"c")
 
 
@@ -144,6 +145,22 @@ def test_a_text_is_forgotten_once_nothing_has_it() -> None:
     assert payloads is not None
     say(router, "g", {"jsonrpc": "2.0", "id": got["id"], "result": {}}, b"p")
     assert len(payloads) == 0
+
+
+def test_a_text_is_forgotten_while_it_is_read() -> None:
+    payloads = Payloads(LONGEST)
+    spaces: dict[bytes, None] = {b"1": None, b"2": None}
+    payloads.spaces.append(spaces)
+    for id_, letter in (("1", "a"), ("2", "b")):
+        payloads.refer(Raw(json.dumps(["\n" + letter * 200]).encode()), id_.encode())
+    for letter in "ba":
+        params = {"digest": digest("\n" + letter * 200), "maxBytes": 9}
+        part = json.loads(payloads.read(Raw(json.dumps(params).encode())))
+        assert part == {"text": "\n" + letter * 8, "bytes": 9, "more": True}
+    payloads.answered(b"2")
+    payloads.answered(b"1")
+    with pytest.raises(ValueError, match="has no payload"):
+        payloads.read(Raw(json.dumps(params).encode()))
 
 
 def test_a_text_stays_as_long_as_a_message_has_it() -> None:
