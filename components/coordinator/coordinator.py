@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
-from guest_sdk.python import Next, Proxy, ProxyError, Request, Session, Turn, Update, text
+from guest_sdk.python import (
+    Next,
+    PeerSession,
+    Proxy,
+    ProxyError,
+    Request,
+    Session,
+    Update,
+    text,
+)
 
 _TEXT = "agent_message_chunk"
+MOST = 256 * 1024
+"""Characters that a peer agent may say in one turn: then it is stopped."""
 
 
 @dataclass
@@ -59,9 +71,9 @@ async def prompt(request: Request, following: Next) -> Any:
     turns.asked, turns.said = words(request.params.get("prompt")), ""
     if config.research in proxy.peers:
         found = await ask(session, config.research, f"{config.research_task}\n\n{turns.asked}")
-        if found is not None and found.text:
-            session.say(f"[{config.research}] {found.text}\n\n")
-            request.prompt.append(text(f"What the agent `{config.research}` found:\n{found.text}"))
+        if found:
+            session.say(f"[{config.research}] {found}\n\n")
+            request.prompt.append(text(f"What the agent `{config.research}` found:\n{found}"))
     result = await following(request)
     if isinstance(result, dict) and result.get("stopReason") == "end_turn":
         await review(session)
@@ -91,20 +103,34 @@ async def review(session: Session) -> None:
     task = f"{config.review_task}\n\nThe task:\n{turns.asked}\n\nThe work:\n{turns.said}"
     turns.said = ""
     found = await ask(session, config.review, task)
-    if found is not None and found.text:
-        session.say(f"\n\n[{config.review}] {found.text}")
+    if found:
+        session.say(f"\n\n[{config.review}] {found}")
 
 
-async def ask(session: Session, peer: str, task: str) -> Turn | None:
-    """What a peer agent says to a task; None: it cannot, and the turn goes on without it."""
+async def ask(session: Session, peer: str, task: str) -> str:
+    """What a peer agent says to a task; empty: it cannot, and the turn goes on without it."""
     session.think(f"`{peer}` works …\n")
     try:
         async with proxy.peer(peer).subsession(cwd=session.cwd or "/") as one:
-            return await one.prompt(task)
+            return (await one.prompt(task, on_update=Bound(one))).text[:MOST]
     except ProxyError as error:
         proxy.log.warn(f"`{peer}` is left out of this turn: {error.message}")
         session.think(f"`{peer}` cannot help: {error.message}\n")
-        return None
+        return ""
+
+
+class Bound:
+    """Stops a peer agent that says too much."""
+
+    def __init__(self, session: PeerSession) -> None:
+        self._session = session
+        self._left = MOST
+
+    def __call__(self, update: Update) -> None:
+        """One more update of its turn."""
+        before, self._left = self._left, self._left - len(json.dumps(update.update))
+        if before > 0 >= self._left:
+            self._session.cancel()
 
 
 def words(prompt: Any) -> str:
