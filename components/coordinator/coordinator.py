@@ -1,7 +1,5 @@
 """coordinator: an agent researches before the chain's agent works, another one reviews after it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

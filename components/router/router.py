@@ -1,7 +1,5 @@
 """router: each prompt goes to the peer agent that its rules choose, or to the chain's agent."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
