@@ -90,15 +90,15 @@ class Chat:
     ids: dict[tuple[str, str], str] = field(default_factory=dict)
     """Which of the agent's sessions first gave a message or tool call this id."""
 
-    def tell_apart(self, agent: str, held: Any) -> None:
+    def tell_apart(self, held: Any) -> None:
         """Gives what has an id that another of the agent's sessions gave before one of its own.
 
         Some agents count messages and tool calls in each session anew.
         """
         for key in ("messageId", "toolCallId") if isinstance(held, dict) else ():
             id_ = held.get(key)
-            if isinstance(id_, str) and self.ids.setdefault((key, id_), agent) != agent:
-                held[key] = f"{id_}@{agent}"
+            if isinstance(id_, str) and self.ids.setdefault((key, id_), self.agent) != self.agent:
+                held[key] = f"{id_}@{self.agent}"
 
     def choose(self, choices: list[list[Any]]) -> None:
         """Takes note of choices of the user's: the method and parameters of each."""

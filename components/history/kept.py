@@ -12,7 +12,7 @@ LATEST = 16
 class Kept:
     """The sessions this proxy knew, also in an earlier life.
 
-    `inner`: sessions of the agent the client does not know, and the client's that each belongs to.
+    `inner`: ids of sessions that the client does not know, and the client's that each belongs to.
     """
 
     def __init__(self, proxy: Proxy) -> None:

@@ -46,12 +46,20 @@ proxy.on_start(kept.learn)
 
 
 def chat_of(message: Request | Notification) -> tuple[Session, Chat] | None:
-    """The client's session a message belongs to, whichever id it has; None: to none."""
-    id_ = message.params.get("sessionId")
-    if not isinstance(id_, str):
+    """The client's session a message belongs to; None: to none."""
+    params = message.params
+    id_ = params.get("sessionId") if isinstance(params, dict) else None
+    if not isinstance(id_, str) or id_ in inner:
         return None
-    session = proxy.session(inner.get(id_, id_))
+    session = proxy.session(id_)
     return session, session.state
+
+
+def is_hidden(message: Request | Notification) -> bool:
+    """Whether a message is of a session of the agent's that the client does not know: one that a
+    session of the client's was, or will be."""
+    params = message.params
+    return isinstance(params, dict) and params.get("sessionId") in inner
 
 
 async def recognised(request: Request) -> tuple[Session, Chat] | None:
@@ -108,13 +116,15 @@ async def recall(session: Session, request: Request) -> dict[str, Any]:
     await recognise(session)
     if request.method != "session/load" and not request.params.get("replayFrom"):
         return told
-    chat.turns, chat.loading = [], True
+    chat.turns, chat.loading, last = [], True, chat.agent
     for one in chat.past:
         try:
-            params = {**request.params, "sessionId": one}
-            told[one] = await proxy.ask_agent(request.method, **params)
+            await go_on_as(session, one)
+            told[one] = await proxy.ask_agent(request.method, **request.params)
         except ProxyError as error:
             proxy.log.warn(f"{one} is not told again: {error.message}")
+    if chat.past:
+        await go_on_as(session, last)
     # What the last part holds is counted as it is told; if it is too much, the next prompt moves.
     chat.chars, chat.used, chat.running, chat.since = 0, 0, 0, 1
     return told
@@ -130,7 +140,7 @@ async def fall_back(
     """
     chat, past, lost = session.state, list(session.state.past), session.state.agent
     while chat.past:
-        chat.agent = chat.past.pop()
+        await go_on_as(session, chat.past.pop())
         try:
             result = told[chat.agent] if chat.agent in told else await following(request)
         except ProxyError:
@@ -140,8 +150,15 @@ async def fall_back(
         chat.since, chat.used = 1, int(limit) if limit < math.inf else 0  # for it was full
         await kept.record(session)
         return result
-    chat.past, chat.agent = past, lost
+    chat.past = past
+    await go_on_as(session, lost)
     raise error
+
+
+async def go_on_as(session: Session, agent: str) -> None:
+    """The client's session is this one of the agent's from now on."""
+    session.state.agent = agent
+    await session.rebind(agent)
 
 
 async def recognise(session: Session) -> None:
@@ -161,6 +178,7 @@ async def recognise(session: Session) -> None:
         chat.facts, chat.summary = list(known["facts"]), str(known["summary"])
         chat.choose(known.get("choices", []))
         inner.update({one: session.id for one in (*chat.past, chat.agent) if one != session.id})
+        await session.rebind(chat.agent)
 
 
 @proxy.request(*ENDS)
@@ -169,21 +187,25 @@ async def end(request: Request, following: Any) -> Any:
     result = await following(request)
     if found is not None and request.direction == "down":
         session, chat = found
+        agents = [*chat.past, chat.agent]
         for one in chat.past:
+            await go_on_as(session, one)
+            await also(request.method, session)
+        if chat.past:
+            await session.rebind(None)
+        for one in agents:
             inner.pop(one, None)
-            proxy.start(also(request.method, one))
-        inner.pop(chat.agent, None)
         if request.method == "session/delete":
-            proxy.start(kept.forget(session.id, [*chat.past, chat.agent]))
+            proxy.start(kept.forget(session.id, agents))
     return result
 
 
-async def also(method: str, agent: str) -> None:
-    """Ends an earlier part of a session."""
+async def also(method: str, session: Session) -> None:
+    """Ends the part that a session is now."""
     try:
-        await proxy.ask_agent(method, sessionId=agent)
+        await proxy.ask_agent(method, sessionId=session.id)
     except ProxyError as error:
-        proxy.log(f"{method} of {agent}: {error.message}")
+        proxy.log(f"{method} of {session.state.agent}: {error.message}")
 
 
 @proxy.request("session/list")
@@ -255,12 +277,13 @@ async def shorten(session: Session, chat: Chat, request: Request) -> None:
     """Goes on in a fresh session of the agent's, and puts what it must know into the prompt."""
     if not await spared(session, chat):
         return
-    summary = await summed_up(chat) if proxy.config.summary else ""
+    summary = await summed_up(session) if proxy.config.summary else ""
     for method, params in chat.chosen():
         try:
             await proxy.ask_agent(method, **{**params, "sessionId": chat.spare})
         except ProxyError as error:
             proxy.log.warn(f"{method} is not as before: {error.message}")
+    await session.rebind(chat.spare)
     request.preface(chat.moved(proxy.config, summary))
     await kept.record(session)
     notify(session, chat)
@@ -284,11 +307,11 @@ async def spared(session: Session, chat: Chat) -> bool:
     return True
 
 
-async def summed_up(chat: Chat) -> str:
+async def summed_up(session: Session) -> str:
     """The agent's own summary of its session; empty if it gives none."""
     try:
         ask = f"{ASKED}\n{proxy.config.ask}\n{ASKED.replace('<', '</')}"
-        turn = await proxy.session(chat.agent).prompt(ask, show=False)
+        turn = await session.prompt(ask, show=False)
     except ProxyError as error:
         proxy.log.warn(f"there is no summary: {error.message}")
         return ""
@@ -310,67 +333,53 @@ def notify(session: Session, chat: Chat) -> None:
 
 @proxy.update()
 def heard(update: Update) -> Any:
+    if is_hidden(update):
+        return DROP
     found = chat_of(update)
     if found is None:
         return None
     _, chat = found
     kind, said = update.kind, update.update
-    current = update.params["sessionId"] in (chat.agent, *(chat.past if chat.loading else ()))
+    chat.tell_apart(said)
     if kind in ("user_message", "user_message_chunk"):
         return None if heard_user(chat, proxy.config, said) else DROP
-    if kind == "current_mode_update" and current and "currentModeId" in said:
+    if kind == "current_mode_update" and "currentModeId" in said:
         chat.choose([["session/set_mode", {"modeId": said["currentModeId"]}]])
-    elif kind == "usage_update" and current:
+    elif kind == "usage_update":
         chat.used, chat.size = number(said.get("used")), number(said.get("size")) or chat.size
     elif kind == "available_commands_update" and isinstance(said.get("availableCommands"), list):
         listed = [one for one in said["availableCommands"] if isinstance(one, dict)]
         if COMMAND["name"] not in [one.get("name") for one in listed]:
             said["availableCommands"].append(COMMAND)
-    elif kind == "state_update" and said.get("state") == "idle" and current:
+    elif kind == "state_update" and said.get("state") == "idle":
         chat.running = 0
     elif chat.hiding:
         return DROP
-    elif current and chat.turns:
+    elif chat.turns:
         heard_agent(chat, kind, said)
     return None
 
 
-# -- ids, last of all ------------------------------------------------------------------------------
+# -- what others than the current session say, last of all ---------------------------------------
 
 
 @proxy.request()
-async def readdress(request: Request, following: Any) -> Any:
-    before = renamed(request)
-    try:
-        result = await following(request)
-        if request.direction == "down" and before is not None and before in proxy.sessions:
-            proxy.sessions[before].state.tell_apart(request.params["sessionId"], result)
-        return result
-    finally:
-        if before is not None:
-            request.params["sessionId"] = before
-
-
-@proxy.notification()
-def readdress_too(notification: Notification) -> None:
-    renamed(notification)
-
-
-def renamed(message: Request | Notification) -> str | None:
-    """Gives a message the id its session has on the other side; the one it had."""
-    params = message.params
-    id_ = params.get("sessionId") if isinstance(params, dict) else None
-    if not isinstance(id_, str):
-        return None
-    if message.direction == "up":
-        params["sessionId"] = inner.get(id_, id_)
-        if params["sessionId"] in proxy.sessions:
-            chat = proxy.sessions[params["sessionId"]].state
-            for held in (params, params.get("update"), params.get("toolCall")):
-                chat.tell_apart(id_, held)
-    elif id_ in proxy.sessions:
-        params["sessionId"] = proxy.sessions[id_].state.agent or id_
-    return id_
+async def pass_on(request: Request, following: Any) -> Any:
+    if request.direction == "up" and is_hidden(request):
+        if request.method == "session/request_permission":
+            return {"outcome": {"outcome": "cancelled"}}
+        raise ProxyError(f"`{request.method}`: the conversation goes on in another session")
+    found = chat_of(request)
+    if found is None:
+        return await following(request)
+    _, chat = found
+    if request.direction == "up":
+        for held in (request.params, request.params.get("toolCall")):
+            chat.tell_apart(held)
+        return await following(request)
+    result = await following(request)
+    chat.tell_apart(result)
+    return result
 
 
 if __name__ == "__main__":

@@ -291,12 +291,16 @@ class Playground(McpClient):
             self._busy = False
 
     def _put(self, side: str, message: dict[str, Any]) -> None:
+        if side == "s" and self.services.above:
+            message = _renamed(message, self.services.above)
         self.feed(side + dumps(message))
 
     def _conductor(self, message: dict[str, Any]) -> None:
         self._put("c", message)
 
     def _said(self, side: str, message: dict[str, Any]) -> None:
+        if side == "s" and self.services.bound:
+            message = _renamed(message, self.services.bound)
         if "method" not in message:
             self._answers[side, message.get("id")] = message
         elif side == "c":
@@ -318,6 +322,16 @@ class Playground(McpClient):
             return
         result = self.client(Record(message))
         self._put("p", {"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+def _renamed(message: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
+    """A message with the session's other id."""
+    for name in ("params", "result"):
+        held = message.get(name)
+        if isinstance(held, dict) and isinstance(held.get("sessionId"), str):
+            id_ = held["sessionId"]
+            message = {**message, name: {**held, "sessionId": ids.get(id_, id_)}}
+    return message
 
 
 __all__ = ["Agent", "Playground", "played"]

@@ -56,7 +56,9 @@ class Services:
         self.store: dict[tuple[str, str], Any] = {}
         self._sizes: dict[tuple[str, str], int] = {}
         self.bound: dict[str, str] = {}
-        """Sessions that go on as others (`Session.rebind`); here lines keep the ids they have."""
+        """What the ids of sessions are for the agent, where they are others (`Session.rebind`) …"""
+        self.above: dict[str, str] = {}
+        """… and the inverse."""
         self._timers: dict[int, dict[str, Any]] = {}
         self._drawn = 0
         self._turns = 0
@@ -182,7 +184,10 @@ class Services:
         return {"turn": f"turn-{self._turns}"}
 
     def _rebind(self, params: dict[str, Any]) -> dict[str, Any]:
-        self.bound[params["sessionId"]] = params["to"]
+        session, to = params["sessionId"], params["to"]
+        former, holder = self.bound.get(session, session), self.above.get(to, to)
+        for above, below in ((session, to), (holder, former)):
+            self.bound[above], self.above[below] = below, above
         return {}
 
     def _start(self, params: dict[str, Any]) -> dict[str, Any]:

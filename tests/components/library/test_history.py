@@ -264,8 +264,11 @@ async def test_version_two() -> None:
         }
 
 
-def remembers(p: Playground, past: dict[str, list[tuple[str, str]]]) -> Callable[[Record], Any]:
-    """An agent that keeps its sessions in `past`, and tells them again when they are loaded."""
+def remembers(
+    p: Playground, past: dict[str, list[tuple[str, str]]], new: str = "session"
+) -> Callable[[Record], Any]:
+    """An agent that keeps its sessions in `past`, and tells them again when they are loaded; new
+    ones are called `new` and a number."""
 
     def answer(request: Record) -> Any:
         params = request.raw["params"]
@@ -283,7 +286,7 @@ def remembers(p: Playground, past: dict[str, list[tuple[str, str]]]) -> Callable
                 p.agent.update(session, kind, content=text(said))
             return {"sessionId": session}  # some agents repeat it
         if request.method == "session/new":
-            past[f"session-{len(past) + 1}"] = []
+            past[f"{new}-{len(past) + 1}"] = []
             return {"sessionId": list(past)[-1]}
         if request.method == "session/delete":
             del past[session]
@@ -351,7 +354,7 @@ async def test_what_the_agent_has_no_more_is_not_the_end_of_a_session() -> None:
     for method in ("session/load", "session/resume"):
         del past["session-3"]
         async with restarted(p, note="none") as again:
-            again.agent.answer = remembers(again, past)
+            again.agent.answer = remembers(again, past, "later")
             answer = await again.request(method, load)
             assert answer.get("sessionId", one) == one
             told_again = [said for _, said in seen(again)]
@@ -360,7 +363,8 @@ async def test_what_the_agent_has_no_more_is_not_the_end_of_a_session() -> None:
             assert "session-3 is lost" in str(again.services.log)
             await again.prompt("d", session=one)  # it was full, and is left again
             assert "- tabs" in told(again)
-            assert sent(again)[-1][0] == "session-3"  # a new one of this name
+            assert sent(again)[-1][0] == "later-3"
+        past["session-3"] = past.pop("later-3")
     # An agent that has none of it now may have all of it later.
     async with restarted(p) as again:
         again.agent.answer = remembers(again, {})
@@ -398,8 +402,10 @@ async def test_started_again_it_goes_on_as_before() -> None:
         assert "- tabs" in told(p)
         assert sent(p, "session/set_mode")[-1][1] == {"sessionId": "fresh", "modeId": "code"}
         assert p.services.log == []
+    former = p.services
     async with restarted(p) as p:
-        # A turn of before is still going on; nobody has prompted yet.
+        # A turn of before is still going on; nobody has prompted yet. The conductor is the same.
+        p.services.bound, p.services.above = former.bound, former.above
         p.agent.update("fresh", "agent_message_chunk", content=text("late"))
         assert seen(p) == [(one, "late")]
         p.agent.answer = lambda one: {} if "set_" in one.method else None

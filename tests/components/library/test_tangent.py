@@ -71,8 +71,8 @@ async def test_modes_hold_in_a_tangent_and_behind_it() -> None:
         assert [(one["sessionId"], one["modeId"]) for one in asked] == [
             (session, "plan"),
             ("session-2", "plan"),
-            (session, "code"),
             ("session-2", "code"),
+            (session, "code"),
         ]
 
 
@@ -104,8 +104,8 @@ async def test_who_ends_the_session_ends_both(method: str) -> None:
         await p.prompt("/tangent aside")
         await p.request(method, {"sessionId": session})
         asked = [one.raw["params"]["sessionId"] for one in p.agent.requests if one.method == method]
-        assert asked == [session, "session-2"]
-        assert p.services.bound == {session: session}
+        assert asked == ["session-2", session]
+        assert p.services.bound[session] == session
 
 
 @plays
@@ -114,5 +114,5 @@ async def test_what_is_loaded_is_the_conversation() -> None:
         session = await p.new_session()
         await p.prompt("/tangent aside")
         await p.request("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
-        assert p.services.bound == {session: session}
+        assert p.services.bound[session] == session
         assert "session/close" in [one.method for one in p.agent.requests]
