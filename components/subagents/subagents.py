@@ -27,6 +27,7 @@ class Config:
     most: int = 16
     seconds: float = 600
     longest: int = 100_000
+    peer: str = ""
 
     def __post_init__(self) -> None:
         if min(self.at_once, self.most, self.longest) < 1 or self.seconds <= 0:
@@ -110,7 +111,8 @@ async def worker(work: Work, call: Call) -> None:
 
 async def answer(work: Work, task: str, cwd: str) -> str:
     """What a fresh session answers to a task."""
-    async with proxy.subsession(cwd=cwd) as sub:
+    peer = proxy.config.peer
+    async with (proxy.peer(peer) if peer else proxy).subsession(cwd=cwd) as sub:
         if work.stopped:
             return "stopped"
         late = []

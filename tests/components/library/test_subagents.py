@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from guest_sdk.python import Record
 from tests.components.library.support import agent, component, play, plays
+from tests.places import ROOT
 
 if TYPE_CHECKING:
     from guest_sdk.python import Playground
     from tests.harness.process.rig import Chain, Rig
+
+
+AGENTS = ROOT / "guest_sdk" / "python" / "examples" / "agents"
 
 
 def _text(result: Any) -> str:
@@ -115,6 +121,17 @@ async def test_permissions_are_refused_and_errors_told() -> None:
         assert answered["error"]["code"] == -32601
         p.send("s", {"id": held[0].raw["id"], "error": {"code": -32000, "message": "no tokens"}})
         assert _text(_answer(p, asked)) == "failed: no tokens"
+
+
+def test_a_peer_agent_does_the_tasks(rig: Rig) -> None:
+    program = shlex.join([sys.executable, str(AGENTS / "assistant.py")])
+    named = component("subagents", {"peer": "other"}, peers="other")
+    chain = agent(rig, named, rig.demo("--acp"), options=("--peer", f"other={program}"))
+    said = chain.prompt(chain.begin(), '/call subagents run {"tasks": ["a", "b"]}')
+    assert said == "## Task 1\n\nYou said: a\n\n## Task 2\n\nYou said: b"
+    assert rig.methods("A").count("session/new") == 1
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
 
 
 def _chain(rig: Rig, version: int) -> tuple[Chain, str]:
