@@ -352,7 +352,12 @@ async def _opened(
     if not components:
         raise UsageError("a chain needs an agent", 'for example `conductor.open("demo")`')
     options = obliged(options)
-    specs = managed.required(resolve_all(components), agent_last=True)
+    specs = resolve_all(components)
+    if options.peer:
+        from conductor.spec import peer_agents
+
+        specs = peer_agents.resolved(specs, options.peer, agent_last=True)
+    specs = managed.required(specs, agent_last=True)
     chain = Chain(specs, options, setup)
     try:
         await chain._start()

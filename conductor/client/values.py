@@ -112,6 +112,7 @@ class ChainOptions(TypedDict, total=False):
     trace: str | None
     trace_content: str
     mcp_bridge: str
+    peer: tuple[str, ...]
     locked: bool
     lock_file: str | None
     values: str | None
