@@ -31,6 +31,7 @@ SAMPLES = {
     "FOLDER": ["/some/where", "relative"],
     "NAME": ["acp", "channel"],
     "URL|env|none": ["env", "none", "http://127.0.0.1:4318"],
+    "NAME=COMMAND": ["research=codex-acp", 'a=["datetime", "demo"]'],
 }
 """Values by what stands for them in help."""
 
@@ -43,6 +44,7 @@ REFUSED = {
     "TIME": "soon",
     "NAME": "latin",
     "URL|env|none": "collector",
+    "NAME=COMMAND": "codex-acp",
 }
 CHAINS = ("agent", "proxy")
 

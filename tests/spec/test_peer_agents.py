@@ -1,0 +1,86 @@
+"""Peer agents as a user writes them: each of one component, and judged as agents are."""
+
+from __future__ import annotations
+
+import pytest
+
+from conductor.cli.configured import value
+from conductor.errors import UsageError
+from conductor.run.plan import ports
+from conductor.spec import catalog, peer_agents
+from conductor.spec.config.model import WrittenOption
+from conductor.spec.managed import chain, file
+from conductor.spec.model import Spec
+
+AGENTS = "contact = 'a@example.com'\n[[agents]]\nsource = 'bundled:demo'\n"
+
+
+def specs(*components: str, peers: tuple[str, ...] = ("a=demo",)) -> list[Spec]:
+    """A chain with its peer agents."""
+    found = catalog.resolve_all([*components, "demo"])
+    return peer_agents.resolved(found, peers, agent_last=True)
+
+
+def test_peer_agents_stand_before_the_agent() -> None:
+    chain = specs("datetime,peers=a+b", peers=("b=demo", 'a=["datetime","demo"]'))
+    assert [spec.name for spec in chain] == ["datetime", "b", "a", "demo"]
+    assert [spec.peer_agent for spec in chain] == [False, True, True, False]
+    assert (chain[2].command or [])[-3:] == ["off", "datetime", "demo"]
+    peer_agents.check(chain, agent_last=True)
+    assert ports(chain[0]) == {"a": True, "b": True}
+    assert ports(catalog.resolve("datetime,peers=a,profile=trusted")) == {"a": False}
+
+
+@pytest.mark.parametrize(
+    ("components", "why"),
+    [
+        (["datetime"], "no component reaches `a`"),
+        (["datetime,peers=a", "passthrough,peers=a"], "`datetime` and `passthrough` reach `a`"),
+        (["datetime,peers=a+b"], "there is no peer agent `b` for `datetime`"),
+        (["datetime,peers=a", "demo,peers=a"], "reach `a`"),
+    ],
+)
+def test_each_belongs_to_one_component(components: list[str], why: str) -> None:
+    with pytest.raises(UsageError, match=why) as refused:
+        peer_agents.check(specs(*components), agent_last=True)
+    assert refused.value.hint
+
+
+def test_an_agent_reaches_none() -> None:
+    found = catalog.resolve_all(["datetime", "demo,peers=a"])
+    with pytest.raises(UsageError, match="`peers` is an option of proxies"):
+        peer_agents.check(found, agent_last=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        (("client=demo",), "needs a name that nothing else"),
+        (("datetime=demo",), "needs a name that nothing else"),
+        (("a=demo", "a=demo"), "needs a name that nothing else"),
+        (("a=passthrough",), "is a sandboxed proxy"),
+        (("a=[1]",), "a JSON list of components"),
+    ],
+)
+def test_what_is_no_peer_agent(written: tuple[str, ...], why: str) -> None:
+    with pytest.raises(UsageError, match=why) as refused:
+        specs("datetime,peers=a", peers=written)
+    assert refused.value.hint
+
+
+def test_the_managed_policy_judges_them_as_agents() -> None:
+    managed = file.parse(AGENTS, "/etc/conductor/policy.toml")
+    assert [spec.name for spec in chain.held(managed, specs("datetime,peers=a"), agent_last=True)]
+    with pytest.raises(UsageError, match="agent `a`"):
+        chain.held(managed, specs("datetime,peers=a", peers=("a=cat",)), agent_last=True)
+
+
+def test_in_a_file_they_are_a_table() -> None:
+    table = {"a": "demo", "b": ["datetime", "demo"]}
+    assert value("peer", WrittenOption(table, "x, line 1")) == (
+        "a=demo",
+        'b=["datetime","demo"]',
+    )
+    for wrong in ("a=demo", {"a": 5}, {"a b": "demo"}):
+        with pytest.raises(UsageError, match="x, line 1"):
+            value("peer", WrittenOption(wrong, "x, line 1"))
