@@ -68,7 +68,7 @@ def only_begun(version: int | None, member: bytes, body: bytes) -> bool:
     return version == 2 and member == b"result" and stop_reason(body) is None
 
 
-def in_version_2(reason: str, session: str | None, key: bytes) -> tuple[bytes, Raw]:
+def in_version_2(reason: str, session: str, key: bytes) -> tuple[bytes, Raw]:
     """The result of a prompt whose turn is over, and the params of the update that says so. `key`:
     the id of the client's request, which nobody but the client has chosen."""
     update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": reason}

@@ -290,10 +290,9 @@ class Exchange:
     ) -> tuple[Raw | bytes, Raw | None]:
         """The result for the client of version 2, and the update that ends the turn, if a component
         has answered its prompt and not the agent."""
-        if pending.method != PROMPT or self.topology.mode != "agent":
-            return body, None
-        reason = agent_turns.stop_reason(bytes(body))
-        if reason is None:
+        prompted = pending.method == PROMPT and self.topology.mode == "agent"
+        reason = agent_turns.stop_reason(bytes(body)) if prompted else None
+        if reason is None or pending.names is None:
             return body, None
         return agent_turns.in_version_2(reason, pending.names, pending.key)
 

@@ -10,6 +10,7 @@ import pytest
 from conductor.core import agent_turns
 from tests.harness.router.policed import (
     DONE,
+    PROMPT,
     UPDATE,
     Hole,
     Json,
@@ -60,6 +61,8 @@ def test_errors_stay_and_results_of_other_requests() -> None:
         pb >> ("g", "p", error(Hole("g-a"), -32000, "no")) << ("client", error("a", -32000, "no"))
         pb >> ("client", request("b", "_x", {})) << ("g", "p", request(Hole("x"), "_x", {}))
         pb >> ("g", "p", result(Hole("x"), DONE)) << ("client", result("b", DONE))
+        pb >> ("client", request("c", PROMPT, {})) << ("g", "p", request(Hole("y"), PROMPT, {}))
+        pb >> ("g", "p", result(Hole("y"), DONE)) << ("client", result("c", DONE))
 
 
 def test_what_is_no_result_says_nothing() -> None:
