@@ -255,7 +255,8 @@ OPTIONS: Final = (
            "it may remove options of permission requests, and reject the requests"),
     _named("mcp", "others", "it may read, change and answer the traffic of others' MCP servers"),
     _named("sessions", "own",
-           "it may open sessions and prompt the agent there, and answer session set-ups"),
+           "it may open sessions and prompt the agent there, have a session of yours go on as one "
+           "of them, and answer session set-ups"),
     _named("modes", "yes",
            "it may have modes and options of its own, and switch them; also `modes` alone"),
     _named("editor", "WORDS",

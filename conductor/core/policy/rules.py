@@ -98,7 +98,8 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     mcp: str = ""
     """`others`: it carries the MCP traffic of others."""
     sessions: str = ""
-    """`own`: it may open sessions and prompt the agent there, and answer set-ups."""
+    """`own`: it may open sessions and prompt the agent there, have a session of the user's go on as
+    one of them, and answer set-ups."""
     modes: bool = False
     """It has modes and options of its own."""
     editor: tuple[str, ...] = ()
