@@ -217,7 +217,9 @@ def test_a_prompt_without_a_session_has_no_updates() -> None:
 def test_in_version_two_a_result_has_no_words() -> None:
     router = chain({"protocolVersion": 2}, version=2)
     (sent,) = given_to(prompted(router, TEXT))
-    assert answer(router, sent, "hi") == []
+    result = {"messageId": "m", "content": "hi"}
+    effects = say(router, "agent", {"jsonrpc": "2.0", "id": sent["id"], "result": result})
+    assert [message["result"] for message in given_to(effects, "client")] == [result]
 
 
 def test_what_an_agent_has_streamed_is_not_said_again() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Closure, Component, Router, Trace
+from conductor.core import CHANNEL, DIALECTS, Closure, Component, Router, Send, Trace
 from conductor.core.policy.rules import Policy
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import MISPLACED, OK, V1, Json, error, notification, request, result
@@ -353,6 +353,21 @@ def test_guests_write_envelopes_on_side_s() -> None:
         pb << ("p", "s", error("a", -32600, text))
         pb >> ("p", "p", request("a", "proxy/successor", wrap("_x")))
         pb << ("p", "p", error("a", -32600, text))
+
+
+@pytest.mark.parametrize("policed", [False, True])
+def test_a_peer_agent_that_takes_text_alone_and_is_silent(policed: bool) -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "QUJD"}
+    asked = wrap("session/prompt", {"sessionId": "R", "prompt": [image]})
+    with guests(owner("channel", policed=policed)) as pb:
+        line = json.dumps(request("n", "proxy/successor", asked)).encode()
+        (sent,) = [e for e in pb.router.receive("p", b"s" + line) if isinstance(e, Send)]
+        assert b"[image: image/png, 3 bytes" in sent.frame
+        reply = result(json.loads(sent.frame)["id"], {"content": "a cat"})
+        said = pb.router.receive("research", json.dumps(reply).encode())
+        assert [(e.peer, b"a cat" in e.frame) for e in said if isinstance(e, Send)] == [
+            ("p", True)
+        ] * 2
 
 
 def test_a_host_passes_envelopes_on() -> None:

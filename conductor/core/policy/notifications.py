@@ -220,7 +220,10 @@ class PolicedNotifications:
     def send_for(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
         """The conductor sends a notification in the place of the peer of `lane`."""
         source = Source(lane, self._exchange.next_number(), own=True)
-        self._leave(lane, source, read_message(method, params), out)
+        if lane.port and lane.across is not None:  # no part of the chain's conversation
+            self._exchange.notify(lane.across, method, params, source, out)
+        else:
+            self._leave(lane, source, read_message(method, params), out)
 
     # -- a notification arrives at the next peers ------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core.adaptation import untaken
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Effects
 from conductor.core.exchange import Exchange
@@ -65,7 +66,7 @@ class PeerAgents:
         elif (spoken := version_of(read_members(body) or {})) != version:
             self._fails(peer, f"speaks ACP {spoken}, and this chain version {version}", out)
         else:
-            peer.ready = True
+            peer.ready, peer.untaken = True, untaken(body)
         peer.resume(out)
 
     def _fails(self, peer: Peer, why: str, out: Effects) -> None:
