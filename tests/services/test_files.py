@@ -67,7 +67,8 @@ def test_roots_are_what_the_client_says_in_setups(tmp_path: Path) -> None:
     roots.look(setup("relative"))
     roots.look(setup("/g", additionalDirectories=None))
     roots.look(b'{"id":1,"method":"session/new","params":{"cwd":1}}')
-    roots.look(b'{"id":1,"method":"session/new","params":' + b'{"a":' * 5000 + b"1" + b"}" * 5001)
+    deep = b'{"a":' * 5000 + b"1" + b"}" * 5000
+    roots.look(b'{"id":1,"method":"session/new","params":{"cwd":"/deep","x":' + deep + b"}}")
     roots.look(b'{"id":1,"method":"session/new","params":["cwd"]}')
     roots.look(b'{"method":"session/new","params":{"cwd":"/not-asked"}}')
     roots.look(
