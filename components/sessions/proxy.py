@@ -116,9 +116,7 @@ async def begun(request: Request, following: Any) -> Any:
     agent = result.get("sessionId") if isinstance(result, dict) else None
     if not isinstance(agent, str):
         return result
-    id_, number = agent, 2
-    while id_ in chats or await store.head(id_) is not None:  # agents may count from 1 each time
-        id_, number = f"{agent}~{number}", number + 1
+    id_ = await named(agent)
     chat = joined(id_, agent, str(request.params.get("cwd", "")))
     result["sessionId"] = id_
     if source is not None:
@@ -129,6 +127,23 @@ async def begun(request: Request, following: Any) -> Any:
             chat.untold = history
         await store.append(id_, chat.cwd, history)
     return result
+
+
+async def named(agent: str) -> str:
+    """The client's id of a new session of the agent's, which may have given that id before.
+
+    Agents may count from 1 each time they start. The older session is then kept under another id;
+    where it is open, the new one has another.
+    """
+    other, number = agent, 1
+    while other in chats or await store.head(other) is not None:
+        number += 1
+        other = f"{agent}~{number}"
+    if agent in chats and chats[agent].agent != agent:
+        return other
+    if other != agent:
+        await store.move(agent, other)
+    return agent
 
 
 def given(request: Request) -> Conversation | None:

@@ -77,6 +77,20 @@ class Store:
             await self._proxy.kv.delete(_part(id_, number))
         return await self._proxy.kv.delete(f"session/{_name(id_)}")
 
+    async def move(self, id_: str, to: str) -> None:
+        """Keeps a session under another id from now on."""
+        head = await self.head(id_)
+        if head is None:
+            return
+        self._last.pop(id_, None)
+        kv = self._proxy.kv
+        for number in range(head["first"], head["next"]):
+            part = await kv.get(_part(id_, number), [])
+            await kv.delete(_part(id_, number))
+            await kv.set(_part(to, number), part)
+        await kv.delete(f"session/{_name(id_)}")
+        await kv.set(f"session/{_name(to)}", {**head, "id": to})
+
     # -- inside --------------------------------------------------------------------------------
 
     async def _write(self, head: Head, turns: list[Any]) -> None:

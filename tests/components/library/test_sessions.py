@@ -81,6 +81,17 @@ async def test_a_session_goes_on_after_everything_was_restarted() -> None:
         await after.request("session/delete", {"sessionId": two})
         left = await after.request("session/list", {})
         assert [one["sessionId"] for one in left["sessions"]] == ["session-2~2"]
+    async with restarted(after, load("sessions")) as third:
+        await third.request("session/load", {"sessionId": "session-2~2", **OPENED})
+        await third.request("session/close", {"sessionId": "session-2~2"})
+        assert [await third.new_session() for _ in range(2)] == ["session-2", "session-3"]
+        assert (await third.prompt("e", session="session-2")).text == "e"
+    async with restarted(third, load("sessions")) as last:
+        assert [await last.new_session() for _ in range(2)] == ["session-1", "session-2"]
+        assert (await last.prompt("f")).text == "f"
+        all_of = await last.request("session/list", {})
+        titles = {one["sessionId"]: one["title"] for one in all_of["sessions"]}
+        assert titles == {"session-2": "f", "session-2~2": "d", "session-2~3": "e"}
 
 
 @plays
