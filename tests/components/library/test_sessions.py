@@ -86,10 +86,10 @@ async def test_a_session_goes_on_after_everything_was_restarted() -> None:
         await third.request("session/close", {"sessionId": "session-2~2"})
         assert [await third.new_session() for _ in range(2)] == ["session-2", "session-3"]
         assert (await third.prompt("e", session="session-2")).text == "e"
-    async with restarted(third, load("sessions")) as last:
-        assert [await last.new_session() for _ in range(2)] == ["session-1", "session-2"]
-        assert (await last.prompt("f")).text == "f"
-        all_of = await last.request("session/list", {})
+    async with restarted(third, load("sessions")) as fourth:
+        assert [await fourth.new_session() for _ in range(2)] == ["session-1", "session-2"]
+        assert (await fourth.prompt("f")).text == "f"
+        all_of = await fourth.request("session/list", {})
         titles = {one["sessionId"]: one["title"] for one in all_of["sessions"]}
         assert titles == {"session-2": "f", "session-2~2": "d", "session-2~3": "e"}
 

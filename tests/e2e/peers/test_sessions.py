@@ -27,7 +27,7 @@ def repeat(body: Json) -> Answer:
     return Text((f"green {said.count('I like green')}, red {said.count('I like red')}",))
 
 
-def opened(command: list[str], env: dict[str, str], project: Path) -> Client:
+def opened(command: tuple[str, ...], env: dict[str, str], project: Path) -> Client:
     """A chain that is initialized."""
     client = Client(command, env=env, cwd=project)
     client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
