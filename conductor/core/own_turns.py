@@ -245,7 +245,7 @@ class OwnTurns:
         passed = [
             request
             for request in lane.requests.received.values()
-            if request is not beside and request.origin is lane and _prompts_in(request, session)
+            if request is not beside and _prompts_in(request, session)
         ]
         return len(given) > len(passed)
 

@@ -473,6 +473,10 @@ def test_of_a_trusted_program_by_how_many_it_holds() -> None:
         pb >> ("f", request(9, "_conductor/turn/end", ended)) << ("f", result(9, {}))
         pb >> ("f", wrapped("acp", request("on", PROMPT, prompt("hi"))))
         at_agent(pb, "on")
+        pb >> ("f", request(10, "_conductor/turn/begin", {"sessionId": "S"}))  # it holds none now
+        pb >> ("agent", result(Hole("a-on"), DONE)) << ("f", result("on", DONE))
+        pb >> ("f", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
+        pb << ("f", result(10, {"turn": Hole("later")}))
         pb >> ("f", wrapped("acp", request("none", PROMPT, {"prompt": []})))
         pb << ("agent", request(Hole("none"), PROMPT, {"prompt": []}))
 
