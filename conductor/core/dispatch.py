@@ -277,6 +277,8 @@ class Dispatcher:
         elif target.peer.ready and not self._exchange.tracing:
             # What `Exchange.notify` does, without a `Source`: 1.3 µs for a message instead of 1.7.
             out.append(Send(target.peer.name, target.writer.notification(method, params)))
+            if self._exchange.version == 2 and target is self._exchange.upstream.p:
+                self._exchange.client_sees(method, params, out)
         else:
             source = Source(lane, self._exchange.number)
             self._exchange.notify(target, method, params, source, out)

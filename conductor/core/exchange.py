@@ -6,7 +6,7 @@ has failed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import count
 from typing import Final
@@ -73,6 +73,9 @@ class Exchange:
         self.tracer = TraceEffects(self._traced)
         self._own_ids = count(1)
         self._failed = False
+
+    client_sees: Callable[[str, Params, Effects], None]
+    """Version 2: what is done once a notification has gone to the client. Set by the router."""
 
     def reserve(self, names: Collection[str]) -> None:
         """Names of MCP servers that only their owners may use, besides those that are known."""
@@ -165,6 +168,8 @@ class Exchange:
             self.write(peer, lane.writer.notification(method, params), source.number, out)
             if self.tracing:
                 self.tracer.notified(source, lane, method, params, out)
+            if self.version == 2 and lane is self.upstream.p:
+                self.client_sees(method, params, out)
         elif peer.closure is None and peer.handshake is not None:
             later = partial(self.notify, lane, method, params, source)
             if not peer.wait(later, size_of(params)):

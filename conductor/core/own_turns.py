@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core.agent_turns import only_begun
+from conductor.core.agent_turns import only_begun, reported_state
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import (
@@ -166,6 +166,13 @@ class OwnTurns:
             peer = request.origin.peer if request.origin is not None else self._exchange.upstream
             self._exchange.log(out, "warning", peer, text)
             self._exchange.refuse(request, Malformed(code, text), out)
+
+    def client_sees(self, method: str, params: Params, out: Effects) -> None:
+        """Version 2: a notification has gone to the client, which may end a turn there."""
+        if method == UPDATE and not self._hosted and not isinstance(params, UnsetType):
+            session, state = reported_state(params)
+            if state == "idle":
+                self._queue.seen(session, out)
 
     # -- prompts -------------------------------------------------------------------------------
 

@@ -92,6 +92,7 @@ class Router:
         self._requests = requests = Requests(
             exchange, initializer, self._detection, self._services, ports, enforcer, held
         )
+        exchange.client_sees = own_turns.client_sees
         own_turns.relay, own_turns.release = services.perform, self._turn_over
         self._oversize = Oversize(exchange, requests, enforcer)
         depth, policed = min(max_depth, jsonrpc.MAX_DEPTH), enforcer.notifications

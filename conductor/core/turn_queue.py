@@ -247,7 +247,8 @@ class TurnQueue:
         self._go_on(prompt.session, out)
 
     def reported(self, session: str, state: str, out: Effects) -> None:
-        """Version 2: the agent reports what a session does."""
+        """Version 2: the agent reports what a session does. A prompt of a turn is over then; one of
+        the client's once the client sees it, so that nobody prompts while that is on its way."""
         found = self._sessions.get(session)
         if found is None:
             return
@@ -256,5 +257,14 @@ class TurnQueue:
             for prompt in found.prompts:
                 prompt.begun = prompt.begun or not found.open or prompt.turn is not None
         elif state == "idle":
-            for prompt in [prompt for prompt in found.prompts if prompt.begun]:
-                self.over(prompt, out)
+            self._idle(session, out, ours=False)
+
+    def seen(self, session: str, out: Effects) -> None:
+        """Version 2: the client sees that a session is idle."""
+        self._idle(session, out, ours=True)
+
+    def _idle(self, session: str, out: Effects, *, ours: bool) -> None:
+        found = self._sessions.get(session, _Session())
+        begun = [one for one in found.prompts if one.begun and (one.turn is None) is ours]
+        for prompt in begun:
+            self.over(prompt, out)

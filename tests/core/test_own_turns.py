@@ -177,6 +177,21 @@ def test_a_turn_begins_when_the_users_is_over(version: int) -> None:
         pb << ("g", "c", result(1, {"turn": Hole("turn")}))
 
 
+def test_in_version_2_nobody_begins_before_the_client_sees_that_the_session_is_idle() -> None:
+    """The state of the user's turn is on its way through `h`: it is not the other's."""
+    with chain_of(guest(name="f", **FREE), trusted("h"), version=2) as pb:
+        asks(pb)
+        pb << ("h", "p", request(Hole("h-a"), PROMPT, prompt("hi")))
+        pb >> ("f", "c", begin(7))
+        pb >> ("h", "s", request(Hole("h-a"), PROMPT, prompt("hi")))
+        at_agent(pb)
+        pb >> ("agent", result(Hole("a-a"), INSERTED)) << ("h", "s", result(Hole("h-a"), INSERTED))
+        pb >> ("h", "p", result(Hole("h-a"), INSERTED)) << ("client", result("a", INSERTED))
+        pb >> ("agent", state("idle")) << ("h", "s", state("idle"))
+        pb >> ("h", "p", state("idle")) << ("client", state("idle"))
+        pb << ("f", "c", result(7, {"turn": Hole("turn")}))
+
+
 def test_in_version_2_a_prompt_is_over_once() -> None:
     with chain(version=2, **FREE) as pb:
         asks(pb)

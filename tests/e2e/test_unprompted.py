@@ -60,6 +60,7 @@ def test_row_57_a_turn_that_nobody_asked_for(rig: Rig, form: str, version: int) 
     blocks = [{"type": "text", "text": text} for text in ("remind", "hold")]
     held = chain.start("session/prompt", {"sessionId": session, "prompt": blocks})
     chain.until(lambda: chain.stderr.count("the timer has fired") == 2, "the timer")
+    chain.until(lambda: "4:hold;" in "".join(chain.texts(session)), "the prompt that is held")
     assert "".join(chain.texts(session)) == said + "4:hold;"
     chain.notify("session/cancel", {"sessionId": session})
     chain.answer(held)

@@ -124,6 +124,8 @@ class PolicedNotifications:
         if exchange.tracing:
             traced = Source(source, exchange.number, passes)
             exchange.tracer.notified(traced, lane, method, params, out)
+        if exchange.version == 2 and lane is exchange.upstream.p:
+            exchange.client_sees(method, params, out)
         return True
 
     def _identify(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:

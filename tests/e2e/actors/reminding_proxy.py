@@ -22,11 +22,11 @@ proxy = Proxy("reminding", profile="context", wants={"timer": "to remind"}, conf
 
 
 @proxy.request("session/prompt")
-async def prompt(request: Request) -> None:
-    """Starts the timer."""
+def prompt(request: Request) -> None:
+    """Starts the timer, behind the prompt: that is not held."""
     session = request.session
     if "remind" in request.text:
-        await proxy.timer.after(0.01, lambda: remind(session))
+        proxy.start(proxy.timer.after(0.01, lambda: remind(session)))
 
 
 async def remind(session: Session) -> Any:
