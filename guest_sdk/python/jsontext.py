@@ -41,8 +41,11 @@ def _compact_encoder() -> Callable[[Any], str]:
     def encode(value: Any) -> str:
         try:
             return "".join(chunks(value, 0))
-        finally:
-            inside.clear()  # of a value that cannot be encoded some is left
+        except BaseException:
+            # Of a value that cannot be encoded some is left. Not in any other case: while one value
+            # is encoded, what is left of a coroutine may be collected, and encode another.
+            inside.clear()
+            raise
 
     return encode
 
