@@ -181,7 +181,8 @@ class Endings:
         """Has the agent, which is at `lane` or behind it, close a session, or stop what it does
         there where it closes none."""
         exchange, params = self._exchange, Raw(msgspec.json.encode({"sessionId": session}))
-        if exchange.version == 2 or _closes(peer.recorded_answer):
+        answer = peer.recorded_answer if peer.shadow is None else peer.shadow.answer
+        if exchange.version == 2 or _closes(answer):
             close = exchange.own_request(CLOSING[0])
             close.answer_to = AnswerTo.NOBODY
             exchange.send(lane, CLOSING[0], params, close, out)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from conductor.core import Closure, Effect, LogLine, Send
+from conductor.core import CHANNEL, Closure, Effect, LogLine, Router, Send
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.exchange import Exchange
 from conductor.core.turn_queue import MOST_WAIT
@@ -276,7 +276,8 @@ def test_the_sessions_of_a_component_that_ends_end_with_it(
 ) -> None:
     with chain_of(guest(name="f"), guest(**OWN), guest(name="h"), version=version) as pb:
         opened(pb)
-        pb.router.peers["g"].recorded_answer = (b"result", answered)
+        peer = pb.router.peers["g"]
+        peer.shadow, peer.recorded_answer = None, (b"result", answered)
         (ended,) = sent(pb.router.bypassed("g", GONE), "agent")
         assert ended["method"] == method
         assert ended["params"] == {"sessionId": "mine"}
@@ -380,3 +381,12 @@ def test_what_nobody_knows_stays_what_it_is() -> None:
         pb.router.sessions.ended("nobody's")
         assert Exchange.outermost(pb.router.peers["g"].c, "S") == "S"
         assert Exchange.outermost(pb.router.peers["agent"].p, "S") == "S"
+
+
+def test_a_host_closes_them_under_an_id_of_its_own() -> None:
+    """So that the conductor above does not take it for a request that passes the host."""
+    router = Router([guest(**OWN)], "proxy", upstream=CHANNEL)
+    router.sessions.set_up("session/new", Raw(b"{}"), b'{"sessionId":"mine"}', client="g")
+    router.peers["g"].recorded_answer = (b"result", CLOSES)
+    (ended,) = sent(router.bypassed("g", GONE), "client")
+    assert ended == request("c1", "session/close", {"sessionId": "mine"})
