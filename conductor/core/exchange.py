@@ -213,14 +213,11 @@ class Exchange:
         """The id a request is written under: a fresh id, except in a host of guests. There a
         request keeps the id that the conductor above gave it until it leaves the host."""
         origin, requests = pending.origin, lane.requests
-        if not self.topology.hosted or (origin is None and lane.peer is not self.upstream):
+        if not self.topology.hosted or (origin is not None and not origin.peer.sideband):
             return requests.fresh_id()
-        if origin is None:  # the host's own
-            return _OWN_ID.format(next(self._own_ids)).encode()
-        if not origin.peer.sideband:
-            return requests.fresh_id()
-        key = pending.key
-        passes = origin.peer is self.upstream or key in origin.other.requests.sent
+        key, passes = pending.key, False
+        if origin is not None:
+            passes = origin.peer is self.upstream or key in origin.other.requests.sent
         if passes and not pending.originated and key.isdigit() and key not in requests.sent:
             return key
         if lane.peer is not self.upstream:

@@ -329,7 +329,8 @@ def test_in_version_2_a_turn_in_a_session_with_an_alias_ends_with_the_agent_s() 
                 == []
             )
             for word in ("running", "idle"):
-                out = pb.router.receive("agent", json.dumps(state(word, "T")).encode())
+                pb.router.receive("agent", json.dumps(state(word, "T")).encode())
+                out = pb.router.receive(name, b"p" + json.dumps(state(word, "S")).encode())
             (begun,) = sent(out, "f")
             assert begun["result"]["turn"]
 
