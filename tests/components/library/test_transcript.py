@@ -29,6 +29,18 @@ def about(conversation, session):
     conversation.turns[0].meta[proxy.meta_key] = "first"
     return {"prompts": [one.text for turn in conversation.turns for one in turn.prompts]}
 """
+GUIDE = """
+from guest_sdk.python import Proxy
+
+proxy = Proxy("guide", profile="context")
+
+
+@proxy.request("session/prompt")
+def prompt(request):
+    if "Delete" in request.text:
+        request.session.event("walkthrough", "See main.py.", {"file": "main.py"})
+"""
+SAY = "up:session/update[agent_message_chunk]:originate"
 
 
 async def summary(p: Playground, session: str = "") -> Conversation:
@@ -126,7 +138,9 @@ def take_turn(chain: Chain, session: str, text: str, version: int, turns: int) -
 def test_a_summary_goes_down_and_up_through_a_chain(rig: Rig, version: int, tmp_path: Path) -> None:
     (tmp_path / "adder.py").write_text(ADDER)
     adder = component(str(tmp_path / "adder.py"), {}, methods=[ASK])
-    chain = agent(rig, adder, "transcript", rig.demo())
+    (tmp_path / "guide.py").write_text(GUIDE)
+    guide = component(str(tmp_path / "guide.py"), {}, allow=[SAY])
+    chain = agent(rig, adder, "transcript", guide, rig.demo())
     chain.initialize(**(V2 if version == 2 else {}))
     session = chain.new_session()
     presented = {"turns": [], "_meta": {"agent": 1}}
@@ -141,8 +155,11 @@ def test_a_summary_goes_down_and_up_through_a_chain(rig: Rig, version: int, tmp_
     (used,) = found.turns[0].tool_uses
     assert (used.title, used.status) == ("Look", "completed")
     assert [turn.stop_reason for turn in found.turns] == ["end_turn"] * 3
-    (event,) = found.turns[1].events
-    assert (event.kind, event.text) == ("approval", "Delete it: Allow once")
+    assert [(one.kind, one.text) for one in found.turns[1].events] == [
+        ("walkthrough", "See main.py."), ("approval", "Delete it: Allow once"),
+    ]  # fmt: skip
+    assert found.turns[1].events[0].data == {"file": "main.py"}
+    assert "See main.py." in chain.texts(session)
     assert found.turns[0].meta == {"conductor.component/adder": "first"}
     assert found.meta["conductor.component/adder"] == {"prompts": list(said)}
     assert found.meta[OWN]["events"][0]["turn"] == 1
