@@ -212,11 +212,11 @@ def test_the_client_may_close_its_end_meanwhile(rig: Rig) -> None:
     """What it asked for is answered all the same, as with a guest that is there."""
     slow = guest(rig, "slow")
     with compiling(rig, slow):
-        chain = rig.agent(slow, rig.demo(), options=("--drain", "0.2"))
+        chain = rig.agent(slow, rig.demo(), options=("--drain", f"{LIMIT}"))
         chain.initialize()
         new = chain.start("session/new", {"cwd": "/", "mcpServers": []})
         chain.eof()
-        meanwhile(rig)
+        meanwhile(rig, LOOKED_AT)
         assert chain.process.poll() is None
     assert chain.answer(new)["result"]["sessionId"]
     assert chain.exit_code() == 0

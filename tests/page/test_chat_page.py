@@ -28,8 +28,8 @@ expect.set_options(timeout=_DEADLINE)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def demo() -> Iterator[Talking]:
-    """A chat with the demo agent, begun before the browser."""
+def demo(python_guest: Path) -> Iterator[Talking]:
+    """A chat with the demo agent, begun before the browser, and with what `redact` runs in."""
     with Talking("datetime", "redact", DEMO) as talking:
         yield talking
 
