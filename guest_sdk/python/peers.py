@@ -26,7 +26,8 @@ Seen = Callable[[Update], Any]
 
 
 class Peer:
-    """One peer agent: `async with proxy.peer("research").subsession(cwd="/project") as session:`"""
+    """One peer agent: `async with proxy.peer("research").subsession(cwd="/project") as session:`
+    opens a session with it."""
 
     def __init__(self, engine: Speaker, name: str) -> None:
         self._engine = engine
