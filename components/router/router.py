@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, TypedDict
 
-from guest_sdk.python import Next, PeerSession, Proxy, ProxyError, Request, Session, Update
+from guest_sdk.python import Next, PeerSession, Proxy, Request, Session, Update
 
 SHOWN = {"agent_message_chunk", "agent_thought_chunk"}
 """The updates of a peer agent that the user sees."""
@@ -91,8 +91,6 @@ async def prompt(request: Request, following: Next) -> Any:
     peer, prefix = rule.get("to", ""), rule.get("prefix", "")
     if not peer:
         return await following(request)
-    if proxy.protocol_version == 2:
-        raise ProxyError("router: a peer agent cannot end a turn of ACP v2; use version 1")
     session = await with_peer(request.session, peer)
     turn = await session.prompt(
         *without(prefix, blocks), on_update=lambda update: show(request.session, update)

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 HELP: Final = paragraphs(
     "Write a lock file: what the components of a chain are, and the most that each may do. "
-    "With --locked, `agent`, `proxy` and `exec` refuse a component that has changed or may do "
-    "more.",
+    "With --locked, a chain refuses a component that has changed.",
     "Exit code 1 with --check, when the file would change.",
 )
 EPILOG: Final = (
@@ -48,7 +47,7 @@ _Lockable = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="COMPONENT",
-        help="The components as `agent`, `proxy` and `exec` take them.",
+        help="The components, as `agent` takes them.",
         show_default=False,
     ),
 ]
@@ -62,8 +61,8 @@ _ForProxy = Annotated[
     bool,
     typer.Option(
         "--proxy",
-        help="Lock a chain for `conductor proxy`: its last component is no agent. "
-        "Default: the last component is the agent, unless it is sandboxed.",
+        help="Lock a chain without an agent. Default: the last component is the agent, "
+        "unless it is sandboxed.",
     ),
 ]
 _LockAgent = Annotated[
@@ -71,7 +70,7 @@ _LockAgent = Annotated[
     typer.Option(
         "--lock-agent/--no-lock-agent",
         help="Refuse an agent whose program has changed, instead of reporting it. "
-        "Default: keep the lock file's setting; off in a new one.",
+        "Default: as the file says; off in a new one.",
         show_default=False,
     ),
 ]
@@ -79,8 +78,7 @@ _Upgrade = Annotated[
     bool,
     typer.Option(
         "--upgrade",
-        help="Rewrite a lock file of an older version in today's words, and show what changed. "
-        "Takes no components.",
+        help="Rewrite a lock file of an older version, and show what changed.",
     ),
 ]
 
@@ -101,7 +99,11 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
     proxy: bool = False
     isolation: str = Options().isolation
     peer: tuple[str, ...] = ()
-    """The peer agents (`conductor.run.plan.Options`)."""
+    """The peer agents (`conductor.run.plan.Options`) …"""
+    branch: tuple[str, ...] = ()
+    """… and the branches."""
+    require_sandbox: bool = False
+    require_hardening: bool = False
     config: Config | None = None
     """What files configure."""
     pin_agent: bool | None = None
@@ -133,6 +135,7 @@ def lock(
         upgrade=upgrade,
         isolation=parsed.options.isolation,
         peer=parsed.options.peer,
+        branch=parsed.options.branch,
         config=parsed.config,
     )
     return run(wanted)
@@ -147,7 +150,7 @@ def run(options: LockOptions) -> int:
     specs = resolve_all(chain, agent_last=agent_last, config=options.config)
     if not specs:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
-    specs = peer_agents.resolved(specs, options.peer, agent_last=agent_last, config=options.config)
+    specs = peer_agents.resolved(specs, options, agent_last=agent_last, config=options.config)
     specs = managed.required(specs, agent_last=agent_last)
     specs = consent.kept(specs)  # as `--locked` will see them
     lock = _existing(options.path)
@@ -296,6 +299,7 @@ def _head(options: LockOptions) -> list[str]:
     if options.pin_agent:
         words.append("--lock-agent")
     peers = [word for peer in options.peer for word in ("--peer", peer)]
+    peers += [word for branch in options.branch for word in ("--branch", branch)]
     command = "proxy" if options.proxy else "agent"
     return [
         f"{LOCK_FILE}: which components may run, and what each may do at most.",

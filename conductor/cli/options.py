@@ -80,9 +80,9 @@ def port(text: str) -> int:
 
 
 def peer(text: str) -> str:
-    """A peer agent, `NAME=COMMAND`, unchanged. Raises `ValueError`."""
+    """A peer agent, `NAME=COMMAND`, or a branch, unchanged. Raises `ValueError`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*=\s*\S.*", text, re.DOTALL):
-        raise ValueError('a peer agent is NAME=COMMAND, such as research="codex-acp"')
+        raise ValueError('it is NAME=COMMAND, such as research="codex-acp"')
     return text
 
 
@@ -420,11 +420,21 @@ TABLE: Final = (
     Option(
         "--peer",
         Kind("NAME=COMMAND", peer, many=True),
-        "An agent beside the chain, for the component that has `peers=NAME`; in place of COMMAND "
-        "a chain may stand, as a JSON list of components. May be repeated.",
+        "An agent beside the chain, for the component with `peers=NAME`; or a chain, a JSON list. "
+        "May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `peer.research = "codex-acp"`. See '
         "[conversation.md](conversation.md#several-agents).",
+        rare=True,
+    ),
+    Option(
+        "--branch",
+        Kind("NAME=PROXIES", peer, many=True),
+        "A chain beside the chain, for `peers=NAME`: these proxies, and an agent like the chain's. "
+        "May be repeated.",
+        (*ALL, "lock"),
+        page='In a file it is a table: `branch.a = "p1 p2"`. See '
+        "[conversation.md](conversation.md#branches).",
         rare=True,
     ),
     Option(

@@ -283,14 +283,12 @@ class Started:
     @staticmethod
     def _with_peers(parsed: Parsed, specs: list[Spec]) -> list[Spec]:
         """The components with their peer agents. Raises `UsageError`."""
-        if not parsed.options.peer:
+        if not (parsed.options.peer or parsed.options.branch):
             return specs
         from conductor.spec import peer_agents
 
         last = parsed.mode != "proxy"
-        return peer_agents.resolved(
-            specs, parsed.options.peer, agent_last=last, config=parsed.config
-        )
+        return peer_agents.resolved(specs, parsed.options, agent_last=last, config=parsed.config)
 
     def _noted(self, text: str) -> None:
         """Logs what a name of a component hides."""

@@ -353,10 +353,10 @@ async def _opened(
         raise UsageError("a chain needs an agent", 'for example `conductor.open("demo")`')
     options = obliged(options)
     specs = resolve_all(components)
-    if options.peer:
+    if options.peer or options.branch:
         from conductor.spec import peer_agents
 
-        specs = peer_agents.resolved(specs, options.peer, agent_last=True)
+        specs = peer_agents.resolved(specs, options, agent_last=True)
     specs = managed.required(specs, agent_last=True)
     chain = Chain(specs, options, setup)
     try:

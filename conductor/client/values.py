@@ -113,6 +113,7 @@ class ChainOptions(TypedDict, total=False):
     trace_content: str
     mcp_bridge: str
     peer: tuple[str, ...]
+    branch: tuple[str, ...]
     locked: bool
     lock_file: str | None
     values: str | None

@@ -119,6 +119,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How standard error gets the log: `text` for people, or `json`."""
     peer: tuple[str, ...] = ()
     """The peer agents: `NAME=COMMAND` each (`conductor.spec.peer_agents`)."""
+    branch: tuple[str, ...] = ()
+    """Those that are chains with an agent like this chain's: `NAME=PROXIES` each."""
     lock_file: str | None = None
     """The lock file, if it is not `LOCK_FILE`; with it `locked` need not be set."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -14,9 +17,30 @@ from conductor.spec.config.model import Config
 from conductor.spec.model import Spec, role_of
 
 
+class Options(Protocol):
+    """What a user writes of them (`conductor.run.plan.Options`)."""
+
+    @property
+    def peer(self) -> Sequence[str]:
+        """`NAME=COMMAND` each; in place of a command there may be a JSON list of components, which
+        is a chain of its own: a branch."""
+
+    @property
+    def branch(self) -> Sequence[str]:
+        """`NAME=PROXIES` each: a branch of these proxies and the command of the chain's agent."""
+
+    @property
+    def require_sandbox(self) -> bool:
+        """Whether every proxy has to be sandboxed, those of branches too …"""
+
+    @property
+    def require_hardening(self) -> bool:
+        """… and its process locked up."""
+
+
 def resolved(
     chain: Sequence[Spec],
-    written: Sequence[str],
+    options: Options,
     *,
     agent_last: bool,
     config: Config | None = None,
@@ -25,30 +49,62 @@ def resolved(
 
     Args:
         chain: The components.
-        written: `NAME=COMMAND` each; in place of a command there may be a JSON list of
-            components, which is a chain of its own.
+        options: Which peer agents and branches there are.
         agent_last: Whether the last component is the agent.
         config: What is configured; None: nothing.
 
     Raises:
         UsageError: A name is taken, or what is to run is no agent.
     """
+    written = [text.partition("=") for text in options.peer]
+    if options.branch:
+        agent = _as_component(chain, agent_last=agent_last)
+        for text in options.branch:
+            name, equals, proxies = text.partition("=")
+            listed = [*shlex.split(proxies), agent]
+            written.append((name, equals, msgspec.json.encode(listed).decode()))
     peers: list[Spec] = []
-    for text in written:
-        name, _, command = text.partition("=")
+    for name, _, command in written:
         if name == "client" or name in {spec.name for spec in (*chain, *peers)}:
             raise UsageError(
                 f"the peer agent `{name}` needs a name that nothing else in the chain has",
                 "give it another: `--peer NAME=COMMAND`, and `,peers=NAME` behind the component",
             )
-        spec = catalog.resolve(_chain(command) if command.startswith("[") else command, config)
+        is_chain = command.startswith("[")
+        spec = catalog.resolve(_chain(command) if is_chain else command, config)
         if spec.sandboxed:
             raise UsageError(
                 f"the peer agent `{name}` is a sandboxed proxy, and has to be an agent",
                 f"""a list is a chain: `--peer '{name}=["{command}", "demo"]'`""",
             )
-        peers.append(msgspec.structs.replace(spec, name=name, peer_agent=True))
+        env = _environment(options) if is_chain else spec.env
+        peers.append(msgspec.structs.replace(spec, name=name, peer_agent=True, env=env))
     return among(chain, peers, agent_last=agent_last)
+
+
+def _as_component(chain: Sequence[Spec], *, agent_last: bool) -> str:
+    """The chain's agent, as a component of a branch. Raises `UsageError`."""
+    agent = chain[-1] if chain and agent_last else None
+    if agent is None or agent.command is None:
+        why = "is no command" if agent is not None else "does not exist in a chain of proxies"
+        raise UsageError(
+            f"a branch ends in an agent like the chain's, and that {why}",
+            'name the branch\'s agent: `--peer \'NAME=["PROXY", "AGENT"]\'`',
+        )
+    command, *args = agent.command
+    written = {"command": command, "args": args, "env": agent.variables}
+    return msgspec.json.encode(written).decode()
+
+
+def _environment(options: Options) -> dict[str, str] | None:
+    """The environment of a conductor that runs a branch: what this one requires of its proxies, it
+    requires too. It reads configuration and managed policy by itself."""
+    required = {
+        f"CONDUCTOR_{name.upper()}": "true"
+        for name in ("require_sandbox", "require_hardening")
+        if getattr(options, name)
+    }
+    return {**os.environ, **required} if required else None
 
 
 def _chain(listed: str) -> str:

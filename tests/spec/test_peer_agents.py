@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 import pytest
 
 from conductor.cli.configured import value
 from conductor.errors import UsageError
-from conductor.run.plan import ports
+from conductor.run.plan import Options, ports
 from conductor.spec import catalog, peer_agents
 from conductor.spec.config.model import WrittenOption
 from conductor.spec.managed import chain, file
@@ -18,7 +21,23 @@ AGENTS = "contact = 'a@example.com'\n[[agents]]\nsource = 'bundled:demo'\n"
 def specs(*components: str, peers: tuple[str, ...] = ("a=demo",)) -> list[Spec]:
     """A chain with its peer agents."""
     found = catalog.resolve_all([*components, "demo"])
-    return peer_agents.resolved(found, peers, agent_last=True)
+    return peer_agents.resolved(found, Options(peer=peers), agent_last=True)
+
+
+def test_a_branch_ends_in_an_agent_like_the_chains() -> None:
+    options = Options(branch=("a=datetime 'x.wasm,name=y'",), require_sandbox=True)
+    mine = {"command": sys.executable, "args": ["my agent.py"], "env": {"KEY": "v"}}
+    found = catalog.resolve_all(["router,peers=a", json.dumps(mine)])
+    _, branch, agent = peer_agents.resolved(found, options, agent_last=True)
+    *_, first, second, last = branch.command or []
+    assert (first, second) == ("datetime", "x.wasm,name=y")
+    assert catalog.resolve(last).command == agent.command == [sys.executable, "my agent.py"]
+    assert catalog.resolve(last).variables == {"KEY": "v"}
+    assert (branch.env or {})["CONDUCTOR_REQUIRE_SANDBOX"] == "true"
+    for written, agent_last in ((["py:a:b"], True), (["datetime"], False)):
+        found = catalog.resolve_all(written, agent_last=agent_last)
+        with pytest.raises(UsageError, match="ends in an agent like the chain's"):
+            peer_agents.resolved(found, options, agent_last=agent_last)
 
 
 def test_peer_agents_stand_before_the_agent() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,18 +30,36 @@ def marked(mark: str) -> str:
     return component("prompt-prefix", {"text": mark})
 
 
-def test_a_router_chooses_the_branch_by_rule(rig: Rig) -> None:
-    options = (*peer("a", marked("ONE "), "demo"), *peer("b", marked("TWO "), "demo"))
+def initialize(version: int) -> dict[str, Any]:
+    """The params of `initialize`."""
+    info: dict[str, Any] = {"info": {"name": "c", "version": "1"}, "capabilities": {}}
+    return {"protocolVersion": version, **(info if version == 2 else {})}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_router_chooses_the_branch_by_rule(rig: Rig, version: int) -> None:
+    marked_two = shlex.quote(marked("TWO "))
+    options = (*peer("a", marked("ONE "), "demo"), "--branch", f"b={marked_two}")
     router = component("router", {"rules": RULES}, peers="a+b+c")
     chain = agent(rig, router, marked("OWN "), rig.demo(), options=(*options, "--peer", "c=demo"))
-    session = chain.begin()
-    said = [chain.prompt(session, text) for text in ("a: x", "b: y", "d: z")]
-    assert [text.split() for text in said] == [["ONE", "x"], ["TWO", "b:", "y"], ["OWN", "d:", "z"]]
+    chain.initialize(**initialize(version))
+    session = chain.new_session()
+
+    def prompt(text: str) -> list[str]:
+        before = len(chain.texts(session))
+        answer = chain.answer(chain.start_prompt(session, text))
+        assert "error" not in answer, answer
+        chain.until(lambda: len(chain.texts(session)) > before, "what an agent says")
+        return "".join(chain.texts(session)[before:]).split()
+
+    assert prompt("a: x") == ["ONE", "x"]
+    assert prompt("b: y") == ["TWO", "b:", "y"]
+    assert prompt("d: z") == ["OWN", "d:", "z"]
     # What ends a peer agent fails the prompts for it, and no other.
     for _ in range(2):
         failed = chain.answer(chain.start_prompt(session, "c: /exit 3"))
         assert "agent `c`" in failed["error"]["message"]
-    assert chain.prompt(session, "d: z").split() == ["OWN", "d:", "z"]
+    assert prompt("d: z") == ["OWN", "d:", "z"]
     assert chain.finish() == 0
 
 
@@ -50,8 +69,7 @@ def test_a_coordinator_makes_one_turn_of_three_agents(rig: Rig, version: int) ->
     config = {"research_task": "R", "review_task": "V"}
     coordinator = component("coordinator", config, peers="research+review")
     chain = agent(rig, coordinator, rig.demo(), options=options)
-    info: dict[str, Any] = {"info": {"name": "c", "version": "1"}, "capabilities": {}}
-    chain.initialize(protocolVersion=version, **(info if version == 2 else {}))
+    chain.initialize(**initialize(version))
     session = chain.new_session()
     chain.answer(chain.start_prompt(session, "hi"))
     work = "hi\nWhat the agent `research` found:\nR\n\nhi"
