@@ -92,7 +92,7 @@ class Dispatcher:
             if too_many_values(frame, most):
                 self._too_costly(peer, frame, most, out)
                 return out
-        lane = peer.p
+        lane, whole = peer.p, frame
         if peer.sideband:
             side = peer.sides.get(frame[:1])
             if side is None:
@@ -105,7 +105,7 @@ class Dispatcher:
         try:
             message = jsonrpc.parse(frame, self._max_depth)
         except Malformed as error:
-            exchange.reject_frame(lane, frame, error, out)
+            self._unreadable(lane, whole, frame, error, out)
             return out
         if type(message) is Message:
             self._dispatch(lane, message, None, out)
@@ -113,6 +113,20 @@ class Dispatcher:
             assert isinstance(message, list)
             self._batch(lane, message, out)
         return out
+
+    def _unreadable(
+        self, lane: Lane, whole: bytes, frame: bytes, error: Malformed, out: Effects
+    ) -> None:
+        """Rejects a frame; one that nests too deeply still says what it answers, or who asks.
+
+        Args:
+            whole: the frame with its side.
+        """
+        deep = error.code == INVALID_REQUEST and error.id is None
+        if deep and self._oversize.skipped(lane.peer, whole, error.text, out):
+            self._exchange.log(out, "warning", lane.peer, f"{error.text}: {frame[:120]!r}")
+        else:
+            self._exchange.reject_frame(lane, frame, error, out)
 
     def _too_costly(self, peer: Peer, frame: bytes, most: int, out: Effects) -> None:
         """Skips a line with too many values: a check or a record makes an object of each."""
@@ -160,7 +174,7 @@ class Dispatcher:
         try:
             message = jsonrpc.parse(frame[1:], self._max_depth)
         except Malformed as error:
-            exchange.reject_frame(lane, frame[1:], error, out)
+            self._unreadable(lane, frame, frame[1:], error, out)
             return
         if isinstance(message, Message) and (message.method is UNSET) != message.answers:
             text = _BOTH if message.answers else _NEITHER

@@ -33,31 +33,33 @@ class Oversize:
         self._requests = requests
         self._enforcer = enforcer
 
-    def skipped(self, peer: Peer, head: bytes, why: str, out: Effects) -> None:
-        """A line of `peer` was too long or too costly to be taken; `head`: its first bytes, or all.
+    def skipped(self, peer: Peer, head: bytes, why: str, out: Effects) -> bool:
+        """A line of `peer` was too long, costly or deep to be taken; `head`: its first bytes, or
+        all.
 
         Where an id can be read off them, somebody gets an error: the sender of a request, or the
-        asker of the request that this was the answer to.
+        asker of the request that this was the answer to. Returns whether one can.
         """
         peer.next_number = 0  # it was announced for this line
         lane, head = _lane(peer, head[:_LOOKED_AT])
         members = _HEAD.match(head)
         if members is None:
-            return
+            return False
         before, following = members.groups()
         with_id = _ID.search(before)
         raw = jsonrpc.canonical_id(with_id.group(1)) if with_id is not None else None
         if raw is None:
-            return
+            return False
         if following not in (b"result", b"error"):
             body = jsonrpc.error_object(INVALID_REQUEST, why)
             out.append(Send(peer.name, lane.writer.answer(raw, b"error", body)))
-            return
+            return True
         pending = lane.requests.sent.pop(raw, None)
         if pending is not None:
             text = f"the answer of {peer.label} to `{pending.method}` was lost: {why}"
             body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
             self._requests.complete(pending, b"error", body, out)
+        return True
 
     def undeliverable(self, peer: Peer, frame: bytes, why: str, out: Effects) -> None:
         """A frame sent to `peer` was refused by its transport.

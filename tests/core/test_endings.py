@@ -179,6 +179,20 @@ def test_an_answer_that_was_skipped_fails_its_request(member: bytes) -> None:
         pb >> (lambda r: r.skipped("agent", head, "too long"))
 
 
+def test_an_answer_that_nests_too_deeply_fails_its_request() -> None:
+    deep, why = b"[" * 600 + b"]" * 600, "message nests deeper than 512 levels"
+    with begin(agent_only()) as pb:
+        pb >> ("client", request("c", "_x")) << ("agent", request(2, "_x"))
+        pb >> (lambda r: r.receive("agent", b'{"jsonrpc":"2.0","id":2,"result":%b}' % deep))
+        text = f"the answer of agent `agent` to `_x` was lost: {why}"
+        pb << ("client", error("c", -32603, text, {"component": "agent"}))
+        pb << Noted("warning", "agent", why)
+        pb >> (lambda r: r.receive("agent", b'{"id":"a","method":"_x","params":%b}' % deep))
+        pb << ("agent", error("a", -32600, why)) << Noted("warning", "agent", why)
+        pb >> (lambda r: r.receive("agent", b'{"method":"_x","params":%b}' % deep))
+        pb << Noted("warning", "agent", why)
+
+
 @pytest.mark.parametrize(
     "head",
     [
