@@ -14,7 +14,8 @@ from conductor.core.dialects import ROLES
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.guards.paths import inside, is_absolute
-from conductor.core.guards.reading import Json, as_object, value_of
+from conductor.core.guards.reading import as_object, value_of
+from conductor.core.guards.servers import own_only
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Params
 from conductor.core.policy.key_table import PERMISSION, PROMPT, SETUP, STOP, Direction
 from conductor.core.state import Lane, Peer, PendingRequest
@@ -79,9 +80,9 @@ class Ports:
         if not all(isinstance(f, str) and is_absolute(f) and inside(f, known) for f in folders):
             return "a session with a peer agent works in folders of the client's sessions"
         servers = members.get("mcpServers", [])
-        if not isinstance(servers, list) or not all(map(_is_own, servers)):
-            return "a session with a peer agent has only MCP servers of the component's own"
-        return None
+        if not isinstance(servers, list):
+            return "a session with a peer agent has a list of MCP servers"
+        return next((text for text, _ in own_only(servers)), None)
 
 
 def port_of(peer: Peer, name: str, method: str) -> Lane:
@@ -108,7 +109,3 @@ def _lets(method: str) -> bool:
 def _refused(lane: Lane) -> str:
     may = "open sessions, prompt in them and cancel"
     return f"{lane.peer.label} has a policy, so with `{lane.port}` it may only {may}"
-
-
-def _is_own(server: Json) -> bool:
-    return as_object(server).get("type") == "acp"

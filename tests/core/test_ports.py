@@ -16,6 +16,8 @@ AGENT: Final = Component("agent", "agent `agent`")
 PEERS: Final = [Component(n, f"agent `{n}`", peer_agent=True) for n in ("research", "review")]
 GIVEN: Final = {"protocolVersion": 1, "clientCapabilities": {}}
 """What a peer agent is initialized with."""
+OWN: Final = {"type": "acp", "name": "p", "id": "x"}
+"""An MCP server of the component's own."""
 NEW: Final = {"cwd": "/work/a", "mcpServers": []}
 
 
@@ -408,15 +410,20 @@ def test_a_host_passes_envelopes_on() -> None:
     [
         (NEW, ""),
         ({**NEW, "additionalDirectories": ["/work/b"]}, ""),
-        ({**NEW, "mcpServers": [{"type": "acp", "name": "p", "id": "x"}]}, ""),
+        ({**NEW, "mcpServers": [OWN, {"type": "acp", "name": "q", "id": "y"}]}, ""),
         ({**NEW, "cwd": "/etc"}, "folders"),
         ({**NEW, "cwd": "/work/../etc"}, "folders"),
         ({**NEW, "cwd": "a"}, "folders"),
         ({}, "folders"),
         ({**NEW, "additionalDirectories": ["/etc"]}, "folders"),
         ({**NEW, "additionalDirectories": "/etc"}, "folders"),
-        ({**NEW, "mcpServers": [{"name": "x", "command": "sh"}]}, "MCP servers"),
+        ({**NEW, "mcpServers": [{"name": "x", "command": "sh"}]}, "member 'command' is none"),
         ({**NEW, "mcpServers": {}}, "MCP servers"),
+        ({**NEW, "mcpServers": [{**OWN, "command": "sh", "args": []}]}, "member 'command' is none"),
+        ({**NEW, "mcpServers": [{**OWN, "url": "http://b"}]}, "member 'url' is none"),
+        ({**NEW, "mcpServers": [{**OWN, "_meta": {"x": 1}}]}, "`_meta` key 'x' may not be added"),
+        ({**NEW, "mcpServers": [OWN, {**OWN, "id": "y"}]}, "a name that is taken"),
+        ({**NEW, "mcpServers": [OWN, {**OWN, "name": "q"}]}, "an id or URL of somebody else's"),
         ({**NEW, "systemPrompt": "x"}, "has no 'systemPrompt'"),
         ({**NEW, "_meta": {}}, "has no '_meta'"),
     ],

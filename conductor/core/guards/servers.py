@@ -163,6 +163,17 @@ def _fit(context: Context, before: Object, added: list[_Server]) -> Breaches:
         taken |= addresses
 
 
+def own_only(servers: list[Json]) -> Breaches:
+    """The servers of a session that has none of others: each of the one form, no name or id twice.
+
+    The pointers are into the list.
+    """
+    added: list[_Server] = [(token(i), None, entry) for i, entry in enumerate(servers)]
+    yield from _fit(Context(), {}, added)
+    for at, _, entry in added:
+        yield from meta({}, as_object(entry), at)
+
+
 def metas_namespaced(attempt: Attempt) -> Breaches:
     """`_meta` of a server that a component adds holds namespaced keys only."""
     old, new = (dict(_containers(params)) for params in (attempt.old, attempt.new))
