@@ -38,7 +38,9 @@ MOST_TURNS: Final = 64
 MARK: Final = "conductor.turn"
 """The member of `_meta` that tells a client of version 1 that a turn without a prompt is over."""
 
-_NO_MORE: Final = "the turn is no more: the component or its session has ended meanwhile"
+_NO_MORE: Final = (
+    "the turn does not begin: its component or session has ended, or others have waited too long"
+)
 _MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError)
 
 Relay = Callable[[Peer, str, Params, PendingRequest | None, Effects], None]
@@ -104,17 +106,17 @@ class OwnTurns:
             return
         lane, session = peer.p.other, wanted.sessionId
         nests = wanted.within if guest else self._holds(lane, session)
-        wrong = self._wrong(lane, session, nests=nests)
+        wrong = self._wrong(lane, guest, session, nests=nests)
         if wrong is not None:
             self._refuse(request, INVALID_REQUEST, f"{_name(peer, guest)} {wrong}", out)
             return
         known_as = self._exchange.outermost(peer.p, session)
         self._ask(QueuedTurn((peer, guest), session, known_as, wanted.show, nests, request), out)
 
-    def _wrong(self, lane: Lane, session: str, *, nests: bool) -> str | None:
+    def _wrong(self, lane: Lane, guest: str, session: str, *, nests: bool) -> str | None:
         """Why a component may not begin a turn; None if it may."""
         peer, policy_state = lane.peer, lane.peer.policy_state
-        if sum(turn.owner[0] is peer for turn in self._all()) >= MOST_TURNS:
+        if sum(turn.owner == (peer, guest) for turn in self._all()) >= MOST_TURNS:
             return f"has, or waits for, {MOST_TURNS} turns\nhint: it is to end them first"
         client = self._exchange.sessions.find(session).client
         if client not in ("", peer.name):
@@ -341,8 +343,8 @@ class OwnTurns:
     def _begun(self, turn: QueuedTurn, out: Effects) -> None:
         """A turn begins: its owner learns it, or its prompt goes on."""
         request, policy_state = turn.request, turn.owner[0].policy_state
-        if turn.show and policy_state is not None:
-            policy_state.shown[turn.id] = turn.session
+        if policy_state is not None:
+            policy_state.shown[turn.id] = turn.session, turn.show
         if turn.send is None:
             self._exchange.reply(request, b"result", msgspec.json.encode(_Named(turn.id)), out)
             return

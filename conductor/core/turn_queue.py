@@ -83,8 +83,6 @@ class QueuedTurn(msgspec.Struct, eq=False):
     """How many of its prompts run."""
     prompted: bool = False
     """Whether it had any."""
-    timed: bool = False
-    """Whether somebody waits for it, so that its time runs."""
 
     def move(self, event: TurnEvent) -> bool:
         """Takes the step of an event; whether there is one."""
@@ -102,10 +100,15 @@ class Prompt(msgspec.Struct, eq=False):
     """In version 2: whether the agent works on it, so that its next idle state ends it."""
 
 
-class _Session(msgspec.Struct):
+class _Session(msgspec.Struct, eq=False):
     open: list[QueuedTurn] = []
     waiting: list[QueuedTurn] = []
     prompts: list[Prompt] = []
+    client_waits: bool = False
+    deadline: object = None
+    """The time of its turns that runs, since somebody waits; None: none does."""
+    late: bool = False
+    """Whether that is over: until the turns it had are over, none begins that would nest."""
 
 
 class TurnQueue:
@@ -133,6 +136,8 @@ class TurnQueue:
         self._release = release
         self._after = after
         self._sessions: dict[str, _Session] = {}
+        self._news: list[str] = []
+        """Sessions in which something is over, and what may go on has not yet."""
         self._ids = count(1)
 
     def turns(self) -> list[QueuedTurn]:
@@ -154,8 +159,9 @@ class TurnQueue:
     def client_waits(self, session: str | None, out: Effects) -> None:
         """A prompt of the client waits for the turns of a session."""
         found = self._sessions.get(session) if session is not None else None
-        for turn in found.open if found is not None else ():
-            self._limit(turn, out)
+        if found is not None:
+            found.client_waits = True
+            self._limit(found, out)
 
     # -- turns ---------------------------------------------------------------------------------
 
@@ -163,14 +169,15 @@ class TurnQueue:
         """A component wants a turn: it begins now, or once the session is idle."""
         found = self._sessions.setdefault(turn.known_as, _Session())
         nests = turn.nests or any(turn.owner == other.owner for other in found.open)
-        if nests or not (found.open or found.prompts or found.waiting):
+        if nests and found.late:
+            turn.move(TurnEvent.ENDED)
+            self._over(turn, out)
+        elif nests or not (found.open or found.prompts or found.waiting):
             self._begin(found, turn, out)
-            return
-        found.waiting.append(turn)
-        for other in found.open:
-            # What nests may last: who waits here waits for the prompt around it in any case.
-            if not other.nests:
-                self._limit(other, out)
+        else:
+            found.waiting.append(turn)
+            if any(not other.nests for other in found.open):
+                self._limit(found, out)
 
     def _begin(self, found: _Session, turn: QueuedTurn, out: Effects) -> None:
         turn.move(TurnEvent.BEGUN)
@@ -198,6 +205,17 @@ class TurnQueue:
 
     def _go_on(self, session: str, out: Effects) -> None:
         """Something is over in a session: what may go on now does."""
+        self._news.append(session)
+        if len(self._news) == 1:  # else the loop takes it: what goes on may be over at once
+            while self._news:
+                self._next(self._news[0], out)
+                del self._news[0]
+
+    def _next(self, session: str, out: Effects) -> None:
+        found = self._sessions.get(session)
+        if found is not None and not found.open:
+            found.client_waits = found.late = False
+            found.deadline = None
         if not self.blocks(session):
             self._release(session, out)
         found = self._sessions.get(session)
@@ -210,19 +228,26 @@ class TurnQueue:
 
     # -- a bounded time ------------------------------------------------------------------------
 
-    def _limit(self, turn: QueuedTurn, out: Effects) -> None:
-        if not turn.timed:
-            turn.timed = True
-            self._after(MOST_WAIT, partial(self._waited, turn), out)
+    def _limit(self, found: _Session, out: Effects) -> None:
+        if found.deadline is None:
+            found.deadline = deadline = object()
+            self._after(MOST_WAIT, partial(self._waited, found, deadline), out)
 
-    def _waited(self, turn: QueuedTurn, out: Effects) -> None:
-        """Others have waited for a turn as long as they may."""
-        if turn.state is TurnState.OVER:
+    def _waited(self, found: _Session, deadline: object, out: Effects) -> None:
+        """Others have waited in a session as long as they may. A turn that nests in a prompt may
+        last if only turns wait: they wait for that prompt in any case."""
+        if found.deadline is not deadline:
             return
-        self._late(turn, out)
-        if turn.prompts:
-            self._after(LAST_WORDS, partial(self._settle, turn, TurnEvent.LATE), out)
-        self.end(turn, out)
+        found.deadline = None
+        if not (found.client_waits or found.waiting):
+            return
+        turns = [turn for turn in found.open if found.client_waits or not turn.nests]
+        found.late = bool(turns)
+        for turn in turns:
+            self._late(turn, out)
+            if turn.prompts:
+                self._after(LAST_WORDS, partial(self._settle, turn, TurnEvent.LATE), out)
+            self.end(turn, out)
 
     # -- prompts -------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Serve
+from conductor.core import Closure, Component, Send, Serve
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.own_turns import MARK, MOST_TURNS
 from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
@@ -279,7 +279,7 @@ def test_one_that_waits_and_is_cancelled_by_its_own_goes_nowhere() -> None:
         begun(pb, "f")
         pb >> ("g", "s", request("mine", PROMPT, prompt("mine")))
         pb >> ("g", "s", cancel("mine")) << ("g", "s", error("mine", -32800, Hole("why")))
-        assert "the turn is no more" in pb.values["why"]
+        assert "the turn does not begin" in pb.values["why"]
 
 
 # -- what ends it ----------------------------------------------------------------------------------
@@ -380,6 +380,77 @@ def test_a_turn_within_anothers_prompt_does_not_run_out_for_a_component_that_wai
         pb.wake(MOST_WAIT)
 
 
+def test_the_time_runs_while_somebody_waits() -> None:
+    with two() as pb:
+        first = begun(pb, "f")
+        pb >> ("g", "s", request("mine", PROMPT, prompt("mine")))
+        pb >> ("g", "s", cancel("mine")) << ("g", "s", error("mine", -32800, Hole("why")))
+        pb.wake(MOST_WAIT)
+        asks(pb)
+        end(pb, first, "f")
+        at_agent(pb)
+        pb << ("f", "c", result(2, {}))
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+        begun(pb, "f")
+        asks(pb, "b")
+        pb.wake(MOST_WAIT) << Noted("warning", "f", "had a turn while others waited for 120 s")
+        at_agent(pb, "b")
+
+
+@pytest.mark.parametrize("ends_the_first", [False, True])
+def test_turns_that_nest_in_each_other_do_not_make_the_time_longer(ends_the_first: bool) -> None:
+    with two() as pb:
+        first = begun(pb, "f")
+        asks(pb)
+        pb >> ("f", "c", begin(5)) << ("f", "c", result(5, {"turn": Hole("inner")}))
+        if ends_the_first:
+            end(pb, first, "f")
+            pb << ("f", "c", result(2, {}))
+        own(pb, "f")
+        pb.wake(MOST_WAIT) << Noted("warning", "f", "had a turn while others waited for 120 s")
+        if not ends_the_first:
+            pb << Noted("warning", "f", "had a turn while others waited for 120 s")
+        pb << ("agent", stop())
+        # What would nest in a turn whose time is over does not begin.
+        pb >> ("f", "c", begin(6)) << ("f", "c", error(6, -32800, Hole("why")))
+        assert "others have waited too long" in pb.values["why"]
+        over(pb, "f")
+        pb << ("client", mark("f"))
+        at_agent(pb)
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+        begun(pb, "f")
+
+
+def test_a_hidden_turn_within_one_that_is_seen_is_hidden() -> None:
+    with chain(**FREE) as pb:
+        outer = begun(pb)
+        pb >> ("g", "c", begin(5, show=False)) << ("g", "c", result(5, {"turn": Hole("inner")}))
+        own(pb)
+        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        over(pb)
+        end(pb, "inner", id_=6)
+        pb << ("g", "c", result(6, {}))
+        own(pb, id_="shown")
+        pb >> ("agent", update("seen")) << ("g", "s", update("seen")) << ("client", update("seen"))
+        over(pb, id_="shown")
+        end(pb, outer)
+        pb << ("client", mark()) << ("g", "c", result(2, {}))
+
+
+def test_an_agent_that_ends_takes_all_that_waits_with_it() -> None:
+    names = ["f", "g", "h"]
+    pb = chain_of(*(guest(name=name, **FREE) for name in names))
+    pb.router.receive("client", dump(request("a", PROMPT, prompt("hi"))))
+    for name in names:
+        for number in range(MOST_TURNS):
+            asked = request(f"own-{number}", PROMPT, prompt("mine"))
+            assert pb.router.receive(name, b"s" + dump(asked)) == []
+    effects = pb.router.closed("agent", GONE)
+    sent = [effect for effect in effects if isinstance(effect, Send)]
+    assert len(sent) == len(names) * MOST_TURNS + 1
+    assert settled(pb.router)
+
+
 # -- calls that are refused ------------------------------------------------------------------------
 
 
@@ -416,6 +487,13 @@ def test_nobody_begins_turns_for_ever() -> None:
             pb >> ("g", "c", begin(number)) << ("g", "c", result(number, {"turn": Hole("t")}))
         pb >> ("g", "c", begin("more"))
         refused(pb, "g", "more", f"has, or waits for, {MOST_TURNS} turns")
+    with chain_of(trusted("h")) as pb:  # each guest of a host counts by itself
+        for number in range(1, MOST_TURNS + 2):
+            pb >> ("h", "c", request(number, "clock")) << Serve("h", "clock", number, None)
+            wanted = dump({"sessionId": f"S{number}", "show": True, "within": False})
+            pb.values.clear()
+            pb >> _relayed("one" if number > 1 else "two", "turn/begin", wanted, number)
+            pb << ("h", "c", result(number, {"turn": Hole("t")}))
 
 
 def test_the_session_of_another_is_the_others() -> None:

@@ -95,8 +95,8 @@ class PolicyState:
         version 2 is not the end of its turn."""
         self.asked: set[str] = set()
         """The sessions of those prompts in which the agent has asked for a permission since."""
-        self.shown: dict[str, str] = {}
-        """The sessions of its turns that the client sees, by turn."""
+        self.shown: dict[str, tuple[str, bool]] = {}
+        """Its turns: the session of each, and whether the client sees it; the innermost last."""
         self.others: dict[str, tuple[int, int]] = {}
         """The sessions in which prompts run that are not its own: how many wait for their answer,
         and how many in version 2 have it. Kept of those that may prompt by themselves."""

@@ -280,7 +280,7 @@ class Turns:
         in that session, or in an ancestor of it. Once the agent has asked for a permission in it,
         the client sees what its tools do."""
         session = self._own_turn(policy_state, heading.session)
-        if session is None or session in policy_state.shown.values():
+        if session is None or _is_shown(policy_state, session):
             return False
         if heading.key == _STATE:  # within a turn of the user's it may be of what was before
             return not self.held(lane, session)
@@ -289,7 +289,8 @@ class Turns:
     def heard_too(self, policy_state: PolicyState, heading: Heading) -> bool:
         """Whether an update belongs to one that the client sees."""
         session = self._own_turn(policy_state, heading.session)
-        return session in policy_state.shown.values() and heading.key in _TURNS
+        shown = session is not None and _is_shown(policy_state, session)
+        return shown and heading.key in _TURNS
 
     def _own_turn(self, policy_state: PolicyState, session: str | None) -> str | None:
         """The session, it or an ancestor, in which a prompt of the component's own runs alone."""
@@ -300,6 +301,12 @@ class Turns:
                 if id_ in policy_state.turns:
                     return id_
         return None
+
+
+def _is_shown(policy_state: PolicyState, session: str) -> bool:
+    """Whether the client sees what is said in a component's turn: in the innermost."""
+    shows = (show for of, show in reversed(policy_state.shown.values()) if of == session)
+    return next(shows, False)
 
 
 def _ended(policy_state: PolicyState, session: str) -> None:
