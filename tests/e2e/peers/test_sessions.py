@@ -27,6 +27,22 @@ def repeat(body: Json) -> Answer:
     return Text((f"green {said.count('I like green')}, red {said.count('I like red')}",))
 
 
+def environment(
+    launch: Launch, node_peers: NodePeers, model: MockMessages, home: Path
+) -> dict[str, str]:
+    """Where a real agent finds the mock model, and nothing of this machine's user."""
+    home.mkdir()
+    env = {name: launch.env[name] for name in KEPT if name in launch.env}
+    return env | {
+        "PATH": os.pathsep.join((str(node_peers.bin), env["PATH"])),
+        "HOME": str(home),
+        "XDG_CACHE_HOME": launch.env.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
+        "CLAUDE_CONFIG_DIR": str(home / ".claude"),
+        "ANTHROPIC_BASE_URL": model.url,
+        "ANTHROPIC_API_KEY": KEY,
+    }
+
+
 def opened(command: tuple[str, ...], env: dict[str, str], project: Path) -> Client:
     """A chain that is initialized."""
     client = Client(command, env=env, cwd=project)
@@ -45,21 +61,12 @@ def said(client: Client) -> str:
 def test_a_session_goes_on_with_an_agent_that_loads_none(
     launch: Launch, node_peers: NodePeers, tmp_path: Path
 ) -> None:
-    project, home = tmp_path / "project", tmp_path / "home"
+    project = tmp_path / "project"
     project.mkdir()
-    home.mkdir()
     setup: dict[str, Any] = {"cwd": str(project), "mcpServers": []}
     command = launch.agent("transcript", "sessions", HIDDEN, "claude-agent-acp")
     with MockMessages(repeat).serving() as model:
-        env = {name: launch.env[name] for name in KEPT if name in launch.env}
-        env |= {
-            "PATH": os.pathsep.join((str(node_peers.bin), env["PATH"])),
-            "HOME": str(home),
-            "XDG_CACHE_HOME": launch.env.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
-            "CLAUDE_CONFIG_DIR": str(home / ".claude"),
-            "ANTHROPIC_BASE_URL": model.url,
-            "ANTHROPIC_API_KEY": KEY,
-        }
+        env = environment(launch, node_peers, model, tmp_path / "home")
         with opened(command, env, project) as first:
             session = first.request("session/new", setup)["result"]["sessionId"]
             prompt = [{"type": "text", "text": "I like green"}]
