@@ -1,0 +1,111 @@
+"""Rows of SEEDS §25 about the conversation, each in every form that a component can take."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+from conductor.spec import catalog
+from tests.components.library.support import component
+from tests.harness.process.rig import python_path
+from tests.places import COMPONENTS
+
+if TYPE_CHECKING:
+    from tests.harness.process.rig import Chain, Rig
+
+FORMS: Final = ("sandboxed", "program", "in process")
+V2: Final = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabilities": {}}
+
+
+class Row(NamedTuple):
+    """A component, and what the user reads to each prompt; None: whatever it is."""
+
+    number: int
+    component: str
+    turns: list[tuple[str, str | None]]
+    config: dict[str, Any] = {}
+    peers: str = ""
+    """The names of its peer agents, with `+` between."""
+    grants: tuple[str, ...] = ()
+    """The services it needs."""
+    commands: str = ""
+    """The commands that it may send."""
+    at_agent: list[str] | None = None
+    """The prompts that the agent got, each by its first text."""
+
+
+RULES: Final = [{"to": "a", "prefix": "a:"}]
+TASK: Final = {"research_task": "R", "review_task": "V"}
+ROWS: Final = (
+    Row(26, "router", [("a: one", "one"), ("two", "two")], {"rules": RULES}, "a",
+        at_agent=["two"]),
+    Row(30, "coordinator", [("do", "[a] R\n\ndo\n\ndo\nWhat the agent `a` found:\nR\n\ndo")],
+        {**TASK, "research": "a", "review": "none"}, "a"),
+    Row(73, "personality", [("one", "one"), ("two", "two")], {"prompts": ["/symposium:hi"]},
+        commands="symposium:hi", at_agent=["/symposium:hi", "one", "two"]),
+    Row(74, "sparkle", [("one", "one"), ("two", "two")], {"show": "hidden", "prompt": "be"},
+        at_agent=["be", "one", "two"]),
+    Row(76, "tangent", [("p1", "p1"), ("/tangent", None), ("p2", None), ("/tangent", None),
+        ("p3", "p3"), ("/history", '{"turns":[%s],"dropped":0}' % ",".join(
+            f'{{"prompt":[{{"type":"text","text":"{text}"}}]}}' for text in ("p1", "p3", "/history")
+        ))]),
+    Row(86, "subagents", [('/call subagents run {"tasks":["x","y"]}', "## Task 1\n\nx\n\n## Task 2\n\ny")]),
+    Row(91, "cache", [("one", "one"), ("one", "one"), ("two", "two")], grants=("clock",),
+        at_agent=["one", "two"]),
+)  # fmt: skip
+
+
+def written(row: Row, form: str) -> str:
+    """The component as a command line has it."""
+    options: dict[str, Any] = {"peers": row.peers} if row.peers else {}
+    if row.commands:
+        options["commands"] = row.commands
+    if form == "sandboxed":
+        return component(row.component, row.config, **options)
+    manifest = catalog.bundled_manifest(row.component)
+    assert manifest is not None
+    file = COMPONENTS / row.component / str(manifest.file)
+    source = {"command": sys.executable, "args": [str(file)]}
+    if form == "in process":
+        source = {"component": f"py:{file.stem}:proxy"}
+    options |= {"name": row.component, "config": row.config, "grants": list(row.grants)}
+    return json.dumps({**source, **options})
+
+
+def said(chain: Chain, session: str, text: str, version: int) -> str:
+    """What the user reads in one turn."""
+    before = len(chain.seen("session/update"))
+    answer = chain.answer(chain.start_prompt(session, text))
+    assert "result" in answer, answer
+
+    def updates() -> list[Any]:
+        return [one["params"]["update"] for one in chain.seen("session/update")[before:]]
+
+    if version == 2:
+        chain.until(lambda: any(one.get("state") == "idle" for one in updates()), "the end")
+    chunks = [one for one in updates() if one["sessionUpdate"] == "agent_message_chunk"]
+    return "".join(one["content"]["text"] for one in chunks)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.number}-{row.component}")
+def test_a_row_in_every_form(rig: Rig, row: Row, form: str, version: int) -> None:
+    options = ("--peer", f"{row.peers}=demo") if row.peers else ()
+    path = f"{COMPONENTS / row.component}:{python_path()}"
+    chain = rig.run("agent", *options, written(row, form), rig.demo("--acp"), PYTHONPATH=path)
+    chain.initialize(**(V2 if version == 2 else {}))
+    session = chain.new_session()
+    for text, wanted in row.turns:
+        heard = said(chain, session, text, version)
+        assert wanted is None or heard.strip() == wanted
+    if row.at_agent is not None:
+        prompts = [one.frame for one in rig.log("A", "in") if one.frame.get("method") == PROMPT]
+        assert [one["params"]["prompt"][0]["text"] for one in prompts] == row.at_agent
+    assert chain.finish() == 0
+
+
+PROMPT: Final = "session/prompt"
