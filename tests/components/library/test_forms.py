@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
@@ -14,10 +15,18 @@ from tests.harness.process.rig import python_path
 from tests.places import COMPONENTS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.harness.process.rig import Chain, Rig
 
 FORMS: Final = ("sandboxed", "program", "in process")
 V2: Final = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabilities": {}}
+
+
+def history(*texts: str) -> str:
+    """What `/history` of the demo agent shows of these prompts."""
+    turns = [{"prompt": [{"type": "text", "text": text}]} for text in texts]
+    return json.dumps({"turns": turns, "dropped": 0}, separators=(",", ":"))
 
 
 class Row(NamedTuple):
@@ -26,7 +35,7 @@ class Row(NamedTuple):
     number: int
     component: str
     turns: list[tuple[str, str | None]]
-    config: dict[str, Any] = {}
+    config: Mapping[str, Any] = MappingProxyType({})
     peers: str = ""
     """The names of its peer agents, with `+` between."""
     grants: tuple[str, ...] = ()
@@ -49,10 +58,9 @@ ROWS: Final = (
     Row(74, "sparkle", [("one", "one"), ("two", "two")], {"show": "hidden", "prompt": "be"},
         at_agent=["be", "one", "two"]),
     Row(76, "tangent", [("p1", "p1"), ("/tangent", None), ("p2", None), ("/tangent", None),
-        ("p3", "p3"), ("/history", '{"turns":[%s],"dropped":0}' % ",".join(
-            f'{{"prompt":[{{"type":"text","text":"{text}"}}]}}' for text in ("p1", "p3", "/history")
-        ))]),
-    Row(86, "subagents", [('/call subagents run {"tasks":["x","y"]}', "## Task 1\n\nx\n\n## Task 2\n\ny")]),
+        ("p3", "p3"), ("/history", history("p1", "p3", "/history"))]),
+    Row(86, "subagents", [('/call subagents run {"tasks":["x","y"]}',
+        "## Task 1\n\nx\n\n## Task 2\n\ny")]),
     Row(91, "cache", [("one", "one"), ("one", "one"), ("two", "two")], grants=("clock",),
         at_agent=["one", "two"]),
 )  # fmt: skip
@@ -64,14 +72,14 @@ def written(row: Row, form: str) -> str:
     if row.commands:
         options["commands"] = row.commands
     if form == "sandboxed":
-        return component(row.component, row.config, **options)
+        return component(row.component, dict(row.config), **options)
     manifest = catalog.bundled_manifest(row.component)
     assert manifest is not None
     file = COMPONENTS / row.component / str(manifest.file)
     source = {"command": sys.executable, "args": [str(file)]}
     if form == "in process":
         source = {"component": f"py:{file.stem}:proxy"}
-    options |= {"name": row.component, "config": row.config, "grants": list(row.grants)}
+    options |= {"name": row.component, "config": dict(row.config), "grants": list(row.grants)}
     return json.dumps({**source, **options})
 
 
