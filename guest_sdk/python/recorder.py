@@ -226,8 +226,11 @@ def _text(block: Any) -> dict[str, Any] | None:
 
 
 def _event(update: dict[str, Any]) -> tuple[str, Any] | None:
-    """The kind and data of the event that a text of the agent's is, too."""
+    """The kind and data of the event that a text of the agent's is, too. What a recorder sees
+    itself, it does not take from a text."""
     meta = update.get("_meta")
     held = meta.get(EVENT) if isinstance(meta, dict) else None
     kind = held.get("kind") if isinstance(held, dict) else None
-    return (kind, held.get("data")) if isinstance(held, dict) and isinstance(kind, str) else None
+    if not isinstance(held, dict) or not isinstance(kind, str) or kind in (APPROVAL, PLAN):
+        return None
+    return kind, held.get("data")

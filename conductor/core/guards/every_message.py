@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from conductor.core.guards import names
+from conductor.core.guards.marks import PLACE, marks
 from conductor.core.guards.names import lookalike, squash
 from conductor.core.guards.reading import (
     ABSENT,
@@ -32,6 +34,8 @@ _namespaced = re.compile(rf"({_LABEL}(?:\.{_LABEL})+)/[A-Za-z0-9._-]+").fullmatc
 _LONGEST: Final = 256
 _RESERVED: Final = frozenset({"agentclientprotocol", "mcp", "modelcontextprotocol"})
 """Labels that reserve a namespace for a protocol."""
+_CONDUCTORS: Final = "conductor"
+"""The first label of those that are the conductor's."""
 
 
 # -- how it is read ------------------------------------------------------------------------------
@@ -136,17 +140,22 @@ def session_named(attempt: Attempt) -> Breaches:
 def meta_kept(attempt: Attempt) -> Breaches:
     """`_meta` of others stays, and new keys anywhere are namespaced.
 
-    In a conversation that is answered where nobody knows the request, they are what was said.
+    What may be added to a conversation, `conversations.added` says.
     """
-    if attempt.method in names.CONVERSATIONS and attempt.came_back == b"error":
+    if attempt.method in names.CONVERSATIONS and attempt.came_back:
         return
     yield from meta(attempt.old, attempt.new)
     if not names.is_mcp(attempt.method):  # what is inside of those messages is MCP's
-        yield from _metas(attempt.before, attempt.after)
+        yield from _metas(attempt.before, attempt.after, marks(attempt))
 
 
-def meta(before: Object, after: Object, at: str = "") -> Breaches:
-    """`_meta` of these two objects: the keys of `before` stay, new ones are namespaced."""
+def meta(
+    before: Object, after: Object, at: str = "", may: AbstractSet[str] = frozenset()
+) -> Breaches:
+    """`_meta` of these two objects: the keys of `before` stay, new ones are namespaced.
+
+    `may`: keys that may be added besides.
+    """
     old, new = member(before, "_meta"), member(after, "_meta")
     if old == new:
         return
@@ -161,7 +170,8 @@ def meta(before: Object, after: Object, at: str = "") -> Breaches:
             yield f"`_meta` key {name!a:.80} is somebody else's", differs
     taken = {name.casefold() for name in kept}
     for name in now:
-        if name not in kept and (name.casefold() in taken or not is_namespaced(name)):
+        fits = name in may or is_namespaced(name)
+        if name not in kept and (name.casefold() in taken or not fits):
             yield no_meta_key(name), at + token(name)
 
 
@@ -170,12 +180,12 @@ def no_meta_key(name: str) -> str:
     return f"`_meta` key {name!a:.80} may not be added; hint: use `example.com/key`"
 
 
-def _metas(before: Json | Absent, after: Json | Absent) -> Breaches:
-    """`_meta` anywhere inside: what was nowhere before is namespaced."""
+def _metas(before: Json | Absent, after: Json | Absent, may: AbstractSet[str]) -> Breaches:
+    """`_meta` anywhere inside: what was nowhere before is namespaced, or a mark of a text."""
     known: frozenset[tuple[str, str]] | None = None
     for at, value in _all_metas(after):
         for name, held in pairs(value):
-            if is_namespaced(name):
+            if is_namespaced(name) or (at == PLACE and name in may):
                 continue
             if known is None:
                 old = (pair for _, value in _all_metas(before) for pair in pairs(value))
@@ -202,9 +212,13 @@ def _has_keys(value: Json | Absent) -> bool:
 
 
 def is_namespaced(name: str) -> bool:
-    """Whether a `_meta` key stands under a domain name that no protocol reserves for itself."""
+    """Whether a `_meta` key stands under a domain name that no protocol reserves for itself, nor
+    the conductor."""
     match = _namespaced(name) if len(name) <= _LONGEST else None
-    return match is not None and _RESERVED.isdisjoint(match[1].casefold().split("."))
+    if match is None:
+        return False
+    labels = match[1].casefold().split(".")
+    return labels[0] != _CONDUCTORS and _RESERVED.isdisjoint(labels)
 
 
 # -- errors --------------------------------------------------------------------------------------

@@ -429,10 +429,15 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "meta",
         (
             "`_meta` keys of others are kept as they are; a component adds only keys under a "
-            "domain name (`example.com/key`), none of them trace context, and none to a "
-            "session's set-up."
+            "domain name (`example.com/key`), none of them trace context or the conductor's "
+            "(`conductor.…`), and none to a session's set-up. A text for the client it may mark "
+            "as part of a `subconversation`, and its own as an `event`, but for `approval` and "
+            "`plan`."
         ),
-        ("`_meta.claudeCode.options`, by which an agent takes settings, servers and commands."),
+        (
+            "`_meta.claudeCode.options`, by which an agent takes settings, servers and commands; "
+            "an approval in the transcript that never was."
+        ),
         TRUSTED,
         (
             Rules(EVERY, every_message.meta_kept, every_message.meta_kept, every_message.meta_kept),

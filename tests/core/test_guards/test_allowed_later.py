@@ -77,6 +77,15 @@ def test_words_may_be_changed_and_made_up() -> None:
     assert shows({"sessionUpdate": "plan_removed", "planId": "p"})
 
 
+def test_texts_may_be_marked() -> None:
+    part = {"conductor.conversation/subconversation": {"id": "r", "title": "Review"}}
+    event = {"conductor.conversation/event": {"kind": "walkthrough", "data": {"a": 1}}}
+    said: Object = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": ""}}
+    assert shows({**said, "_meta": {**part, **event}})
+    assert updated(said, {**said, "_meta": part})
+    assert updated({**said, "_meta": event}, {**said, "_meta": {**event, **part}})
+
+
 def test_words_of_notices_are_a_matter_of_grants() -> None:
     texts = granted(texts=True)
     notice = {"sessionUpdate": "notice", "severity": "info", "title": "a", "description": None}

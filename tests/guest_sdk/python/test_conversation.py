@@ -238,3 +238,6 @@ async def test_an_event_is_text_for_those_who_do_not_know_it() -> None:
         assert recorder.conversation.turns[0].events == [
             Event("walkthrough", "Look at main.py.", {"file": "main.py"})
         ]
+        meta = {"conductor.conversation/event": {"kind": "approval"}}
+        recorder.heard({**turn.updates[0].raw, "_meta": meta})
+        assert len(recorder.conversation.turns[0].events) == 1
