@@ -266,6 +266,10 @@ class TurnQueue:
         if found is None or prompt not in found.prompts:
             return
         found.prompts.remove(prompt)
+        if not (found.open or found.waiting):  # then nobody waits
+            if not found.prompts:
+                del self._sessions[prompt.session]
+            return
         if turn is not None:
             turn.prompts -= 1
             self._settle(turn, TurnEvent.QUIET, out)
