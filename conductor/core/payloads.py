@@ -38,6 +38,9 @@ _PART: Final = 64 * 1024
 _MOST_PART: Final = 1024 * 1024
 """Bytes of one answer to `payload/read`: if the call does not say, and at most."""
 
+_SWEPT: Final = 8
+"""Open requests that are looked at for each message, on average: so many of them cost little."""
+
 _text: Final = msgspec.json.Decoder(str).decode
 
 
@@ -74,11 +77,13 @@ class Payloads:
         """How many messages, of those below, refer to a text."""
         self._open: dict[bytes, list[Text]] = {}
         """Those of the requests that it has, by their ids."""
+        self._unswept = 0
+        """Messages since it was last looked for requests that nobody waits for."""
         self._passing: deque[Text] = deque()
         """Those of the last notifications."""
         self._bytes = self._passing_bytes = 0
         self._read: tuple[Text, bytes] | None = None
-        """The one that it reads in parts, and its UTF-8."""
+        """The one that it read last, and its UTF-8."""
 
     def __len__(self) -> int:
         """How many texts it has references to."""
@@ -97,8 +102,11 @@ class Payloads:
         whole = bytes(params)
         if len(whole) <= self._longest and _PREFIX not in whole and _ESCAPED not in whole:
             return params
-        for id_ in [id_ for id_ in self._open if not any(id_ in ids for ids in self.spaces)]:
-            self.answered(id_)
+        self._unswept += 1
+        if self._unswept * _SWEPT >= len(self._open):
+            self._unswept = 0
+            for id_ in [id_ for id_ in self._open if not any(id_ in ids for ids in self.spaces)]:
+                self.answered(id_)
         given: list[Text] = []
         referred = _string.sub(lambda match: self._referred(match, given), whole)
         if request is None:
@@ -197,8 +205,6 @@ class Payloads:
             part = utf8[offset:end].decode()
         except UnicodeDecodeError:
             raise ValueError(f"`offset` {offset} is within a character") from None
-        if end == text.size:
-            self._read = None
         return msgspec.json.encode({"text": part, "bytes": end - offset, "more": end < text.size})
 
     def _utf8(self, text: Text) -> bytes:

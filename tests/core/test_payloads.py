@@ -254,7 +254,8 @@ def test_too_much_is_given_whole_and_old_notifications_are_forgotten() -> None:
     assert len(payloads) == 16
     spaces.clear()
     assert payloads.refer(UNSET, None) is UNSET
-    payloads.refer(Raw(b'["%b"]' % (b"y" * 200)), None)
+    for _ in range(2):  # of many open requests not all are looked at each time
+        payloads.refer(Raw(b'["%b"]' % (b"y" * 200)), None)
     assert len(payloads) == 4
 
 
