@@ -83,12 +83,13 @@ async def set_up(request: Request, following: Any) -> Any:
     if source is not None and request.method in ("session/load", "session/resume"):
         chat: Chat = source.state
         chat.setup = setup
-        told = await recall(source, request)
-        proxy.start(kept.setup(source))
         try:
-            result = await following(request)
-        except ProxyError as error:
-            result = await fall_back(source, request, following, told, error)
+            told = await recall(source, request)
+            proxy.start(kept.setup(source))
+            try:
+                result = await following(request)
+            except ProxyError as error:
+                result = await fall_back(source, request, following, told, error)
         finally:
             chat.loading = chat.hiding = False
         if isinstance(result, dict) and "sessionId" in result:  # as some agents say here too
@@ -157,8 +158,8 @@ async def fall_back(
 
 async def go_on_as(session: Session, agent: str) -> None:
     """The client's session is this one of the agent's from now on."""
-    session.state.agent = agent
     await session.rebind(agent)
+    session.state.agent = agent
 
 
 async def recognise(session: Session) -> None:
@@ -188,11 +189,14 @@ async def end(request: Request, following: Any) -> Any:
     if found is not None and request.direction == "down":
         session, chat = found
         agents = [*chat.past, chat.agent]
-        for one in chat.past:
-            await go_on_as(session, one)
-            await also(request.method, session)
-        if chat.past:
-            await session.rebind(None)
+        try:
+            for one in chat.past:
+                await go_on_as(session, one)
+                await also(request.method, session)
+            if chat.past:
+                await session.rebind(None)
+        except ProxyError as error:  # a turn still runs
+            proxy.log.warn(f"not all of {session.id} is ended: {error.message}")
         for one in agents:
             inner.pop(one, None)
         if request.method == "session/delete":
@@ -283,7 +287,12 @@ async def shorten(session: Session, chat: Chat, request: Request) -> None:
             await proxy.ask_agent(method, **{**params, "sessionId": chat.spare})
         except ProxyError as error:
             proxy.log.warn(f"{method} is not as before: {error.message}")
-    await session.rebind(chat.spare)
+    try:
+        await session.rebind(chat.spare)
+    except ProxyError as error:
+        proxy.log.warn(f"the session grows on, it cannot be moved now: {error.message}")
+        chat.since = -RETRY
+        return
     request.preface(chat.moved(proxy.config, summary))
     await kept.record(session)
     notify(session, chat)

@@ -100,8 +100,12 @@ async def close(request: Request, following: Any) -> Any:
     result = await following(request)  # of a tangent: it has ended the tangent's
     if session is not None and session.state.aside:
         await end(request.method, session.state.aside)
-        session.state.on, session.state.aside = False, ""
-        await session.rebind(None)
+        try:
+            await session.rebind(None)
+        except ProxyError as error:  # a turn still runs; what loads the session ends the tangent
+            proxy.log.warn(f"the tangent goes on: {error.message}")
+        else:
+            session.state.on, session.state.aside = False, ""
     return result
 
 
@@ -151,6 +155,7 @@ async def prompt(request: Request, following: Any) -> Any:
 async def depart(session: Session, request: Request) -> None:
     """The session goes on as another one of the agent's, which is told what was said."""
     chat: Chat = session.state
+    aside = ""
     try:
         opened = await proxy.ask_agent("session/new", cwd=session.cwd or "/", mcpServers=[])
         aside = str(opened["sessionId"])
@@ -159,6 +164,8 @@ async def depart(session: Session, request: Request) -> None:
         await session.rebind(aside)
     except (ProxyError, KeyError, TypeError) as error:
         chat.on = False
+        if aside:
+            await end("session/close", aside)
         raise ProxyError(f"the tangent cannot begin: {error}") from None
     chat.aside = aside
     session.keep()
@@ -169,9 +176,10 @@ async def depart(session: Session, request: Request) -> None:
 async def leave(session: Session) -> None:
     """The session is itself again; the tangent's is closed."""
     chat: Chat = session.state
-    aside, chat.aside = chat.aside, ""
+    aside = chat.aside
     if aside:
         await session.rebind(None)
+        chat.aside = ""
         await end("session/close", aside)
     chat.on = False
     session.keep()

@@ -72,6 +72,10 @@ class Aliases(msgspec.Struct, frozen=True):
         """The ids by which the component knows what its aliases have taken the places of."""
         return frozenset(self.down.keys() - self.bound.keys())
 
+    def sets_aside(self, session: str | None) -> bool:
+        """Whether an id is one of `set_aside`."""
+        return session in self.down and session not in self.bound
+
 
 _aliases: Final = msgspec.json.Decoder(Aliases).decode
 
@@ -88,6 +92,18 @@ def of_json(raw: Raw | None) -> Aliases | None:
 def to_json(aliases: Aliases | None) -> bytes:
     """The aliases as JSON; null: none."""
     return b"null" if aliases is None else _encode(aliases)
+
+
+def named(text: bytes) -> set[str]:
+    """All ids of sessions that `renamed` would change if they were bound."""
+
+    def id_of(quoted: bytes) -> str:
+        try:
+            return _text(quoted)
+        except msgspec.DecodeError:  # half an emoji: no id of a session that was bound
+            return ""
+
+    return {id_of(found[2]) for found in _NAMED.finditer(text)}
 
 
 def renamed(text: bytes, ids: Mapping[str, str]) -> bytes:

@@ -165,8 +165,10 @@ class Endings:
         """The sessions that a component has opened with the agent end with the component."""
         sessions = self._exchange.sessions
         for session in sessions.subsessions(peer.name):
-            sessions.ended(session)
             lane, id_ = peer.p.other, session
+            if self._exchange.is_set_aside(lane, session):
+                continue  # it is the user's, and another instance goes on with the alias
+            sessions.ended(session)
             while True:
                 assert lane.across is not None
                 id_ = (lane.renames or {}).get(id_, id_)

@@ -118,6 +118,14 @@ class Exchange:
         peer.kept.update(kept)
         out.append(Serve(peer.name, "keep", None, kept))
 
+    def is_set_aside(self, lane: Lane, session: str | None) -> bool:
+        """Whether an id, on the successor side of a component, is of what a session of others was
+        before it went on as the component's: to a policed component it names nothing."""
+        aliases = lane.aliases
+        if session is None or aliases is None or not aliases.sets_aside(session):
+            return False
+        return self.sessions.client(aliases.down[session]) != lane.peer.name
+
     @staticmethod
     def outermost(lane: Lane, session: str) -> str:
         """What the client calls a session that has this id where messages go up by `lane`."""

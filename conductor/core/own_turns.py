@@ -83,11 +83,18 @@ class OwnTurns:
         self.blocks = self._queue.blocks
         self.client_waits = self._queue.client_waits
         self.reported = self._queue.reported
+        self.busy = self._queue.busy
 
     @property
     def any(self) -> bool:
         """Whether any component has a turn, or wants one."""
         return bool(self._asked) or self._queue.any
+
+    def waits(self, request: PendingRequest) -> bool:
+        """Whether a prompt waits for a turn, so that it has not gone on."""
+        return any(
+            turn.request is request and turn.state is TurnState.WAITING for turn in self._all()
+        )
 
     # -- the calls -----------------------------------------------------------------------------
 
@@ -123,6 +130,8 @@ class OwnTurns:
             return "may not begin a turn in a session that another component has opened"
         if policy_state is None or not policy_state.enforced:
             return None
+        if self._exchange.is_set_aside(lane, session):
+            return "may not begin a turn in a session that the user's was before it went on as its"
         kind = policy_state.policy.turns
         if policy_state.paused:
             return "is paused, and begins no turns"

@@ -27,7 +27,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
-from conductor.core.policy.key_table import CLOSING, LIST, PROMPT, UPDATE, Direction
+from conductor.core.policy.key_table import CLOSING, LIST, PROMPT, SETTINGS, UPDATE, Direction
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, Sessions
 from conductor.core.ports import Ports, port_of
@@ -231,12 +231,15 @@ class Requests:
         if method in ENTERING:
             pending.names = session_of(params)
             sessions.entered(pending.names, "")
+            sessions.works_in(pending.names, method)
             if method == PROMPT:
                 self._own_turns.client_prompts(pending)
         elif method == LIST:
             pending.rewriters = (_without_subsessions(sessions),)
-        elif method in CLOSING:
-            self._own_turns.closed(session_of(params), out)
+        elif method in CLOSING or method in SETTINGS:
+            sessions.chooses(session_of(params), method, params)
+            if method in CLOSING:
+                self._own_turns.closed(session_of(params), out)
 
     def _send_out(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects

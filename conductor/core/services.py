@@ -10,9 +10,9 @@ from itertools import count
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw, UnsetType
 
-from conductor.core.aliases import KEPT, MOST, Aliases
+from conductor.core.aliases import KEPT
 from conductor.core.component import Role
 from conductor.core.effects import Effects, Send, Serve
 from conductor.core.exchange import Exchange
@@ -26,6 +26,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.own_turns import OwnTurns
 from conductor.core.policy.headings import size_of
+from conductor.core.rebinding import REBIND, Rebinding
 from conductor.core.service_table import (
     ALWAYS_GRANTED,
     CALLS,
@@ -48,8 +49,6 @@ and the shell gets them in an effect, since it starts hosts of guests again with
 
 HERE: Final = frozenset({CONFIG, KEEP, TURN_BEGIN, TURN_END, PAYLOAD_READ})
 """The calls that the router takes itself; each proxy may make them."""
-REBIND: Final = "rebind"
-"""Has a session go on as another below the component (`conductor.core.aliases`)."""
 
 RELAYED: Final = "service"
 """A child that hosts guests passes on a guest's call: `{component, service, params}`. The guest
@@ -115,17 +114,13 @@ def _service_of(name: str) -> str:
     return CALLS[name].service if name in CALLS else name[:_SHOWN]
 
 
-class _Rebinding(msgspec.Struct):
-    sessionId: str  # noqa: N815 - a name of the wire
-    to: str
-
-
 class Services:
     """Grants and refuses calls, and answers those that the shell has performed."""
 
     def __init__(self, exchange: Exchange, turns: OwnTurns) -> None:
         self._exchange = exchange
         self._turns = turns
+        self._rebinding = Rebinding(exchange, turns, self.perform)
         self._open: dict[int, PendingRequest] = {}
         """The calls that the shell performs, by token."""
         self._tokens = count(1)
@@ -167,7 +162,7 @@ class Services:
             self._turn(peer, name, params, pending, out)
             return
         if name == REBIND:
-            self._rebind(peer, params, pending, out)
+            self._rebinding.ask(peer, params, pending, out)
             return
         self.perform(peer, name, params, pending, out)
 
@@ -199,9 +194,13 @@ class Services:
     def relayed_turn(
         self, peer: Peer, guest: str, name: str, params: bytes, token: int | None
     ) -> Effects:
-        """A host relays a guest's call about a turn, by the `Serve` effect of this token."""
+        """A host relays a guest's call about a turn, or `rebind`, by the `Serve` effect of this
+        token."""
         out: Effects = []
         pending = None if token is None else self._open.pop(token)
+        if name == REBIND:
+            self._rebinding.relayed(peer, Raw(params), pending, out)
+            return out
         self._turn(peer, name, Raw(params), pending, out, guest)
         return out
 
@@ -231,41 +230,6 @@ class Services:
         out.append(Serve(peer.name, KEEP, None, bytes(params)))
         if pending is not None:
             self._exchange.reply(pending, b"result", b"{}", out)
-
-    def _rebind(
-        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
-    ) -> None:
-        try:
-            wanted = msgspec.json.decode(b"" if params is UNSET else params, type=_Rebinding)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            text = f"`{REBIND}` takes two ids of sessions: `sessionId` and `to`"
-            self._decline(peer, REBIND, text, pending, out)
-            return
-        session, to = wanted.sessionId, wanted.to
-        aliases = peer.p.other.aliases or Aliases()
-        wrong = None if session == to else self._unfit(peer, session, to, aliases)
-        if wrong is not None:
-            self._decline(peer, REBIND, f"`{REBIND}`: {wrong}", pending, out)
-            return
-        self._exchange.alias(peer, aliases.bind(session, to), out)
-        if pending is not None:
-            self._exchange.reply(pending, b"result", b"{}", out)
-
-    def _unfit(self, peer: Peer, session: str, to: str, aliases: Aliases) -> str | None:
-        """Why a component may not bind `session` to `to`; None: it may."""
-        sessions = self._exchange.sessions
-        other = aliases.up.get(to, to)
-        if other != session and other in aliases.bound:
-            return f"`{other[:_SHOWN]}` goes on as `{to[:_SHOWN]}` already: end that first"
-        if len(aliases.bound) >= MOST and session not in aliases.bound:
-            return f"at most {MOST} sessions may go on as others"
-        if peer.policy_state is None or not peer.policy_state.enforced:
-            return None
-        if sessions.client(to) != peer.name:
-            return f"`{to[:_SHOWN]}` is no session that {peer.label} has opened itself"
-        if sessions.client(session) not in ("", peer.name):
-            return f"`{session[:_SHOWN]}` is a session that another component has opened"
-        return None
 
     def _decline(
         self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None, out: Effects

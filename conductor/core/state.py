@@ -165,7 +165,7 @@ class PendingRequest(msgspec.Struct, eq=False):
     session: str | None = None
     """The session of a prompt that an agent has."""
     names: str | None = None
-    """Of a prompt: the session that it names."""
+    """The session that it names, as its origin calls that: of a prompt, and where policies are."""
     turn: Turn | None = None
     """The turn it is part of, where a component passes it on or originated it."""
     number: int = 0

@@ -156,6 +156,11 @@ class TurnQueue:
         found = self._sessions.get(session) if session is not None else None
         return found is not None and bool(found.open)
 
+    def busy(self, session: str) -> bool:
+        """Whether a component has a turn in a session, or in version 2 the agent works there."""
+        found = self._sessions.get(session)
+        return found is not None and bool(found.open or any(one.begun for one in found.prompts))
+
     def client_waits(self, session: str | None, out: Effects) -> None:
         """A prompt of the client waits for the turns of a session."""
         found = self._sessions.get(session) if session is not None else None

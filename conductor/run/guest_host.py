@@ -230,7 +230,8 @@ def _union(specs: Sequence[Spec]) -> Policy | None:
     child can keep their order.
     """
     policies = [policy for spec in specs if (policy := spec.policy.policy()) is not None]
-    if len(policies) < len(specs):
+    # Whoever may have a session go on as another must see all of both.
+    if len(policies) < len(specs) or any(policy.grants.sessions for policy in policies):
         return None
     if len(policies) == 1 and (policies[0].watches_only or not policies[0].hears):
         return policies[0]

@@ -14,6 +14,7 @@ import msgspec
 from conductor.core import Effect, Router, Serve
 from conductor.core.aliases import KEPT
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
+from conductor.core.rebinding import REBIND
 from conductor.core.service_table import CALLS, LOCAL, TURN_BEGIN, TURN_END
 from conductor.core.services import KEEP, RELAYED, too_large
 from conductor.run.plan import Options, Planned
@@ -112,7 +113,7 @@ class ServiceRequests:
                 return self._router.served(token, None, wrong)
             host, name = name, relayed.component
             call, params = relayed.method, bytes(relayed.params)
-            if call in (TURN_BEGIN, TURN_END):
+            if call in (TURN_BEGIN, TURN_END, REBIND):
                 return self._router.relayed_turn(host, name, call, params, token)
             if call == KEEP:
                 belongings = self._belongings[name]
@@ -141,7 +142,7 @@ class ServiceRequests:
         if self._hosts.get(relayed.component) != host:
             raise ValueError(f"`{relayed.component}` is not one of its guests")
         relays = CALLS.keys() if self._options.relays else CALLS.keys() - LOCAL
-        if relayed.method not in relays | {KEEP, TURN_BEGIN, TURN_END}:
+        if relayed.method not in relays | {KEEP, TURN_BEGIN, TURN_END, REBIND}:
             raise ValueError(f"`{relayed.method[:80]}` is no call that a host relays")
         most = self._grantees[relayed.component].limits["service_bytes"]
         wrong = too_large(relayed.method, memoryview(relayed.params).nbytes, most)

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from conductor.core import guards, jsonrpc
+from conductor.core.aliases import named
 from conductor.core.effects import Closure, Effect, Violated
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
@@ -44,6 +45,14 @@ IDENTITY: Final = "identity"
 """The rule that is broken by a message under the id of another request."""
 HOLD: Final = "hold"
 """The rule that is broken by holding a message for too long."""
+
+OWN_SESSIONS: Final = "own-sessions"
+"""The guard whose rule is also broken by too many sessions of a component's own, and in what the
+user's session was before it went on as one of those."""
+_NAMES_NOTHING: Final = (
+    "the id names nothing while the user's session goes on as this one\n"
+    'hint: end that first: `rebind` with `"to"` equal to `"sessionId"`'
+)
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]{1,80}")
 
@@ -85,6 +94,8 @@ class Checks:
         method = message.method
         if not policy_state.enforced:
             return None
+        if direction is Direction.DOWN and self._in_set_aside(policy_state, message):
+            return Violation(OWN_SESSIONS, _NAMES_NOTHING)
         if not rights & ORIGINATE:
             return lacks(ORIGINATE, direction, message.key)
         if method in (NOTIFICATIONS if is_request else REQUESTS):
@@ -92,6 +103,21 @@ class Checks:
             return Violation(RIGHTS, f"may not send `{method}` as {form}")
         context = self._context(policy_state, message.session)
         return guards.originated(context, direction.value, method, message.params)
+
+    def _in_set_aside(self, policy_state: PolicyState, message: Message) -> bool:
+        """Whether a message names what a session of the user's was before it went on as one of the
+        component's; there the component may only repeat what the client itself has done."""
+        peer = self._exchange.peers[policy_state.name]
+        lane = peer.p.other
+        if lane.aliases is None or isinstance(message.params, msgspec.UnsetType):
+            return False
+        aside = [
+            id_ for id_ in named(bytes(message.params)) if self._exchange.is_set_aside(lane, id_)
+        ]
+        if aside != [message.session]:
+            return bool(aside)
+        was = self._exchange.outermost(peer.p, lane.aliases.down[aside[0]])
+        return not self._exchange.sessions.repeats(was, message.method, message.params)
 
     def forwards(
         self,

@@ -385,6 +385,8 @@ class HeldRequests(ABC):
     ) -> None:
         """A request leaves a peer by `lane`."""
         assert lane.across is not None
+        if pending.names is None:
+            pending.names = message.session
         if lane.renames is not None:
             message = crossing(lane, message, pending)
         self.route(lane.across, message, pending, out)

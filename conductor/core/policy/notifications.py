@@ -237,6 +237,10 @@ class PolicedNotifications:
             if policy_state.paused:
                 rights = lane.rights_while_paused(heading)
             peer, onward = lane.peer, lane.other
+            if policy_state.enforced and self._exchange.is_set_aside(lane, heading.session):
+                text = f"`{method}` dropped: what the session was before goes on as another"
+                self._exchange.log(out, "debug", peer, text)
+                return
             if method == STOP and policy_state.enforced:
                 self._turns.stopped(lane, message, rights, out)
             elif rights & CARRY and peer.ready_some_time:

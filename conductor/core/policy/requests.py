@@ -11,7 +11,7 @@ from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
-from conductor.core.policy.checks import IDENTITY, RIGHTS, equal, error, lacks, paused
+from conductor.core.policy.checks import IDENTITY, OWN_SESSIONS, RIGHTS, equal, error, lacks, paused
 from conductor.core.policy.entries import Held, meant
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.held_requests import HeldRequests, crossing
@@ -26,8 +26,6 @@ from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
 )
-SUBSESSIONS: Final = "own-sessions"
-"""The guard whose rule is broken by too many sessions of a component's own."""
 _HELD: Final = (State.GIVEN, State.STOPPED)
 
 
@@ -218,7 +216,7 @@ class PolicedRequests(HeldRequests):
             return None
         text = f"may have at most {MOST_SUBSESSIONS} sessions of its own open at a time"
         return Violation(
-            SUBSESSIONS, f"{text}\nhint: end those that are not needed: `session/close`"
+            OWN_SESSIONS, f"{text}\nhint: end those that are not needed: `session/close`"
         )
 
     # -- a request arrives at the next peers -------------------------------------------------------

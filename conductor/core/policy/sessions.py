@@ -17,7 +17,7 @@ from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.reading import Json, canonical, pairs, value_of
 from conductor.core.jsonrpc import Params
-from conductor.core.policy.key_table import COMMANDS_KIND, PROMPT, SETUP, update
+from conductor.core.policy.key_table import CLOSING, COMMANDS_KIND, PROMPT, SETUP, update
 from conductor.core.state import PendingRequest
 
 _MOST: Final = 4096
@@ -78,6 +78,8 @@ class Sessions:
         """By component: sessions that go on as others, and which those are."""
         self._opening: Counter[str] = Counter()
         """How many sessions each component is opening."""
+        self._chosen: dict[str, dict[tuple[str, str], str]] = {}
+        """By session: the client's last settings there, and whether it has closed the session."""
 
     @property
     def ids(self) -> Mapping[str, Session]:
@@ -192,6 +194,29 @@ class Sessions:
         if known is not None:
             known.closed = True
 
+    # -- what the client does --------------------------------------------------------------------
+
+    def works_in(self, session: str | None, method: str) -> None:
+        """The client prompts in a session or sets it up. One in which it prompts is known from then
+        on, also where its set-up was not seen."""
+        if session is None:
+            return
+        if session not in self._known and method == PROMPT:
+            self._add(session, Session())
+        for closing in CLOSING:
+            self._chosen.get(session, {}).pop((closing, ""), None)
+
+    def chooses(self, session: str | None, method: str, params: Params) -> None:
+        """The client changes a setting of a session, or ends it."""
+        if session is not None and session in self._known:
+            which, choice = _choice(params)
+            self._chosen.setdefault(session, {})[method, which] = choice
+
+    def repeats(self, session: str, method: str, params: Params) -> bool:
+        """Whether this is what the client has done last in a session, but for the session's id."""
+        which, choice = _choice(params)
+        return self._chosen.get(session, {}).get((method, which)) == choice
+
     # -- set-ups -------------------------------------------------------------------------------
 
     def follow(self, method: str, params: Params, pending: PendingRequest) -> None:
@@ -294,6 +319,17 @@ class Sessions:
             theirs = [id_ for id_, other in self._known.items() if _owner(other) == owner]
             if len(theirs) > _MOST:
                 del self._known[theirs[0]]
+                self._chosen.pop(theirs[0], None)
+
+
+def _choice(params: Params) -> tuple[str, str]:
+    """The option that params choose, if any, and all that they say but for the session's id."""
+    said = [(name, one) for name, one in pairs(value_of(params)) if name not in SESSION_NAMES]
+    return next(iter(_texts(dict(said), "configId")), ""), str(sorted(map(_member, said)))
+
+
+def _member(said: tuple[str, Json]) -> tuple[str, str]:
+    return said[0], canonical(said[1])
 
 
 def _owner(session: Session) -> str:

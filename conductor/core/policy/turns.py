@@ -208,7 +208,9 @@ class Turns:
         policy_state = lane.peer.policed
         if heading.key == PERMISSION and heading.session in policy_state.turns:
             policy_state.asked.add(heading.session)
-        if type(heading.detail) is tuple or not self.is_own_session(policy_state, heading.session):
+        aside = policy_state.enforced and self._exchange.is_set_aside(lane, heading.session)
+        own = aside or self.is_own_session(policy_state, heading.session)
+        if type(heading.detail) is tuple or not own:
             return False
         if heading.key == PERMISSION:
             self._exchange.reply(pending, b"result", _NOT_GIVEN, out)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from conductor.core import CHANNEL, Closure, Effect, LogLine, Router, Send
+from conductor.core import CHANNEL, Closure, Effect, LogLine, Router, Send, Serve
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.exchange import Exchange
 from conductor.core.turn_queue import MOST_WAIT
@@ -105,16 +105,220 @@ def test_all_that_names_a_session_goes_on_in_the_other_and_comes_back(through: b
         pb << ("client", result("u", {**DONE, "sessionId": "S"}))
 
 
-def test_what_the_session_was_before_is_the_component_s_by_the_other_id() -> None:
+MODE: Json = {"modeId": "bypassPermissions"}
+ASIDE = "the id names nothing while the user's session goes on as this one"
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [
+        (PROMPT, {"prompt": []}),
+        ("session/set_mode", MODE),
+        ("session/set_config_option", {"configId": [], "value": True}),
+        ("session/close", {}),
+        ("session/delete", {}),
+        ("session/load", THERE),
+        ("session/fork", THERE),
+    ],
+)
+def test_under_the_other_id_the_component_reaches_nothing(method: str, more: Json) -> None:
+    """What the user's session was before is the user's: a policed component sends nothing there."""
     with chain(**OWN) as pb:
         bound(pb)
-        late = update("late", "mine")
-        pb >> ("agent", update("late", "S")) << ("g", "s", late)
-        pb >> ("g", "s", request("own", PROMPT, prompt("x", "mine")))
-        pb << ("agent", request(Hole("a"), PROMPT, prompt("x", "S")))
-        pb >> ("agent", result(Hole("a"), DONE)) << ("g", "s", result("own", DONE))
+        named: list[Json] = [{"sessionId": "mine"}, {"session_id": "mine"}]
+        named.append({"sessionId": "S", "_meta": {"sessionId": "mine"}})
+        for session in named:
+            pb >> ("g", "s", request("x", method, {**session, **more}))
+            broke(pb, "own-sessions", ASIDE, again=session != named[0])
+            refused(pb, "x", ASIDE)
+
+
+def test_nor_by_a_cancellation_or_a_turn() -> None:
+    with chain(**OWN) as pb:
+        bound(pb)
+        pb >> ("g", "s", stop("mine"))
+        broke(pb, "own-sessions", ASIDE)
+        answer = asks(pb, "turn/begin", {"sessionId": "mine"})
+        assert "may not begin a turn" in answer["error"]["message"]
+        assert "names nothing" in rebinds(pb, "mine", "mine")["error"]["message"]
+
+
+def test_what_the_agent_says_there_reaches_nobody() -> None:
+    with chain(**OWN) as pb:
+        bound(pb)
+        pb >> ("agent", update("late", "S"))
+        pb << Noted("debug", "g", "`session/update` dropped")
+        pb >> ("agent", request("q", PERMISSION, permission("S")))
+        pb << ("agent", result("q", {"outcome": {"outcome": "cancelled"}}))
         assert rebinds(pb, "S", "S")["result"] == {}
         says(pb, "S", "S")
+
+
+def test_there_the_component_may_repeat_what_the_client_did_and_no_more() -> None:
+    """So a mode that the user chooses, and an end, hold in both sessions."""
+    with chain(**OWN) as pb:
+        bound(pb)
+        for method, more in (("session/set_mode", {"modeId": "plan"}), ("session/close", {})):
+            own: Json = {"sessionId": "mine", **more}
+            pb >> ("client", request("c", method, {"sessionId": "S", **more}))
+            pb << ("agent", request(Hole("c"), method, own))
+            pb >> ("agent", result(Hole("c"), {})) << ("client", result("c", {}))
+            del pb.values["c"]
+            pb >> ("g", "s", request("x", method, own))
+            pb << ("agent", request(Hole("x"), method, {"sessionId": "S", **more}))
+            pb >> ("agent", result(Hole("x"), {})) << ("g", "s", result("x", {}))
+            del pb.values["x"]
+        pb >> ("g", "s", request("y", "session/set_mode", {"sessionId": "mine", **MODE}))
+        broke(pb, "own-sessions")
+        refused(pb, "y")
+        pb >> ("client", request("u", PROMPT, prompt("hi")))  # it has opened it again
+        skip(pb)
+        pb >> ("g", "s", request("z", "session/close", {"sessionId": "mine"}))
+        broke(pb, "own-sessions")
+        refused(pb, "z")
+
+
+def test_a_trusted_component_reaches_what_the_session_was_by_the_other_id() -> None:
+    with chain_of(trusted("g")) as pb:
+        rebinds(pb, "S", "T")
+        pb >> ("g", "s", request("x", "session/close", {"sessionId": "T"}))
+        pb << ("agent", request(Hole("x"), "session/close", {"sessionId": "S"}))
+
+
+# -- while something runs --------------------------------------------------------------------------
+
+OPEN = "is open in one of the two sessions\nhint: wait until both are idle"
+
+
+def stays(pb: Playbook, *sessions: str, name: str = "g", what: str = "`session/prompt`") -> None:
+    """The component may not bind these now."""
+    session, to = sessions or ("S", "mine")
+    assert f"{what} {OPEN}" in rebinds(pb, session, to, name)["error"]["message"]
+
+
+@pytest.mark.parametrize("rule", ["", "down:session/prompt:copy", "down:session/prompt:carry"])
+def test_no_session_is_bound_while_the_agent_has_a_prompt_of_it(rule: str) -> None:
+    """A cancellation would go to the other session; but what the component holds may go either
+    way."""
+    with chain(*[rule] * bool(rule), **OWN) as pb:
+        opened(pb)
+        pb >> ("client", request("u", PROMPT, prompt("hi")))
+        if "carry" in rule:
+            pb << ("g", "p", request(Hole("g"), PROMPT, prompt("hi")))
+            for to in ("mine", "S"):
+                assert rebinds(pb, "S", to)["result"] == {}
+            pb >> ("g", "s", request(Hole("g"), PROMPT, prompt("hi")))
+        skip(pb)
+        stays(pb)
+        pb >> ("client", stop())
+        skip(pb)
+        (id_,) = pb.router.peers["agent"].p.requests.sent
+        pb >> ("agent", result(int(id_), DONE))
+        skip(pb)
+        assert rebinds(pb, "S", "mine")["result"] == {}
+
+
+def test_nor_while_the_component_s_own_prompt_runs_there() -> None:
+    with chain(**OWN) as pb:
+        opened(pb)
+        pb >> ("g", "s", request("own", PROMPT, prompt("x", "mine")))
+        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("x", "mine")))
+        stays(pb, what="a turn")
+        pb >> ("agent", result(Hole("a-own"), DONE)) << ("g", "s", result("own", DONE))
+        assert rebinds(pb, "S", "mine")["result"] == {}
+        pb >> ("client", request("u", PROMPT, prompt("hi")))
+        skip(pb)
+        stays(pb, "S", "S")
+        assert rebinds(pb, "S", "mine")["result"] == {}  # nothing changes
+
+
+def test_nor_while_the_agent_asks_there() -> None:
+    with chain(**OWN) as pb:
+        opened(pb)
+        pb >> ("agent", request("q", PERMISSION, permission()))
+        pb << ("client", request(Hole("q"), PERMISSION, permission()))
+        stays(pb, what=f"`{PERMISSION}`")
+        pb >> ("client", result(Hole("q"), {}))
+        skip(pb)
+        assert rebinds(pb, "S", "mine")["result"] == {}
+
+
+def test_nor_while_a_component_has_a_turn_there() -> None:
+    with chain(grants="sessions=own turns=unprompted") as pb:
+        opened(pb)
+        turn = asks(pb, "turn/begin", {"sessionId": "S"})["result"]["turn"]
+        stays(pb, what="a turn")
+        asks(pb, "turn/end", {"turn": turn})
+        assert rebinds(pb, "S", "mine")["result"] == {}
+
+
+def test_nor_in_version_2_until_the_agent_is_idle() -> None:
+    with chain(version=2, **OWN) as pb:
+        opened(pb)
+        pb >> ("client", request("u", PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
+        pb >> ("agent", result(Hole("a"), {"messageId": "m"}))
+        skip(pb)
+        stays(pb, what="a turn")
+        pb >> ("agent", state("idle"))
+        skip(pb)
+        assert rebinds(pb, "S", "mine")["result"] == {}
+
+
+def test_a_prompt_that_only_waits_for_a_turn_counts_for_nothing() -> None:
+    """Else a component that speaks up now and then would end each attempt."""
+    free, near = (
+        guest(name="f", grants="turns=unprompted"),
+        guest("down:session/prompt:carry", **OWN),
+    )
+    with chain_of(free, near) as pb:
+        opened(pb)
+        pb >> ("client", request("u", PROMPT, prompt("hi")))
+        pb << ("g", "p", request(Hole("g"), PROMPT, prompt("hi")))
+        pb >> ("f", "s", request("own", PROMPT, prompt("x")))
+        assert rebinds(pb, "S", "mine")["result"] == {}
+
+
+def test_what_runs_beside_a_host_the_conductor_above_judges() -> None:
+    with chain_of(guest(name="f", grants="turns=unprompted"), trusted("h")) as pb:
+
+        def judged(params: bytes) -> Json:
+            ask = json.dumps(request(7, "clock")).encode()
+            (served,) = pb.router.receive("h", b"c" + ask)
+            assert isinstance(served, Serve)
+            (answer,) = sent(pb.router.relayed_turn("h", "g", "rebind", params, served.token), "h")
+            return answer
+
+        both = b'{"sessionId":"S","to":"mine"}'
+        pb.router.aliased("h", [to_json(Aliases().bind("S2", "T2"))])
+        assert judged(both)["result"] == {}
+        assert "takes two ids" in judged(b"[]")["error"]["message"]
+        assert pb.router.relayed_turn("h", "g", "rebind", both, None) == []
+        pb >> ("h", "s", request("own", PROMPT, prompt("x", "T2")))
+        skip(pb)
+        assert judged(both)["result"] == {}
+        asks(pb, "turn/begin", {"sessionId": "S"}, "f")
+        assert OPEN in judged(both)["error"]["message"]
+
+
+def test_a_host_binds_once_the_conductor_above_agrees() -> None:
+    router = Router([trusted("g")], "proxy", upstream=CHANNEL)
+    params = {"sessionId": "S", "to": "T"}
+    for id_, ask in ((1, request(1, "rebind", params)), (None, notification("rebind", params))):
+        (asked,) = router.receive("g", b"c" + json.dumps(ask).encode())
+        assert isinstance(asked, Serve)
+        assert asked.token is not None
+        assert json.loads(asked.params or b"") == params
+        out = router.served(asked.token, None, b'{"code":1,"message":"busy"}')
+        assert [one["error"]["message"] for one in sent(out, "g")] == ["busy"] * (id_ == 1)
+    (asked,) = router.receive("g", b"c" + json.dumps(request(1, "rebind", params)).encode())
+    assert isinstance(asked, Serve)
+    assert asked.token is not None
+    assert sent(router.served(asked.token, b"{}"), "g")[0]["result"] == {}
+    (again,) = sent(
+        router.receive("g", b"c" + json.dumps(request(2, "rebind", params)).encode()), "g"
+    )
+    assert again["result"] == {}
 
 
 def test_lists_have_the_session_once() -> None:
@@ -165,7 +369,9 @@ def test_two_components_make_a_chain_of_aliases_and_ends_it_with_one() -> None:
     [
         ({"sessionId": "S", "to": "old"}, "is no session that proxy `g` has opened itself"),
         ({"sessionId": "S", "to": "S2"}, "is no session that proxy `g` has opened itself"),
-        ({"sessionId": "theirs", "to": "mine"}, "is a session that another component has opened"),
+        ({"sessionId": "theirs", "to": "mine"}, "is a session that a component has opened"),
+        ({"sessionId": "S9", "to": "mine"}, "is no session that the client works in"),
+        ({"sessionId": "mine", "to": "mine2"}, "is no session that proxy `g` has opened itself"),
         ({"sessionId": "S"}, "takes two ids of sessions"),
         ([], "takes two ids of sessions"),
     ],
@@ -196,7 +402,7 @@ def test_without_the_grant_there_are_no_aliases() -> None:
 
 
 def test_the_number_of_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conductor.core.services.MOST", 1)
+    monkeypatch.setattr("conductor.core.rebinding.MOST", 1)
     with chain_of(trusted("g")) as pb:
         assert rebinds(pb, "S", "T")["result"] == {}
         assert rebinds(pb, "S", "U")["result"] == {}
@@ -351,8 +557,7 @@ def test_one_that_is_bound_goes_on_while_its_component_is_started_again() -> Non
     with chain(version=2, **OWN) as pb:
         bound(pb)
         out = pb.router.leaving("g", GONE)
-        (ended,) = sent(out, "agent")
-        assert ended["params"] == {"sessionId": "S"}  # what the user's was before
+        assert sent(out, "agent") == []  # what the user's was before, neither
 
 
 def test_without_its_component_the_session_is_itself_again_and_the_log_says_so() -> None:

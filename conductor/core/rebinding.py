@@ -1,0 +1,213 @@
+"""The service `rebind`: who may have a session go on as another, and when (`docs/conversation.md`).
+
+While something runs in one of the two sessions their ids do not change: what comes for it later, a
+cancellation or an answer, would go to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from conductor.core.aliases import MOST, Aliases
+from conductor.core.component import Role
+from conductor.core.effects import Effects
+from conductor.core.exchange import Exchange
+from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
+from conductor.core.own_turns import OwnTurns
+from conductor.core.policy.key_table import PROMPT, Direction
+from conductor.core.state import Lane, Peer, PendingRequest
+
+REBIND: Final = "rebind"
+"""Has a session go on as another below the component (`conductor.core.aliases`)."""
+
+_SHOWN: Final = 80
+"""Characters of an id that an error repeats."""
+
+Relay = Callable[[Peer, str, Params, PendingRequest | None, Effects], None]
+"""Has the conductor above perform a call of a guest."""
+
+
+class _Wanted(msgspec.Struct):
+    sessionId: str  # noqa: N815 - a name of the wire
+    to: str
+
+
+class Rebinding:
+    """The part of the services that binds sessions. `relay`: to the conductor above a host."""
+
+    def __init__(self, exchange: Exchange, turns: OwnTurns, relay: Relay) -> None:
+        self._exchange = exchange
+        self._turns = turns
+        self._relay = relay
+
+    def ask(self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects) -> None:
+        """A component calls `rebind`."""
+        try:
+            wanted = msgspec.json.decode(
+                b"" if isinstance(params, UnsetType) else params, type=_Wanted
+            )
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self._decline(peer, "takes two ids of sessions: `sessionId` and `to`", pending, out)
+            return
+        aliases = peer.p.other.aliases or Aliases()
+        if not self._exchange.topology.hosted or _is_so(aliases, wanted):
+            self._bind(peer, wanted, pending, out)
+            return
+        # What runs in front of the host, or behind it, only the conductor above knows.
+        ids = (wanted.sessionId, aliases.up.get(wanted.to, wanted.to))
+        session, to = (self._exchange.outermost(peer.p, id_) for id_ in ids)
+        call = PendingRequest(None, b"null", b"null", REBIND)
+        call.watchers = (partial(self._decided, peer, wanted, pending),)
+        self._relay(peer, REBIND, Raw(msgspec.json.encode(_Wanted(session, to))), call, out)
+
+    def _decided(
+        self,
+        peer: Peer,
+        wanted: _Wanted,
+        pending: PendingRequest | None,
+        member: bytes,
+        body: bytes,
+        out: Effects,
+    ) -> None:
+        """The conductor above a host has answered."""
+        if member == b"result":
+            self._bind(peer, wanted, pending, out)
+        elif pending is not None:
+            self._exchange.reply(pending, member, body, out)
+
+    def relayed(
+        self, host: Peer, params: Params, pending: PendingRequest | None, out: Effects
+    ) -> None:
+        """A host asks whether anything runs in two sessions, as they are called above it."""
+        try:
+            assert not isinstance(params, UnsetType)
+            wanted = msgspec.json.decode(params, type=_Wanted)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self._decline(host, "takes two ids of sessions: `sessionId` and `to`", pending, out)
+            return
+        wrong = self._busy(host, wanted.sessionId, wanted.to)
+        if wrong is not None:
+            self._decline(host, wrong, pending, out)
+        elif pending is not None:
+            self._exchange.reply(pending, b"result", b"{}", out)
+
+    def _bind(
+        self, peer: Peer, wanted: _Wanted, pending: PendingRequest | None, out: Effects
+    ) -> None:
+        aliases = peer.p.other.aliases or Aliases()
+        if not _is_so(aliases, wanted):
+            wrong = self._unfit(peer, wanted.sessionId, wanted.to, aliases)
+            if wrong is not None:
+                self._decline(peer, wrong, pending, out)
+                return
+            self._exchange.alias(peer, aliases.bind(wanted.sessionId, wanted.to), out)
+        if pending is not None:
+            self._exchange.reply(pending, b"result", b"{}", out)
+
+    def _decline(
+        self, peer: Peer, wrong: str, pending: PendingRequest | None, out: Effects
+    ) -> None:
+        self._exchange.log(out, "warning", peer, f"{peer.label}: `{REBIND}`: {wrong}")
+        if pending is not None:
+            error = Malformed(INVALID_PARAMS, f"`{REBIND}`: {wrong}", data={"service": REBIND})
+            self._exchange.refuse(pending, error, out)
+
+    # -- who may ---------------------------------------------------------------------------------
+
+    def _unfit(self, peer: Peer, session: str, to: str, aliases: Aliases) -> str | None:
+        """Why a component may not bind `session` to `to` now; None: it may."""
+        other = aliases.up.get(to, to)
+        if aliases.sets_aside(session):
+            return f"`{session[:_SHOWN]}` names nothing while another session goes on as it"
+        if session != to:
+            if other != session and other in aliases.bound:
+                return f"`{other[:_SHOWN]}` goes on as `{to[:_SHOWN]}` already: end that first"
+            if len(aliases.bound) >= MOST and session not in aliases.bound:
+                return f"at most {MOST} sessions may go on as others"
+            if peer.policy_state is not None and peer.policy_state.enforced:
+                wrong = self._of_others(peer, session, to)
+                if wrong is not None:
+                    return wrong
+        return self._busy(peer, session, other)
+
+    def _of_others(self, peer: Peer, session: str, to: str) -> str | None:
+        """Why a policed component may not bind these: `to` is to be its own, `session` the
+        client's."""
+        sessions = self._exchange.sessions
+        if sessions.client(to) != peer.name:
+            return f"`{to[:_SHOWN]}` is no session that {peer.label} has opened itself"
+        known = sessions.ids.get(self._exchange.outermost(peer.p, session))
+        if known is None:
+            return f"`{session[:_SHOWN]}` is no session that the client works in"
+        if known.client or known.opened_by not in ("", peer.name):
+            return f"`{session[:_SHOWN]}` is a session that a component has opened"
+        return None
+
+    # -- what runs -------------------------------------------------------------------------------
+
+    def _busy(self, peer: Peer, *sessions: str) -> str | None:
+        """Why two sessions, as a component calls them, cannot change places now; None: they can.
+
+        A prompt that the component itself has been given and has not passed on may go either way.
+        """
+        known = {self._exchange.outermost(peer.p, session) for session in sessions}
+        open_ = self._open(peer, known)
+        if any(map(self._turns.busy, known)):
+            open_ = "a turn"
+        if open_ is None:
+            return None
+        return f"{open_} is open in one of the two sessions\nhint: wait until both are idle"
+
+    def _open(self, peer: Peer, known: set[str]) -> str | None:
+        """A request that is open beyond the component in one of these sessions."""
+        beyond = _beyond(peer)
+        for other in self._exchange.peers.values():
+            for requests in other.id_spaces():
+                for request in requests.received.values():
+                    origin = request.origin
+                    if origin is None or request.names is None:
+                        continue
+                    if origin.direction is Direction.UP:
+                        counts = origin in beyond
+                    else:
+                        counts = request.method == PROMPT and (
+                            request.target in beyond
+                            or (request.target is None and not self._turns.waits(request))
+                        )
+                    if counts and self._known_as(origin, request.names) in known:
+                        return f"`{request.method}`"
+        return None
+
+    def _known_as(self, origin: Lane, session: str) -> str:
+        """What the client calls a session of a request that came in on this lane."""
+        upstream = self._exchange.upstream
+        if origin is upstream.p:
+            return session
+        up = origin
+        if origin.direction is Direction.DOWN:
+            up = origin.other
+            for aliases in reversed(origin.peer.inside):
+                session = aliases.up.get(session, session)
+        return self._exchange.outermost(up, session)
+
+
+def _is_so(aliases: Aliases, wanted: _Wanted) -> bool:
+    """Whether nothing would change."""
+    return aliases.down.get(wanted.sessionId, wanted.sessionId) == wanted.to
+
+
+def _beyond(peer: Peer) -> set[Lane | None]:
+    """The lanes by which what a component sends down comes to those behind it."""
+    lanes: set[Lane | None] = set()
+    lane = peer.p.other
+    while lane.across is not None and lane.across not in lanes:
+        lanes.add(lane.across)
+        if lane.across.peer.role is not Role.PROXY:
+            break
+        lane = lane.across.other
+    return lanes
