@@ -172,13 +172,13 @@ class Rebinding:
                     origin = request.origin
                     if origin is None or request.names is None:
                         continue
-                    if origin.direction is Direction.UP:
-                        counts = origin in beyond
+                    target = request.target
+                    # A program sends all by one lane, so the target says which way it goes.
+                    if request.method == PROMPT:
+                        waits = target is None and self._turns.waits(request)
+                        counts = not waits and (target is None or target in beyond)
                     else:
-                        counts = request.method == PROMPT and (
-                            request.target in beyond
-                            or (request.target is None and not self._turns.waits(request))
-                        )
+                        counts = origin in beyond and target not in beyond
                     if counts and self._known_as(origin, request.names) in known:
                         return f"`{request.method}`"
         return None

@@ -36,6 +36,7 @@ from tests.harness.router.policed import (
     stop,
     trusted,
     update,
+    wrapped,
 )
 
 GONE = Closure("`g` ended", "", {"component": "g"})
@@ -216,6 +217,29 @@ def test_no_session_is_bound_while_the_agent_has_a_prompt_of_it(rule: str) -> No
         pb >> ("agent", result(int(id_), DONE))
         skip(pb)
         assert rebinds(pb, "S", "mine")["result"] == {}
+
+
+@pytest.mark.parametrize("policed", [True, False])
+def test_it_is_the_same_for_a_program(policed: bool) -> None:
+    """A program sends what goes up and what goes down by one lane."""
+    program = guest("down:session/prompt:carry", kind="acp", **OWN)
+    with chain_of(program if policed else trusted("g", "acp")) as pb:
+        pb.router.sessions.set_up("session/new", Raw(b"{}"), b'{"sessionId":"S"}')
+        pb.router.sessions.set_up("session/new", Raw(b"{}"), b'{"sessionId":"mine"}', client="g")
+
+        def rebound() -> Json:
+            ask = request("r", "_conductor/rebind", {"sessionId": "S", "to": "mine"})
+            (answer,) = sent(pb.router.receive("g", json.dumps(ask).encode()), "g")
+            return answer
+
+        pb >> ("client", request("u", PROMPT, prompt("hi")))
+        pb << ("g", request(Hole("g"), PROMPT, prompt("hi")))
+        pb >> ("g", wrapped("acp", request("x", PROMPT, prompt("hi"))))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
+        assert OPEN in rebound()["error"]["message"]
+        pb >> ("agent", result(Hole("a"), DONE)) << ("g", result("x", DONE))
+        skip(pb)
+        assert rebound()["result"] == {}
 
 
 def test_nor_while_the_component_s_own_prompt_runs_there() -> None:
