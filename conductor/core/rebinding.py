@@ -205,7 +205,7 @@ def _beyond(peer: Peer) -> set[Lane | None]:
     """The lanes by which what a component sends down comes to those behind it."""
     lanes: set[Lane | None] = set()
     lane = peer.p.other
-    while lane.across is not None and lane.across not in lanes:
+    while lane.across is not None:
         lanes.add(lane.across)
         if lane.across.peer.role is not Role.PROXY:
             break

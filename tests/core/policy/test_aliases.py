@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from conductor.core import CHANNEL, Closure, Effect, LogLine, Router, Send, Serve
+from conductor.core import CHANNEL, Closure, Component, Effect, LogLine, Router, Send, Serve
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.exchange import Exchange
 from conductor.core.turn_queue import MOST_WAIT
@@ -343,6 +343,32 @@ def test_a_host_binds_once_the_conductor_above_agrees() -> None:
         router.receive("g", b"c" + json.dumps(request(2, "rebind", params)).encode()), "g"
     )
     assert again["result"] == {}
+
+
+def test_who_only_notifies_learns_nothing_and_before_the_chain_nothing_is_open() -> None:
+    def notified(to: str) -> list[Effect]:
+        told = notification("rebind", {"sessionId": "S", "to": to})
+        return pb.router.receive("g", b"c" + json.dumps(told).encode())
+
+    with chain(**OWN) as pb:
+        opened(pb)
+        assert sent(notified("old"), "g") == []
+        assert sent(notified("mine"), "g") == []
+        says(pb, "mine", "S")
+        half = (
+            b's{"jsonrpc":"2.0","id":"h","method":"session/close","params":{"sessionId":"\\ud800"}}'
+        )
+        assert "sealed" in str(pb.router.receive("g", half))
+        pb >> ("client", request("u", PROMPT, {"prompt": []}))
+        skip(pb)
+        pb >> ("client", request("c", "session/close", {}))
+        skip(pb)
+        pb >> ("g", "s", request("n", "session/new"))
+        skip(pb)
+    router = Router([trusted("g"), Component("agent", "agent")], "auto")
+    ask = request(1, "rebind", {"sessionId": "S", "to": "T"})
+    (answer,) = sent(router.receive("g", b"c" + json.dumps(ask).encode()), "g")
+    assert answer["result"] == {}
 
 
 def test_lists_have_the_session_once() -> None:
