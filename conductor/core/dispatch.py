@@ -117,13 +117,13 @@ class Dispatcher:
     def _unreadable(
         self, lane: Lane, whole: bytes, frame: bytes, error: Malformed, out: Effects
     ) -> None:
-        """Rejects a frame; one that nests too deeply still says what it answers, or who asks.
+        """Rejects a frame; one that nests too deeply still says what it answers.
 
         Args:
             whole: the frame with its side.
         """
         deep = error.code == INVALID_REQUEST and error.id is None
-        if deep and self._oversize.skipped(lane.peer, whole, error.text, out):
+        if deep and self._oversize.lost_answer(lane.peer, whole, error.text, out):
             self._exchange.log(out, "warning", lane.peer, f"{error.text}: {frame[:120]!r}")
         else:
             self._exchange.reject_frame(lane, frame, error, out)

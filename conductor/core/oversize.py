@@ -23,6 +23,7 @@ _HEAD: Final = re.compile(
 _ID: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|null)', re.DOTALL)
 _LOOKED_AT: Final = 65_536
 """Bytes of a skipped line in which its id is looked for."""
+_ANSWERS: Final = (b"result", b"error")
 
 
 class Oversize:
@@ -33,27 +34,26 @@ class Oversize:
         self._requests = requests
         self._enforcer = enforcer
 
-    def skipped(self, peer: Peer, head: bytes, why: str, out: Effects) -> bool:
-        """A line of `peer` was too long, costly or deep to be taken; `head`: its first bytes, or
-        all.
+    def skipped(self, peer: Peer, head: bytes, why: str, out: Effects) -> None:
+        """A line of `peer` was too long or too costly to be taken; `head`: its first bytes, or all.
 
         Where an id can be read off them, somebody gets an error: the sender of a request, or the
-        asker of the request that this was the answer to. Returns whether one can.
+        asker of the request that this was the answer to.
         """
         peer.next_number = 0  # it was announced for this line
-        lane, head = _lane(peer, head[:_LOOKED_AT])
-        members = _HEAD.match(head)
-        if members is None:
-            return False
-        before, following = members.groups()
-        with_id = _ID.search(before)
-        raw = jsonrpc.canonical_id(with_id.group(1)) if with_id is not None else None
-        if raw is None:
-            return False
-        if following not in (b"result", b"error"):
+        lane, raw, following = _read(peer, head)
+        if raw is not None and following not in _ANSWERS:
             body = jsonrpc.error_object(INVALID_REQUEST, why)
             out.append(Send(peer.name, lane.writer.answer(raw, b"error", body)))
-            return True
+        else:
+            self.lost_answer(peer, head, why, out)
+
+    def lost_answer(self, peer: Peer, head: bytes, why: str, out: Effects) -> bool:
+        """The asker gets an error, if a line of `peer` that was not taken is an answer with an id
+        that can be read. Returns whether it is."""
+        lane, raw, following = _read(peer, head)
+        if raw is None or following not in _ANSWERS:
+            return False
         pending = lane.requests.sent.pop(raw, None)
         if pending is not None:
             text = f"the answer of {peer.label} to `{pending.method}` was lost: {why}"
@@ -108,6 +108,18 @@ class Oversize:
                 return
             pending.answer_to = AnswerTo.ASKER
         self._requests.complete(pending, b"error", body, out)
+
+
+def _read(peer: Peer, head: bytes) -> tuple[Lane, bytes | None, bytes]:
+    """Of a line that begins so: its lane, its id (None: none can be read), and what follows."""
+    lane, head = _lane(peer, head[:_LOOKED_AT])
+    members = _HEAD.match(head)
+    if members is None:
+        return lane, None, b""
+    before, following = members.groups()
+    with_id = _ID.search(before)
+    raw = jsonrpc.canonical_id(with_id.group(1)) if with_id is not None else None
+    return lane, raw, following
 
 
 def _lane(peer: Peer, frame: bytes) -> tuple[Lane, bytes]:

@@ -36,6 +36,7 @@ NAMES: Final[dict[tuple[Direction, str], str]] = {
     (_UP, "auth/*"): "questions about logins",
     (_DOWN, "session/set_mode"): "changes of modes and options",
     (_DOWN, "session/close"): "the ends of sessions",
+    (_DOWN, "session/archive"): "what is done with sessions",
     (_DOWN, "session/list"): "lists of sessions",
     (_UP, "mcp/*"): "calls of others' MCP servers",
     (_DOWN, "mcp/*"): "messages of others' MCP servers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,9 @@ def written(option: Option, text: str) -> str:
     """A value as TOML."""
     if option.kind.read is None:
         return text
+    if option.kind.metavar.startswith("NAME="):  # a table in a file
+        name, _, command = text.partition("=")
+        return f"{{ {name} = {json.dumps(command)} }}"
     return text if text.replace(".", "", 1).isdigit() else f'"{text}"'
 
 
@@ -66,7 +70,8 @@ def test_files_and_variables_read_what_the_command_line_reads(
         if row.kind.read is None:
             typed: Any = {"true": True, "false": False}[text]
         else:
-            typed = row.kind.read(text)
+            read = row.kind.read(text)
+            typed = (read,) if row.kind.many else read
         here.user(f"[options]\n{row.key} = {written(row, text)}")
         values = configured.applied(options.assemble(command, ["demo"])).values
         base = os.path.dirname(here.user_file)

@@ -32,6 +32,7 @@ SAMPLES = {
     "NAME": ["acp", "channel"],
     "URL|env|none": ["env", "none", "http://127.0.0.1:4318"],
     "NAME=COMMAND": ["research=codex-acp", 'a=["datetime", "demo"]'],
+    "NAME=PROXIES": ["a=datetime", "a='python x.py' datetime"],
 }
 """Values by what stands for them in help."""
 
@@ -45,6 +46,7 @@ REFUSED = {
     "NAME": "latin",
     "URL|env|none": "collector",
     "NAME=COMMAND": "codex-acp",
+    "NAME=PROXIES": "datetime",
 }
 CHAINS = ("agent", "proxy")
 

@@ -125,5 +125,7 @@ def test_editors_accept_what_the_command_line_accepts(row: options.Option) -> No
 
     held = VALIDATOR.schema["$defs"]["Options"]["properties"][row.key]
     values: list[Any] = [True, False] if row.kind.read is None else samples(row)
+    if row.kind.many:
+        values = [dict([text.split("=", 1)]) for text in values]
     for value in values:
         assert VALIDATOR.evolve(schema=held).is_valid(value), (row.key, value)
