@@ -162,11 +162,11 @@ class TurnQueue:
         return found is not None and bool(found.open or any(one.begun for one in found.prompts))
 
     def client_waits(self, session: str | None, out: Effects) -> None:
-        """A prompt of the client waits for the turns of a session."""
-        found = self._sessions.get(session) if session is not None else None
-        if found is not None:
-            found.client_waits = True
-            self._limit(found, out)
+        """A prompt of the client waits for the turns of a session, which block it."""
+        assert session is not None
+        found = self._sessions[session]
+        found.client_waits = True
+        self._limit(found, out)
 
     # -- turns ---------------------------------------------------------------------------------
 

@@ -106,6 +106,13 @@ def test_all_that_names_a_session_goes_on_in_the_other_and_comes_back(through: b
         pb << ("client", result("u", {**DONE, "sessionId": "S"}))
 
 
+def test_what_the_component_itself_notifies_of_goes_on_there() -> None:
+    with chain(grants=f"{OWN['grants']} methods=_x/y") as pb:
+        bound(pb)
+        pb >> ("g", "s", notification("_x/y", {"sessionId": "S"}))
+        pb << ("agent", notification("_x/y", {"sessionId": "mine"}))
+
+
 MODE: Json = {"modeId": "bypassPermissions"}
 ASIDE = "the id names nothing while the user's session goes on as this one"
 
