@@ -34,7 +34,7 @@ from conductor.core.state import (
     Source,
     unread,
 )
-from conductor.core.topology import join
+from conductor.core.topology import join, onward
 
 
 class _SessionCapabilities(msgspec.Struct):
@@ -169,15 +169,12 @@ class Endings:
             if self._exchange.is_set_aside(lane, session):
                 continue  # it is the user's, and another instance goes on with the alias
             sessions.ended(session)
-            while True:
-                assert lane.across is not None
-                id_ = (lane.renames or {}).get(id_, id_)
-                lane = lane.across
-                if lane.peer.role is not Role.PROXY:
-                    break
-                lane = lane.other
-            if lane.peer.ready:
-                self._end_subsession(peer, lane, id_, out)
+            way = list(onward(lane))
+            for here, _ in way:
+                id_ = (here.renames or {}).get(id_, id_)
+            _, target = way[-1]
+            if target.peer.ready:
+                self._end_subsession(peer, target, id_, out)
 
     def _end_subsession(self, peer: Peer, lane: Lane, session: str, out: Effects) -> None:
         """Has the agent, which is at `lane` or behind it, close a session, or stop what it does

@@ -24,7 +24,7 @@ from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import PROMPT, UPDATE
 from conductor.core.policy.sessions import Sessions
 from conductor.core.state import Batch, Lane, Peer, PendingRequest, Source, TracedRequest
-from conductor.core.topology import Topology, join
+from conductor.core.topology import Topology, join, onward
 from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
 
@@ -129,14 +129,11 @@ class Exchange:
     @staticmethod
     def outermost(lane: Lane, session: str) -> str:
         """What the client calls a session that has this id where messages go up by `lane`."""
-        while lane.across is not None:
-            session = (lane.renames or {}).get(session, session)
-            peer = lane.across.peer
-            if peer.role is not Role.PROXY:
-                break
-            for aliases in reversed(peer.inside):
-                session = aliases.up.get(session, session)
-            lane = lane.across.other
+        for here, there in onward(lane):
+            session = (here.renames or {}).get(session, session)
+            if there.peer.role is Role.PROXY:
+                for aliases in reversed(there.peer.inside):
+                    session = aliases.up.get(session, session)
         return session
 
     # -- requests ------------------------------------------------------------------------------

@@ -92,9 +92,15 @@ class OwnTurns:
 
     def waits(self, request: PendingRequest) -> bool:
         """Whether a prompt waits for a turn, so that it has not gone on."""
-        return any(
-            turn.request is request and turn.state is TurnState.WAITING for turn in self._all()
-        )
+        return bool(self._waiting(request))
+
+    def _waiting(self, request: PendingRequest) -> list[QueuedTurn]:
+        """The turn that a request waits for, if it does."""
+        return [
+            turn
+            for turn in self._all()
+            if turn.request is request and turn.state is TurnState.WAITING
+        ]
 
     # -- the calls -----------------------------------------------------------------------------
 
@@ -135,17 +141,14 @@ class OwnTurns:
         kind = policy_state.policy.turns
         if policy_state.paused:
             return "is paused, and begins no turns"
-        if kind == "unprompted" or self._policed.is_own_session(policy_state, session):
+        own = self._policed.is_own_session(policy_state, session)
+        if own or kind == "unprompted" or (kind and nests):
             return None
         if not kind:
             return "may not begin turns\nhint: `,turns=within` or `,turns=unprompted` lets it"
         return (
-            None
-            if nests
-            else (
-                "may begin a turn only within one of the user's, while it holds that prompt\n"
-                "hint: `,turns=unprompted` lets it at any time"
-            )
+            "may begin a turn only within one of the user's, while it holds that prompt\n"
+            "hint: `,turns=unprompted` lets it at any time"
         )
 
     def end(
@@ -289,9 +292,8 @@ class OwnTurns:
 
     def cancelled(self, request: PendingRequest, out: Effects) -> None:
         """A component cancels a request of its own: if that waits for a turn, it goes nowhere."""
-        for turn in self._all():
-            if turn.request is request and turn.state is TurnState.WAITING:
-                self._end(turn, out)
+        for turn in self._waiting(request):
+            self._end(turn, out)
 
     def _late(self, turn: QueuedTurn, out: Effects) -> None:
         """Others have waited too long for a turn: the agent is to stop what it does in it."""

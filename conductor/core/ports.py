@@ -18,6 +18,7 @@ from conductor.core.guards.reading import as_object, value_of
 from conductor.core.guards.servers import own_only
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Params
 from conductor.core.policy.key_table import PERMISSION, PROMPT, SETUP, STOP, Direction
+from conductor.core.policy.turns import NOT_GIVEN
 from conductor.core.state import Lane, Peer, PendingRequest
 
 _NEW: Final = SETUP[0]
@@ -25,8 +26,6 @@ _LETS: Final = frozenset({_NEW, PROMPT, "session/close", STOP})
 """What a component with a policy may send its peer agent, beside MCP."""
 _MCP: Final = ("mcp/", "_mcp/")
 _MEMBERS: Final = frozenset({"cwd", "additionalDirectories", "mcpServers"})
-_CANCELLED: Final = b'{"outcome":{"outcome":"cancelled"}}'
-"""The answer to a question that nobody is there to answer."""
 
 
 class Ports:
@@ -49,7 +48,7 @@ class Ports:
         elif method == PERMISSION and _policed(lane.across):
             text = f"`{lane.peer.name}` asks for a permission, and no user is there: cancelled"
             self._exchange.log(out, "info", lane.across.peer, text)
-            self._exchange.reply(pending, b"result", _CANCELLED, out)
+            self._exchange.reply(pending, b"result", NOT_GIVEN, out)
             return
         self._exchange.forward(lane.across, method, params, pending, out)
 

@@ -6,7 +6,6 @@ cancellation or an answer, would go to the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -14,22 +13,19 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.aliases import MOST, Aliases
-from conductor.core.component import Role
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
-from conductor.core.own_turns import OwnTurns
+from conductor.core.own_turns import OwnTurns, Relay
 from conductor.core.policy.key_table import PROMPT, Direction
 from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.topology import onward
 
 REBIND: Final = "rebind"
 """Has a session go on as another below the component (`conductor.core.aliases`)."""
 
 _SHOWN: Final = 80
 """Characters of an id that an error repeats."""
-
-Relay = Callable[[Peer, str, Params, PendingRequest | None, Effects], None]
-"""Has the conductor above perform a call of a guest."""
 
 
 class _Wanted(msgspec.Struct):
@@ -47,12 +43,8 @@ class Rebinding:
 
     def ask(self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects) -> None:
         """A component calls `rebind`."""
-        try:
-            wanted = msgspec.json.decode(
-                b"" if isinstance(params, UnsetType) else params, type=_Wanted
-            )
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            self._decline(peer, "takes two ids of sessions: `sessionId` and `to`", pending, out)
+        wanted = self._read(peer, params, pending, out)
+        if wanted is None:
             return
         aliases = peer.p.other.aliases or Aliases()
         if not self._exchange.topology.hosted or _is_so(aliases, wanted):
@@ -84,17 +76,26 @@ class Rebinding:
         self, host: Peer, params: Params, pending: PendingRequest | None, out: Effects
     ) -> None:
         """A host asks whether anything runs in two sessions, as they are called above it."""
-        try:
-            assert not isinstance(params, UnsetType)
-            wanted = msgspec.json.decode(params, type=_Wanted)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            self._decline(host, "takes two ids of sessions: `sessionId` and `to`", pending, out)
+        wanted = self._read(host, params, pending, out)
+        if wanted is None:
             return
         wrong = self._busy(host, wanted.sessionId, wanted.to)
         if wrong is not None:
             self._decline(host, wrong, pending, out)
         elif pending is not None:
             self._exchange.reply(pending, b"result", b"{}", out)
+
+    def _read(
+        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
+    ) -> _Wanted | None:
+        """What a call asks for; None: nothing that can be read, and it is declined."""
+        try:
+            return msgspec.json.decode(
+                b"" if isinstance(params, UnsetType) else params, type=_Wanted
+            )
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self._decline(peer, "takes two ids of sessions: `sessionId` and `to`", pending, out)
+            return None
 
     def _bind(
         self, peer: Peer, wanted: _Wanted, pending: PendingRequest | None, out: Effects
@@ -165,7 +166,7 @@ class Rebinding:
 
     def _open(self, peer: Peer, known: set[str]) -> str | None:
         """A request that is open beyond the component in one of these sessions."""
-        beyond = _beyond(peer)
+        behind: set[Lane | None] = {there for _, there in onward(peer.p.other)}
         for other in self._exchange.peers.values():
             for requests in other.id_spaces():
                 for request in requests.received.values():
@@ -176,9 +177,9 @@ class Rebinding:
                     # A program sends all by one lane, so the target says which way it goes.
                     if request.method == PROMPT:
                         waits = target is None and self._turns.waits(request)
-                        counts = not waits and (target is None or target in beyond)
+                        counts = not waits and (target is None or target in behind)
                     else:
-                        counts = origin in beyond and target not in beyond
+                        counts = origin in behind and target not in behind
                     if counts and self._known_as(origin, request.names) in known:
                         return f"`{request.method}`"
         return None
@@ -199,15 +200,3 @@ class Rebinding:
 def _is_so(aliases: Aliases, wanted: _Wanted) -> bool:
     """Whether nothing would change."""
     return aliases.down.get(wanted.sessionId, wanted.sessionId) == wanted.to
-
-
-def _beyond(peer: Peer) -> set[Lane | None]:
-    """The lanes by which what a component sends down comes to those behind it."""
-    lanes: set[Lane | None] = set()
-    lane = peer.p.other
-    while lane.across is not None:
-        lanes.add(lane.across)
-        if lane.across.peer.role is not Role.PROXY:
-            break
-        lane = lane.across.other
-    return lanes

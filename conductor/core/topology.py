@@ -14,7 +14,7 @@ agent, which has its name; in a host of guests to the port of that name that ups
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 from typing import Final
 
@@ -127,6 +127,16 @@ def _make_agent(peer: Peer) -> None:
     peer.payloads = None
     peer.dialect_state = DialectState.KNOWN
     peer.speak(PLAIN)
+
+
+def onward(lane: Lane) -> Iterator[tuple[Lane, Lane]]:
+    """The way of what leaves by `lane`, past each component: the lane it leaves by, and the one
+    it arrives at. A component that is gone still knows its own way, though nobody's leads to it."""
+    while lane.across is not None:
+        yield lane, lane.across
+        if lane.across.peer.role is not Role.PROXY:
+            return
+        lane = lane.across.other
 
 
 def join(left: Lane, right: Lane) -> None:

@@ -66,7 +66,8 @@ def turn_cancelled(version: int | None) -> tuple[bytes, bytes]:
     return REFUSED if version == 2 else _CANCELLED
 
 
-_NOT_GIVEN: Final = b'{"outcome":{"outcome":"cancelled"}}'
+NOT_GIVEN: Final = b'{"outcome":{"outcome":"cancelled"}}'
+"""The answer to a permission that is asked for where no user is there to give it."""
 _NOBODY: Final = jsonrpc.error_object(
     INVALID_REQUEST, "A proxy has opened this session: no user is there to answer"
 )
@@ -213,7 +214,7 @@ class Turns:
         if type(heading.detail) is tuple or not own:
             return False
         if heading.key == PERMISSION:
-            self._exchange.reply(pending, b"result", _NOT_GIVEN, out)
+            self._exchange.reply(pending, b"result", NOT_GIVEN, out)
         else:
             self._exchange.reply(pending, b"error", _NOBODY, out)
         return True
