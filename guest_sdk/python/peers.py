@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from . import checked
-from .errors import METHOD_NOT_FOUND, ProxyError
+from .errors import ProxyError
 from .jsontext import dumps
 from .messages import Notification, Request, Update
 from .reading import Answer, read
-from .sessions import Asked
+from .sessions import Asked, answered
 from .tasks import Waiter
 from .turns import Running, Turn
 
@@ -90,7 +90,7 @@ class PeerSession:
         try:
             self.id = str(opened.result()["sessionId"])
         except (ProxyError, KeyError, TypeError):
-            return  # whoever awaits the answer is told
+            return  # the error reaches what awaits the answer
         self._peer.adopt(self)
 
     async def prompt(
@@ -125,12 +125,7 @@ class PeerSession:
 
     async def asked(self, request: Request) -> Any:
         """The answer to a request of the agent."""
-        if self._on_request is not None:
-            answer = self._on_request(request)
-            return await answer if isinstance(answer, Awaitable) else answer
-        if request.method == "session/request_permission":
-            return {"outcome": {"outcome": "cancelled"}}
-        raise ProxyError(f"`{request.method}` is not available in this session", METHOD_NOT_FOUND)
+        return await answered(self._on_request, request)
 
 
 def opened(message: Request | Notification) -> tuple[str, Request | Notification] | None:

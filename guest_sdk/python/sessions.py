@@ -197,7 +197,7 @@ class SubSession:
         try:
             self.id = str(opened.result()["sessionId"])
         except (ProxyError, KeyError, TypeError):
-            return  # whoever awaits the answer is told
+            return  # the error reaches what awaits the answer
         self._engine.adopt(self)
         if self._left:  # nobody waits for it any more
             self._close()
@@ -237,12 +237,18 @@ class SubSession:
 
     async def asked(self, request: Request) -> Any:
         """The answer to a request of the agent."""
-        if self._on_request is not None:
-            answer = self._on_request(request)
-            return await answer if isinstance(answer, Awaitable) else answer
-        if request.method == "session/request_permission":
-            return {"outcome": {"outcome": "cancelled"}}
-        raise ProxyError(f"`{request.method}` is not available in this session", METHOD_NOT_FOUND)
+        return await answered(self._on_request, request)
+
+
+async def answered(on_request: Asked | None, request: Request) -> Any:
+    """The answer to what the agent asks in a session that is not the client's. Raises `ProxyError`
+    where nobody answers."""
+    if on_request is not None:
+        answer = on_request(request)
+        return await answer if isinstance(answer, Awaitable) else answer
+    if request.method == "session/request_permission":
+        return {"outcome": {"outcome": "cancelled"}}
+    raise ProxyError(f"`{request.method}` is not available in this session", METHOD_NOT_FOUND)
 
 
 __all__ = ["Asked", "OwnTurn", "Session", "SubSession", "Turn"]
