@@ -39,7 +39,7 @@ class Chat:
         self.recorder = Recorder()
         """What was said since it was kept last."""
         self.untold: Conversation | None = None
-        """What the agent is to be told before the next prompt."""
+        """The history that the agent gets before the next prompt."""
 
 
 proxy = Proxy(
@@ -266,7 +266,7 @@ async def prompt(request: Request, following: Any) -> Any:
 
 
 async def tell(chat: Chat) -> None:
-    """Tells the agent what was said before, if it has not been told."""
+    """Gives the agent the history that it does not have yet."""
     history, chat.untold = chat.untold, None
     if history is None or not history.turns:
         return

@@ -153,7 +153,7 @@ async def prompt(request: Request, following: Any) -> Any:
 
 
 async def depart(session: Session, request: Request) -> None:
-    """The session goes on as another one of the agent's, which is told what was said."""
+    """The session goes on as another one of the agent's, which gets the conversation in words."""
     chat: Chat = session.state
     aside = ""
     try:
