@@ -487,12 +487,12 @@ class Router:
         """A `Serve` effect was performed: raw JSON of the result, or of an error object."""
         return self._services.served(token, result, error)
 
-    def relayed_turn(
+    def relayed(
         self, name: str, guest: str, call: str, params: bytes, token: int | None
     ) -> Effects:
-        """A host relays `turn/begin` or `turn/end` of one of its guests, by a `Serve` effect with
-        this token."""
-        return self._services.relayed_turn(self.peers[name], guest, call, params, token)
+        """A host relays a call of one of its guests about a turn, or `rebind`, by a `Serve` effect
+        with this token."""
+        return self._services.relayed(self.peers[name], guest, call, params, token)
 
     def tell(self, name: str, method: str, params: bytes) -> Effects:
         """Sends a proxy a notification of the conductor's own, if the proxy is ready."""

@@ -5,7 +5,7 @@ The core grants or refuses a call; the shell performs it, on a `Serve` effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Final
 
@@ -121,6 +121,15 @@ class Services:
         self._exchange = exchange
         self._turns = turns
         self._rebinding = Rebinding(exchange, turns, self.perform)
+        self._takers: dict[str, Callable[[Peer, Params, PendingRequest | None, Effects], None]] = {
+            CONFIG: self._config,
+            KEEP: self._keep,
+            PAYLOAD_READ: self._read,
+            TURN_BEGIN: self._begin_turn,
+            TURN_END: turns.end,
+            REBIND: self._rebinding.ask,
+        }
+        """The calls that are taken here; the shell performs all others."""
         self._open: dict[int, PendingRequest] = {}
         """The calls that the shell performs, by token."""
         self._tokens = count(1)
@@ -148,23 +157,11 @@ class Services:
         if wrong is not None:
             self._decline(peer, name, wrong, pending, out)
             return
-        if name == CONFIG:
-            if pending is not None:
-                self._exchange.reply(pending, b"result", configuration(peer) or b"{}", out)
-            return
-        if name == KEEP:
-            self._keep(peer, params, pending, out)
-            return
-        if name == PAYLOAD_READ:
-            self._read(peer, params, pending, out)
-            return
-        if name in (TURN_BEGIN, TURN_END):
-            self._turn(peer, name, params, pending, out)
-            return
-        if name == REBIND:
-            self._rebinding.ask(peer, params, pending, out)
-            return
-        self.perform(peer, name, params, pending, out)
+        takes = self._takers.get(name)
+        if takes is not None:
+            takes(peer, params, pending, out)
+        else:
+            self.perform(peer, name, params, pending, out)
 
     def perform(
         self, peer: Peer, name: str, params: Params, pending: PendingRequest | None, out: Effects
@@ -177,31 +174,35 @@ class Services:
         raw = None if isinstance(params, UnsetType) else bytes(params)
         out.append(Serve(peer.name, name, token, raw))
 
-    def _turn(
+    def _config(
+        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
+    ) -> None:
+        if pending is not None:
+            self._exchange.reply(pending, b"result", configuration(peer) or b"{}", out)
+
+    def _begin_turn(
         self,
         peer: Peer,
-        name: str,
         params: Params,
         pending: PendingRequest | None,
         out: Effects,
         guest: str = "",
     ) -> None:
-        if name == TURN_END:
-            self._turns.end(peer, params, pending, out, guest)
-        elif pending is not None:  # else nobody would learn which turn it is
+        if pending is not None:  # else nobody would learn which turn it is
             self._turns.begin(peer, params, pending, out, guest)
 
-    def relayed_turn(
+    def relayed(
         self, peer: Peer, guest: str, name: str, params: bytes, token: int | None
     ) -> Effects:
-        """A host relays a guest's call about a turn, or `rebind`, by the `Serve` effect of this
-        token."""
+        """See `conductor.core.router.Router.relayed`."""
         out: Effects = []
         pending = None if token is None else self._open.pop(token)
         if name == REBIND:
             self._rebinding.relayed(peer, Raw(params), pending, out)
-            return out
-        self._turn(peer, name, Raw(params), pending, out, guest)
+        elif name == TURN_END:
+            self._turns.end(peer, Raw(params), pending, out, guest)
+        else:
+            self._begin_turn(peer, Raw(params), pending, out, guest)
         return out
 
     def _read(

@@ -114,7 +114,7 @@ class ServiceRequests:
             host, name = name, relayed.component
             call, params = relayed.method, bytes(relayed.params)
             if call in (TURN_BEGIN, TURN_END, REBIND):
-                return self._router.relayed_turn(host, name, call, params, token)
+                return self._router.relayed(host, name, call, params, token)
             if call == KEEP:
                 belongings = self._belongings[name]
                 assert belongings is not None

@@ -675,7 +675,7 @@ def test_what_the_agent_is_to_stop_is_the_session_that_a_guest_has_made_of_it() 
 
 
 def _relayed(guest_: str, call: str, params: bytes, token: int | None) -> Any:
-    return lambda router: router.relayed_turn("h", guest_, call, params, token)
+    return lambda router: router.relayed("h", guest_, call, params, token)
 
 
 def test_a_relayed_call_whose_host_is_gone_is_nobodys() -> None:

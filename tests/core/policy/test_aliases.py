@@ -317,14 +317,14 @@ def test_what_runs_beside_a_host_the_conductor_above_judges() -> None:
             ask = json.dumps(request(7, "clock")).encode()
             (served,) = pb.router.receive("h", b"c" + ask)
             assert isinstance(served, Serve)
-            (answer,) = sent(pb.router.relayed_turn("h", "g", "rebind", params, served.token), "h")
+            (answer,) = sent(pb.router.relayed("h", "g", "rebind", params, served.token), "h")
             return answer
 
         both = b'{"sessionId":"S","to":"mine"}'
         pb.router.aliased("h", [to_json(Aliases().bind("S2", "T2"))])
         assert judged(both)["result"] == {}
         assert "takes two ids" in judged(b"[]")["error"]["message"]
-        assert pb.router.relayed_turn("h", "g", "rebind", both, None) == []
+        assert pb.router.relayed("h", "g", "rebind", both, None) == []
         pb >> ("h", "s", request("own", PROMPT, prompt("x", "T2")))
         skip(pb)
         assert judged(both)["result"] == {}
