@@ -98,12 +98,8 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
     check: bool = False
     proxy: bool = False
     isolation: str = Options().isolation
-    peer: tuple[str, ...] = ()
-    """The peer agents (`conductor.run.plan.Options`) …"""
-    branch: tuple[str, ...] = ()
-    """… and the branches."""
-    require_sandbox: bool = False
-    require_hardening: bool = False
+    beside: Options = Options()
+    """Options of a chain: of these, what stands beside it (`conductor.spec.peer_agents`)."""
     config: Config | None = None
     """What files configure."""
     pin_agent: bool | None = None
@@ -134,8 +130,7 @@ def lock(
         pin_agent=lock_agent,
         upgrade=upgrade,
         isolation=parsed.options.isolation,
-        peer=parsed.options.peer,
-        branch=parsed.options.branch,
+        beside=parsed.options,
         config=parsed.config,
     )
     return run(wanted)
@@ -150,7 +145,9 @@ def run(options: LockOptions) -> int:
     specs = resolve_all(chain, agent_last=agent_last, config=options.config)
     if not specs:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
-    specs = peer_agents.resolved(specs, options, agent_last=agent_last, config=options.config)
+    specs = peer_agents.resolved(
+        specs, options.beside, agent_last=agent_last, config=options.config
+    )
     specs = managed.required(specs, agent_last=agent_last)
     specs = consent.kept(specs)  # as `--locked` will see them
     lock = _existing(options.path)
@@ -298,8 +295,8 @@ def _head(options: LockOptions) -> list[str]:
         words += ["--isolation", options.isolation]
     if options.pin_agent:
         words.append("--lock-agent")
-    peers = [word for peer in options.peer for word in ("--peer", peer)]
-    peers += [word for branch in options.branch for word in ("--branch", branch)]
+    peers = [word for peer in options.beside.peer for word in ("--peer", peer)]
+    peers += [word for branch in options.beside.branch for word in ("--branch", branch)]
     command = "proxy" if options.proxy else "agent"
     return [
         f"{LOCK_FILE}: which components may run, and what each may do at most.",
