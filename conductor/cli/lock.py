@@ -210,7 +210,9 @@ def _entries(
     if pinned is not None and not agent_last:
         raise UsageError("there is no agent in this chain to be locked", "leave out --lock-agent")
     if pinned is None:
-        pinned = any(entry.role == "agent" and entry.pinned for entry in before or ())
+        # Of the chain's agent, which is the last: peer agents are always pinned.
+        last = before[-1] if before else None
+        pinned = last is not None and last.role == "agent" and last.pinned
     if agent_last:
         entries[-1] = msgspec.structs.replace(entries[-1], pinned=pinned)
     return entries

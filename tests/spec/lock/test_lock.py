@@ -392,6 +392,16 @@ def test_an_older_lock_is_not_up_to_date(here: Path, capsys: pytest.CaptureFixtu
     assert locking.run(checked) == 0
 
 
+def test_a_peer_agent_is_pinned_and_does_not_pin_the_chains_agent(here: Path) -> None:
+    beside = plan.Options(peer=("a=demo",), branch=("b=datetime",))
+    components = ["./p.wasm,peers=a+b", "demo"]
+    assert locking.run(locking.LockOptions(components=components, beside=beside)) == 0
+    locked = [(one.name, one.role, one.pinned) for one in lock_file.read(LOCK_FILE).component]
+    assert locked[1:] == [("a", "agent", True), ("b", "agent", True), ("demo", "agent", False)]
+    again = locking.LockOptions(components=components, beside=beside, check=True)
+    assert locking.run(again) == 0
+
+
 def test_the_default_limits_are_those_of_who_keeps_the_account() -> None:
     guest, chain = msgspec.structs.asdict(Limits()), msgspec.structs.asdict(Allowance())
     shared = guest.keys() & chain.keys()
