@@ -60,6 +60,16 @@ def _closes(answer: Answer | None) -> bool:
     return sessions is not None and sessions.close is not None
 
 
+def _goes_on_inside(host: Peer, session: str) -> bool:
+    """Whether a session goes on as this one by an alias of a guest, in a host that is started
+    again."""
+    for aliases in reversed(host.inside if host.restarting else ()):
+        if session in aliases.bound.values():
+            return True
+        session = aliases.up.get(session, session)
+    return False
+
+
 class Endings:
     """The part of a router that settles the requests of peers, turns and chains that end."""
 
@@ -166,7 +176,7 @@ class Endings:
         sessions = self._exchange.sessions
         for session in sessions.subsessions(peer.name):
             lane, id_ = peer.p.other, session
-            if self._exchange.is_set_aside(lane, session):
+            if self._exchange.is_set_aside(lane, session) or _goes_on_inside(peer, session):
                 continue  # it is the user's, and another instance goes on with the alias
             sessions.ended(session)
             way = list(onward(lane))

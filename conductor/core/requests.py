@@ -29,7 +29,7 @@ from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import CLOSING, LIST, PROMPT, SETTINGS, UPDATE, Direction
 from conductor.core.policy.ownership import CONCERNED
-from conductor.core.policy.sessions import ENTERING, FOLLOWED, Sessions
+from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, Sessions
 from conductor.core.ports import Ports, port_of
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
@@ -208,6 +208,8 @@ class Requests:
             self._enforcer.mcp_ownership.requested(lane, method, params, pending)
         if method in FOLLOWED and trusted:
             exchange.sessions.follow(method, params, pending)
+        elif method in CLOSING and trusted:
+            exchange.sessions.closes(session_of(params), pending)
         if lane is exchange.upstream.p:
             self._client_asks(method, params, pending, out)
         elif method == PROMPT and trusted and lane.direction is Direction.DOWN:
@@ -234,6 +236,8 @@ class Requests:
             sessions.works_in(pending.names, method)
             if method == PROMPT:
                 self._own_turns.client_prompts(pending)
+            elif method in MAKES_ONE:
+                sessions.answers(pending)
         elif method == LIST:
             pending.rewriters = (_without_subsessions(sessions),)
         elif method in CLOSING or method in SETTINGS:

@@ -200,7 +200,7 @@ class PolicedRequests(HeldRequests):
             self._exchange.sessions.entered(message.session, policy_state.name)
         if enforced and message.method in FOLLOWED:
             self._exchange.sessions.follow(message.method, message.params, pending)
-        if enforced and message.method in CLOSING and message.session is not None:
+        if enforced and message.method in CLOSING:
             self._exchange.sessions.closes(message.session, pending)
         if enforced and is_prompt and message.session is not None:
             self._turns.opened(policy_state, message.session, pending)

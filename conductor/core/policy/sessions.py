@@ -179,8 +179,10 @@ class Sessions:
         pending.watchers = (*pending.watchers, answered)
         return True
 
-    def closes(self, session: str, pending: PendingRequest) -> None:
-        """A component sends a request that ends a session of its own."""
+    def closes(self, session: str | None, pending: PendingRequest) -> None:
+        """A request that ends a session goes on: it may be one of a component's own."""
+        if session is None or not self.client(session) or self.client(session) != _asker(pending):
+            return
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
             self.ended(session)
@@ -273,6 +275,16 @@ class Sessions:
         if not by or not any(session in bound.values() for bound in self._bound.values()):
             known.client = ""
 
+    def answers(self, pending: PendingRequest) -> None:
+        """The client asks for a new session: what it gets is its own, also where a trusted
+        component has opened that."""
+
+        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+            for session in _names(value_of(body)) if member == b"result" else []:
+                self.entered(session, "")
+
+        pending.watchers = (*pending.watchers, answered)
+
     def added(self, component: str, params: Params | bytes, session: str | None = None) -> None:
         """A component has added modes or options of its own to a result or an update that goes on
         as it is here."""
@@ -344,10 +356,25 @@ def _more(known: frozenset[str], listed: frozenset[str]) -> frozenset[str]:
 
 
 def _asker(pending: PendingRequest) -> str:
-    """The policed component that a request is of, through all that passed it on; else empty."""
-    while pending.forwards is not None:
-        pending = pending.forwards.pending
-    return pending.origin.peer.name if pending.originated and pending.origin is not None else ""
+    """The component that a request is of, through all that passed it on. Empty: the client, or a
+    program without a policy, of which nobody knows whether it has passed the request on."""
+    while (given := _given(pending)) is not None:
+        pending = given
+    origin = pending.origin
+    if origin is None or origin.peer.role is not Role.PROXY:
+        return ""
+    return origin.peer.name if pending.originated or origin.peer.sideband else ""
+
+
+def _given(pending: PendingRequest) -> PendingRequest | None:
+    """The request that a component has passed on by this one: a guest, and a host of guests, does
+    so under the same id. None: it is its sender's own."""
+    if pending.forwards is not None:
+        return pending.forwards.pending
+    origin = pending.origin
+    if origin is None or pending.originated or origin.peer.role is not Role.PROXY:
+        return None
+    return origin.other.requests.sent.get(pending.key) if origin.peer.sideband else None
 
 
 # Messages of others are read member by member, so that half an emoji, or one odd entry in a list,

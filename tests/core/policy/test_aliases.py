@@ -548,6 +548,69 @@ def test_the_sessions_of_a_component_that_ends_end_with_it(
         assert sent(pb.router.receive("agent", json.dumps(late).encode()), "client") == [late]
 
 
+def opened_by_guests(pb: Playbook, host: str, *sessions: str) -> None:
+    """Guests of a host open sessions with the agent; the host passes a session of the user's on."""
+    for id_, session in [("u", "S"), *((f"c-{one}", one) for one in sessions)]:
+        asked, said = request(id_, "session/new", THERE), {"sessionId": session}
+        if id_ == "u":
+            pb >> ("client", asked)
+            skip(pb)
+            (given,) = pb.router.peers[host].p.requests.sent
+            asked = {**asked, "id": int(given)}
+        pb >> (host, "s", asked) << ("agent", {**asked, "id": Hole(f"a-{session}")})
+        pb >> ("agent", result(Hole(f"a-{session}"), said))
+        pb << (host, "s", result(asked["id"], said))
+    (
+        pb
+        >> (host, "p", result(int(given), {"sessionId": "S"}))
+        << ("client", result("u", {"sessionId": "S"}))
+    )
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_those_of_the_guests_of_a_host_that_dies_end_too(again: bool) -> None:
+    """But for one that the user's session goes on as, where the host is started again."""
+    with chain_of(trusted("h"), version=2) as pb:
+        opened_by_guests(pb, "h", "bound", "left", "closed")
+        pb.router.aliased("h", [b"{}", to_json(Aliases().bind("S", "bound"))])
+        close = request("c9", "session/close", {"sessionId": "closed"})
+        pb >> ("h", "s", close) << ("agent", {**close, "id": Hole("close")})
+        pb >> ("agent", result(Hole("close"), {})) << ("h", "s", result("c9", {}))
+        gone = pb.router.leaving if again else pb.router.bypassed
+        ended = [
+            (one["method"], one["params"]["sessionId"]) for one in sent(gone("h", GONE), "agent")
+        ]
+        assert ended == [("session/close", one) for one in ("bound", "left")[again:]]
+
+
+def test_whose_a_session_is_shows_through_all_that_pass_the_request_on() -> None:
+    with chain_of(guest(name="g", **OWN), trusted("h")) as pb:
+        pb.router.sessions.set_up(
+            "session/new", Raw(json.dumps(THERE).encode()), b'{"sessionId":"S"}'
+        )
+        pb >> ("g", "s", request("own", "session/new", THERE))
+        pb << ("h", "p", request(Hole("h"), "session/new", THERE))
+        pb >> ("h", "s", request(Hole("h"), "session/new", THERE))
+        pb << ("agent", request(Hole("a"), "session/new", THERE))
+        pb >> ("agent", result(Hole("a"), {"sessionId": "mine"}))
+        skip(pb)
+        assert pb.router.sessions.client("mine") == "g"
+
+
+def test_a_session_that_the_client_is_answered_with_is_the_client_s() -> None:
+    with chain_of(trusted("h")) as pb:
+        pb >> ("client", request("u", "session/new", THERE))
+        pb << ("h", "p", request(Hole("h"), "session/new", THERE))
+        pb >> ("h", "s", request("own", "session/new", THERE))
+        pb << ("agent", request(Hole("a"), "session/new", THERE))
+        pb >> ("agent", result(Hole("a"), {"sessionId": "mine"}))
+        skip(pb)
+        assert pb.router.sessions.client("mine") == "h"
+        pb >> ("h", "p", result(Hole("h"), {"sessionId": "mine"}))
+        skip(pb)
+        assert pb.router.sessions.client("mine") == ""
+
+
 def test_where_the_agent_is_gone_first_nothing_is_closed() -> None:
     with chain(version=2, **OWN) as pb:
         opened(pb)
