@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from . import checked
-from .errors import ProxyError
+from .errors import Cancelled, ProxyError
 from .jsontext import dumps
 from .messages import Notification, Request, Update
 from .reading import Answer, read
@@ -36,8 +36,8 @@ class Peer:
     def subsession(
         self, *, cwd: str, on_request: Asked | None = None, **params: Any
     ) -> PeerSession:
-        """A session with it: `async with` opens it. What it asks there (permissions, files) is
-        refused, unless `on_request` answers it."""
+        """A session with it: `async with` opens it, and closes it in the end. What
+        it asks there (permissions, files) is refused, unless `on_request` answers it."""
         return PeerSession(self, {"cwd": cwd, "mcpServers": [], **params}, on_request)
 
     def ask(self, method: str, params: dict[str, Any]) -> Waiter[Any]:
@@ -69,6 +69,7 @@ class PeerSession:
         self._on_request = on_request
         self._running = Running()
         self._seen: Seen | None = None
+        self._left = False
         self.id = ""
 
     async def __aenter__(self) -> Self:
@@ -76,7 +77,11 @@ class PeerSession:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        """What the agent still says in it is not shown to anybody."""
+        self._close()
+
+    def _close(self) -> None:
+        """Ends it, where the agent can. What it still says there is not shown to anybody."""
+        self._peer.ask("session/close", {"sessionId": self.id})
         self._peer.forget(self)
 
     async def open(self) -> None:
@@ -84,7 +89,11 @@ class PeerSession:
         opened = self._peer.ask("session/new", self._params)
         # Its first updates may come in the same delivery as the answer.
         opened.then(lambda: self._opened(opened))
-        await opened
+        try:
+            await opened
+        except Cancelled:
+            self._left = True
+            raise
 
     def _opened(self, opened: Waiter[Any]) -> None:
         try:
@@ -92,6 +101,8 @@ class PeerSession:
         except (ProxyError, KeyError, TypeError):
             return  # the error reaches what awaits the answer
         self._peer.adopt(self)
+        if self._left:  # nobody waits for it any more
+            self._close()
 
     async def prompt(
         self, *blocks: str | dict[str, Any] | Record, on_update: Seen | None = None

@@ -409,6 +409,25 @@ async def test_subsessions_end_with_the_handler_that_is_cancelled() -> None:
 
 
 @plays
+async def test_one_with_a_peer_agent_that_opens_too_late_is_closed_there() -> None:
+    proxy = Proxy("p")
+
+    @proxy.request("_ask")
+    async def ask(_: Request) -> Any:
+        async with proxy.peer("research").subsession(cwd="/"):
+            return None
+
+    async with Playground(proxy, answer=lambda _: Agent.HOLD) as p:
+        p.send("c", {"method": "configure", "params": {"config": {}, "peers": ["research"]}})
+        asked = p.send("p", {"method": "_ask", "params": {}}, request=True)
+        p.send("p", {"method": "$/cancel_request", "params": {"requestId": asked}})
+        p.agent.reply(p.agent.requests[-1], {"sessionId": "r1"})
+        told = p.agent.requests[-1].params
+        assert (told.peer, told.method) == ("research", "session/close")
+        assert told.params == {"sessionId": "r1"}
+
+
+@plays
 async def test_one_that_opens_too_late_for_its_handler_is_closed_at_once() -> None:
     proxy = Proxy("p")
 
