@@ -29,7 +29,7 @@ from conductor.core.policy.key_table import PROMPT, STOP, UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.turns import Turns
 from conductor.core.service_table import TURN_BEGIN, TURN_END
-from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.state import Lane, Peer, PendingRequest, unread
 from conductor.core.turn_queue import MOST_WAIT, QueuedTurn, TurnEvent, TurnQueue, TurnState
 
 MOST_TURNS: Final = 64
@@ -125,6 +125,14 @@ class OwnTurns:
             return
         known_as = self._exchange.outermost(peer.p, session)
         self._ask(QueuedTurn((peer, guest), session, known_as, wanted.show, nests, request), out)
+
+    def keep(self, peer: Peer, guest: str, session: str, out: Effects) -> str:
+        """A guest gets a turn at once in a session where nobody else has one; its id."""
+        known_as = self._exchange.outermost(peer.p, session)
+        call = unread(TURN_BEGIN)
+        turn = QueuedTurn((peer, guest), session, known_as, show=False, nests=True, request=call)
+        self._queue.begin(turn, out)
+        return turn.id
 
     def _wrong(self, lane: Lane, guest: str, session: str, *, nests: bool) -> str | None:
         """Why a component may not begin a turn; None if it may."""

@@ -18,6 +18,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.own_turns import OwnTurns, Relay
 from conductor.core.policy.key_table import PROMPT, Direction
+from conductor.core.service_table import TURN_END
 from conductor.core.state import Lane, Peer, PendingRequest
 from conductor.core.topology import onward
 
@@ -31,6 +32,11 @@ _SHOWN: Final = 80
 class _Wanted(msgspec.Struct):
     sessionId: str  # noqa: N815 - a name of the wire
     to: str
+
+
+class _Kept(msgspec.Struct):
+    turns: list[Raw]
+    """The params of `turn/end` for each."""
 
 
 class Rebinding:
@@ -66,16 +72,20 @@ class Rebinding:
         body: bytes,
         out: Effects,
     ) -> None:
-        """The conductor above a host has answered."""
+        """The conductor above a host has answered: with its yes nobody begins a turn there, until
+        the session is bound."""
         if member == b"result":
             self._bind(peer, wanted, pending, out)
+            for turn in msgspec.json.decode(body, type=_Kept).turns:
+                self._relay(peer, TURN_END, turn, None, out)
         elif pending is not None:
             self._exchange.reply(pending, member, body, out)
 
     def relayed(
-        self, host: Peer, params: Params, pending: PendingRequest | None, out: Effects
+        self, host: Peer, guest: str, params: Params, pending: PendingRequest | None, out: Effects
     ) -> None:
-        """A host asks whether anything runs in two sessions, as they are called above it."""
+        """A host asks whether anything runs in two sessions, as they are called above it. While
+        nothing does, the guest gets a turn in both, and keeps it until they are bound."""
         wanted = self._read(host, params, pending, out)
         if wanted is None:
             return
@@ -83,7 +93,9 @@ class Rebinding:
         if wrong is not None:
             self._decline(host, wrong, pending, out)
         elif pending is not None:
-            self._exchange.reply(pending, b"result", b"{}", out)
+            ids = dict.fromkeys((wanted.sessionId, wanted.to))
+            turns = [{"turn": self._turns.keep(host, guest, id_, out)} for id_ in ids]
+            self._exchange.reply(pending, b"result", msgspec.json.encode({"turns": turns}), out)
 
     def _read(
         self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects

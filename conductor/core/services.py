@@ -198,7 +198,7 @@ class Services:
         out: Effects = []
         pending = None if token is None else self._open.pop(token)
         if name == REBIND:
-            self._rebinding.relayed(peer, Raw(params), pending, out)
+            self._rebinding.relayed(peer, guest, Raw(params), pending, out)
         elif name == TURN_END:
             self._turns.end(peer, Raw(params), pending, out, guest)
         else:

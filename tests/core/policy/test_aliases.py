@@ -322,12 +322,24 @@ def test_what_runs_beside_a_host_the_conductor_above_judges() -> None:
 
         both = b'{"sessionId":"S","to":"mine"}'
         pb.router.aliased("h", [to_json(Aliases().bind("S2", "T2"))])
-        assert judged(both)["result"] == {}
+
+        def let_go(answer: Json) -> list[Effect]:
+            ended = (json.dumps(turn).encode() for turn in answer["result"]["turns"])
+            outs = [pb.router.relayed("h", "g", "turn/end", turn, None) for turn in ended]
+            return [effect for out in outs for effect in out]
+
+        kept = judged(both)
+        assert OPEN in judged(both)["error"]["message"]
+        begin = request(1, "turn/begin", {"sessionId": "mine"})
+        assert pb.router.receive("f", b"c" + json.dumps(begin).encode()) == []
+        (begun,) = sent(let_go(kept), "f")
+        assert begun["result"] == {"turn": "turn-3"}
+        assert asks(pb, "turn/end", {"turn": "turn-3"}, "f")["result"] == {}
         assert "takes two ids" in judged(b"[]")["error"]["message"]
         assert pb.router.relayed("h", "g", "rebind", both, None) == []
         pb >> ("h", "s", request("own", PROMPT, prompt("x", "T2")))
         skip(pb)
-        assert judged(both)["result"] == {}
+        let_go(judged(both))
         asks(pb, "turn/begin", {"sessionId": "S"}, "f")
         assert OPEN in judged(both)["error"]["message"]
 
@@ -345,7 +357,11 @@ def test_a_host_binds_once_the_conductor_above_agrees() -> None:
     (asked,) = router.receive("g", b"c" + json.dumps(request(1, "rebind", params)).encode())
     assert isinstance(asked, Serve)
     assert asked.token is not None
-    assert sent(router.served(asked.token, b"{}"), "g")[0]["result"] == {}
+    out = router.served(asked.token, b'{"turns":[{"turn":"turn-1"}]}')
+    assert sent(out, "g")[0]["result"] == {}
+    ended = out[-1]  # behind the report that the conductor above gets of the alias
+    assert isinstance(ended, Serve)
+    assert (ended.service, ended.params) == ("turn/end", b'{"turn":"turn-1"}')
     (again,) = sent(
         router.receive("g", b"c" + json.dumps(request(2, "rebind", params)).encode()), "g"
     )
