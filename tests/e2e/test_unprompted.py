@@ -44,10 +44,8 @@ def ends(chain: Chain, version: int) -> list[int]:
     return [at for at, update in enumerate(updates) if update.get("_meta") == mark]
 
 
-@pytest.mark.parametrize(
-    ("form", "version"),
-    [("sandboxed", 1), ("sandboxed", 2), ("program", 1), ("in process", 2)],
-)
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
 def test_row_57_a_turn_that_nobody_asked_for(rig: Rig, form: str, version: int) -> None:
     chain = begun(rig, form, version)
     session = chain.new_session()
@@ -72,7 +70,8 @@ def test_row_57_a_turn_that_nobody_asked_for(rig: Rig, form: str, version: int) 
     assert chain.finish() == 0
 
 
-@pytest.mark.parametrize(("form", "version"), [("sandboxed", 2), ("program", 1)])
+@pytest.mark.parametrize("version", [2, 1])
+@pytest.mark.parametrize("form", FORMS)
 def test_of_a_hidden_one_the_client_sees_nothing(rig: Rig, form: str, version: int) -> None:
     chain = begun(rig, form, version, show=False)
     session = chain.new_session()

@@ -6,18 +6,25 @@ import asyncio
 import functools
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from conductor.spec import catalog
 from guest_sdk.python import Playground, Proxy, Record
+from tests.harness.process.rig import python_path
 from tests.places import COMPONENTS
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Chain, Rig
 
 Json = dict[str, Any]
+FORMS: Final = ("sandboxed", "program", "in process")
+"""How a Python component can run."""
+V2: Final = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabilities": {}}
+"""The params of `initialize` in version 2."""
 
 
 def plays(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -75,9 +82,33 @@ def component(name: str, config: Json | None = None, /, **options: Any) -> str:
     return json.dumps({"component": name, "config": config or {}, **options})
 
 
-def agent(rig: Rig, *components: str, options: tuple[str, ...] = ()) -> Chain:
+def in_form(form: str, name: str, config: Json | None = None, /, **options: Any) -> str:
+    """A component in one of `FORMS`: a bundled one, or the file at a path. Its folder must be in
+    `PYTHONPATH` for "in process"."""
+    if form == "sandboxed":
+        return component(name, config, **options)
+    file = Path(name)
+    if not file.suffix:
+        manifest = catalog.bundled_manifest(name)
+        assert manifest is not None
+        file = COMPONENTS / name / str(manifest.file)
+    file = file / "proxy.py" if file.is_dir() else file
+    source = {"command": sys.executable, "args": [str(file)]}
+    if form == "in process":
+        source = {"component": f"py:{file.stem}:proxy"}
+    return json.dumps({**source, "name": file.stem if file.stem != "proxy" else name,
+                       "config": config or {}, **options})  # fmt: skip
+
+
+def folders(*names: str) -> str:
+    """`PYTHONPATH` with the folders of these bundled components, or of files at these paths."""
+    found = [Path(name).parent if Path(name).suffix else COMPONENTS / name for name in names]
+    return os.pathsep.join([*map(str, found), python_path()])
+
+
+def agent(rig: Rig, *components: str, options: tuple[str, ...] = (), **env: str) -> Chain:
     """A chain that uses the user's cache of compiled modules."""
-    return rig.run("agent", *options, *components)
+    return rig.run("agent", *options, *components, **env)
 
 
 def received(rig: Rig, method: str) -> list[Json]:

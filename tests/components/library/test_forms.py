@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from conductor.spec import catalog
-from tests.components.library.support import component
-from tests.harness.process.rig import python_path
-from tests.places import COMPONENTS
+from tests.components.library.support import FORMS, V2, agent, folders, in_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.harness.process.rig import Chain, Rig
-
-FORMS: Final = ("sandboxed", "program", "in process")
-V2: Final = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabilities": {}}
 
 
 def history(*texts: str) -> str:
@@ -66,23 +59,6 @@ ROWS: Final = (
 )  # fmt: skip
 
 
-def written(row: Row, form: str) -> str:
-    """The component as a command line has it."""
-    options: dict[str, Any] = {"peers": row.peers} if row.peers else {}
-    if row.commands:
-        options["commands"] = row.commands
-    if form == "sandboxed":
-        return component(row.component, dict(row.config), **options)
-    manifest = catalog.bundled_manifest(row.component)
-    assert manifest is not None
-    file = COMPONENTS / row.component / str(manifest.file)
-    source = {"command": sys.executable, "args": [str(file)]}
-    if form == "in process":
-        source = {"component": f"py:{file.stem}:proxy"}
-    options |= {"name": row.component, "config": dict(row.config), "grants": list(row.grants)}
-    return json.dumps({**source, **options})
-
-
 def said(chain: Chain, session: str, text: str, version: int) -> str:
     """What the user reads in one turn."""
     before = len(chain.seen("session/update"))
@@ -103,8 +79,12 @@ def said(chain: Chain, session: str, text: str, version: int) -> str:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.number}-{row.component}")
 def test_a_row_in_every_form(rig: Rig, row: Row, form: str, version: int) -> None:
     options = ("--peer", f"{row.peers}=demo") if row.peers else ()
-    path = f"{COMPONENTS / row.component}:{python_path()}"
-    chain = rig.run("agent", *options, written(row, form), rig.demo("--acp"), PYTHONPATH=path)
+    more: dict[str, Any] = {"peers": row.peers} if row.peers else {}
+    more |= {"commands": row.commands} if row.commands else {}
+    more |= {"grants": list(row.grants)} if form != "sandboxed" else {}
+    made = in_form(form, row.component, dict(row.config), **more)
+    path = folders(row.component)
+    chain = agent(rig, made, rig.demo("--acp"), options=options, PYTHONPATH=path)
     chain.initialize(**(V2 if version == 2 else {}))
     session = chain.new_session()
     for text, wanted in row.turns:

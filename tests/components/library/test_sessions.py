@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import Playground, Proxy, ProxyError, Record
-from tests.components.library.support import agent, load, plays, received
+from tests.components.library.support import (
+    FORMS,
+    V2,
+    agent,
+    folders,
+    in_form,
+    load,
+    plays,
+    received,
+)
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Chain, Rig
@@ -180,9 +189,6 @@ async def test_without_the_store_the_conversation_goes_on() -> None:
         assert sum("is not kept" in one for one in p.services.log) == 2
 
 
-V2 = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabilities": {}}
-
-
 def idle(chain: Chain) -> int:
     """How many turns are over, in version 2."""
     said = [one["params"]["update"] for one in chain.seen("session/update")]
@@ -209,9 +215,12 @@ def shown(chain: Chain) -> list[str]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_rows_58_59_and_63_behind_the_demo(rig: Rig, version: int) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_58_59_and_63_in_every_form(rig: Rig, form: str, version: int) -> None:
+    grants = {} if form == "sandboxed" else {"grants": [*GRANTS]}
+    sessions, path = in_form(form, "sessions", **grants), folders("sessions")
     setup = {"cwd": "/", "mcpServers": []}
-    first = agent(rig, "sessions", rig.demo())
+    first = agent(rig, sessions, rig.demo(), PYTHONPATH=path)
     first.initialize(**(V2 if version == 2 else {}))
     session = first.new_session(_meta={"conversation": HISTORY})
     assert session == "demo-1"
@@ -223,7 +232,7 @@ def test_rows_58_59_and_63_behind_the_demo(rig: Rig, version: int) -> None:
     take_turn(first, session, "/toolcall Look", version)
     assert first.finish() == 0, first.story()
 
-    again = agent(rig, "sessions", rig.demo(name="B"))
+    again = agent(rig, sessions, rig.demo(name="B"), PYTHONPATH=path)
     again.initialize(**(V2 if version == 2 else {}))
     more = {"replayFrom": {"type": "start"}} if version == 2 else {}
     method = "session/load" if version == 1 else "session/resume"

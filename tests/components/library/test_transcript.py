@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import Conversation, ProxyError, Record
-from tests.components.library.support import agent, component, play, plays
+from tests.components.library.support import FORMS, V2, agent, folders, in_form, play, plays
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +28,10 @@ proxy = Proxy("adder", profile="none")
 def about(conversation, session):
     conversation.turns[0].meta[proxy.meta_key] = "first"
     return {"prompts": [one.text for turn in conversation.turns for one in turn.prompts]}
+
+
+if __name__ == "__main__":
+    proxy.run()
 """
 GUIDE = """
 from guest_sdk.python import Proxy
@@ -39,6 +43,10 @@ proxy = Proxy("guide", profile="context")
 def prompt(request):
     if "Delete" in request.text:
         request.session.event("walkthrough", "See main.py.", {"file": "main.py"})
+
+
+if __name__ == "__main__":
+    proxy.run()
 """
 SAY = "up:session/update[agent_message_chunk]:originate"
 
@@ -112,9 +120,6 @@ async def test_whoever_knows_answers_and_errors_stay() -> None:
             p.result("s", asked)
 
 
-V2 = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabilities": {}}
-
-
 def idle(chain: Chain) -> int:
     """How many turns are over, in version 2."""
     said = [one["params"]["update"] for one in chain.seen("session/update")]
@@ -135,12 +140,16 @@ def take_turn(chain: Chain, session: str, text: str, version: int, turns: int) -
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_summary_goes_down_and_up_through_a_chain(rig: Rig, version: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_60_to_62_in_every_form(rig: Rig, form: str, version: int, tmp_path: Path) -> None:
+    is_guest = form == "sandboxed"
     (tmp_path / "adder.py").write_text(ADDER)
-    adder = component(str(tmp_path / "adder.py"), {}, methods=[ASK])
+    adder = in_form(form, str(tmp_path / "adder.py"), **({"methods": [ASK]} if is_guest else {}))
     (tmp_path / "guide.py").write_text(GUIDE)
-    guide = component(str(tmp_path / "guide.py"), {}, allow=[SAY])
-    chain = agent(rig, adder, "transcript", guide, rig.demo())
+    guide = in_form(form, str(tmp_path / "guide.py"), **({"allow": [SAY]} if is_guest else {}))
+    components = adder, in_form(form, "transcript"), guide
+    path = folders("transcript", str(tmp_path / "adder.py"))
+    chain = agent(rig, *components, rig.demo(), PYTHONPATH=path)
     chain.initialize(**(V2 if version == 2 else {}))
     session = chain.new_session()
     presented = {"turns": [], "_meta": {"agent": 1}}
