@@ -9,6 +9,8 @@ from .conversation import Conversation, Event, Item, Prompt, Response, ToolUse, 
 
 EVENT: Final = "conductor.conversation/event"
 """The member of `_meta` by which a text of the agent's is an event, too: `{"kind", "data"}`."""
+SPACE: Final = "conductor.component/"
+"""How members of `_meta` begin by which components add to a conversation: they are in no update."""
 APPROVAL: Final = "approval"
 PLAN: Final = "plan"
 LARGEST: Final = 2 * 1024 * 1024
@@ -201,7 +203,8 @@ class Recorder:
             if name in ("title", "status") and isinstance(value, str):
                 setattr(one, name, value)
             elif name == "_meta" and isinstance(value, dict):
-                one.meta.update(value)
+                named = (name for name in value if not name.startswith(SPACE))
+                one.meta.update({name: value[name] for name in named})
             elif name not in ("sessionUpdate", "toolCallId", "title", "status", "_meta"):
                 one.more[name] = value
         self._grew(len(json.dumps(update)))

@@ -11,17 +11,17 @@ from .content import jsonable
 from .conversation import Conversation
 from .engine import engine
 from .handlers import Handler
+from .recorder import SPACE
 from .sessions import Session
 
 SUMMARIZE: Final = "_conversation/summarize"
 AUGMENT: Final = "_conversation/augment"
-_SPACE: Final = "conductor.component/"
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def member(name: str) -> str:
     """The member of `_meta` in which a component of this name adds to a conversation."""
-    return _SPACE + _ODD.sub("-", name)
+    return SPACE + _ODD.sub("-", name)
 
 
 Adds = Callable[[Conversation, Session], Any]

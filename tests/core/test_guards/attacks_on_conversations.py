@@ -41,6 +41,7 @@ def conversations() -> Iterator[Attack]:
         yield changes.having(**GRANT)
         yield _instead(method, -32603, HELD).having(**GRANT)
     yield _instead(CONVERSATIONS[1], -32601, {"conversation": {"turns": []}}).having(**GRANT)
+    yield _instead(CONVERSATIONS[0], -32601, HELD).having(**GRANT)
 
 
 def _instead(method: str, code: int, result: object) -> Attack:

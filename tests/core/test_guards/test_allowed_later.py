@@ -325,7 +325,7 @@ def test_connected_finds_the_connection() -> None:
 @pytest.mark.parametrize("method", CONVERSATIONS)
 def test_a_component_adds_to_a_conversation_under_its_own_name(method: str) -> None:
     context = msgspec.structs.replace(granted(methods=CONVERSATIONS), component="me 2")
-    item = {"type": "prompt", "content": [], "_meta": {}}
+    item = {"type": "prompt", "content": [{"_meta": 3}], "_meta": {}}
     held = {"conversation": {"turns": [{"items": [item]}], "_meta": {"example.com/a": 1}}}
     own = {"conductor.component/me-2": {"n": 1}}
     more = {
