@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.harness.process.client import Json
 from tests.harness.process.command import conductor
-from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig, python_path
 
+V2: Json = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabilities": {}}
 NOTICES: Json = {"session": {"notices": {}}}
 
 
@@ -59,21 +62,37 @@ async def prompt(request, following):
     review.say(str(len(await proxy.payload.read(request.text))))
     return await following(request)
 
-proxy.run()
+if __name__ == "__main__":
+    proxy.run()
 """
 TAG = "conductor.conversation/subconversation"
 
 
-@pytest.mark.parametrize("policed", [False, True])
-def test_row_65_an_exchange_within_a_turn_is_tagged(rig: Rig, policed: bool) -> None:
+FORMS: Final = ("program", "program with a policy", "sandboxed", "in process")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
+def test_row_65_an_exchange_within_a_turn_is_tagged(rig: Rig, form: str, version: int) -> None:
     (rig.folder / "reviewer.py").write_text(REVIEW)
     trace = rig.folder / "trace.jsons"
-    more = {"profile": "full", "ids": "kept", "commands": "echo"} if policed else {}
-    more["limit.text_bytes"] = "64KiB"
-    reviewer = rig.program(sys.executable, "reviewer.py", name="reviewer", **more)
-    chain = rig.agent(rig.x("X"), reviewer, rig.demo(), options=("--trace", str(trace)))
-    session = chain.begin()
-    chain.prompt(session, "/echo " + "é" * 50_000)
+    source: Json = {"command": sys.executable, "args": ["reviewer.py"]}
+    if form == "sandboxed":
+        source = {"component": "./reviewer.py"}
+    if form == "in process":
+        source = {"component": "py:reviewer:proxy"}
+    if form in ("sandboxed", "program with a policy"):
+        source |= {"profile": "full", "ids": "kept", "commands": "echo", "turns": "within"}
+    reviewer = json.dumps({**source, "name": "reviewer", "limit.text_bytes": "64KiB"})
+    components = rig.x("X"), reviewer, rig.demo()
+    path = f"{rig.folder}{os.pathsep}{python_path()}"
+    chain = rig.run("agent", "--trace", str(trace), *components, PYTHONPATH=path)
+    chain.initialize(**(V2 if version == 2 else {}))
+    session = chain.new_session()
+    answer = chain.answer(chain.start_prompt(session, "/echo " + "é" * 50_000))
+    assert "result" in answer, chain.story()
+    if version == 2:
+        chain.until(lambda: "é" * 50_000 in "".join(chain.texts(session)), "the agent's answer")
     updates = [frame["params"]["update"] for frame in chain.seen("session/update")]
     said = [
         (one["content"]["text"].strip(), (one.get("_meta") or {}).get(TAG, {}).get("title"))

@@ -25,7 +25,7 @@ def history(*texts: str) -> str:
 class Row(NamedTuple):
     """A component, and what the user reads to each prompt; None: whatever it is."""
 
-    number: int
+    number: str
     component: str
     turns: list[tuple[str, str | None]]
     config: Mapping[str, Any] = MappingProxyType({})
@@ -39,22 +39,23 @@ class Row(NamedTuple):
     """The prompts that the agent got, each by its first text."""
 
 
+CALL: Final = '/call subagents run {"tasks":["x","y"]}'
 RULES: Final = [{"to": "a", "prefix": "a:"}]
 TASK: Final = {"research_task": "R", "review_task": "V"}
 ROWS: Final = (
-    Row(26, "router", [("a: one", "one"), ("two", "two")], {"rules": RULES}, "a",
+    Row("26", "router", [("a: one", "one"), ("two", "two")], {"rules": RULES}, "a",
         at_agent=["two"]),
-    Row(30, "coordinator", [("do", "[a] R\n\ndo\n\ndo\nWhat the agent `a` found:\nR\n\ndo")],
+    Row("30", "coordinator", [("do", "[a] R\n\ndo\n\ndo\nWhat the agent `a` found:\nR\n\ndo")],
         {**TASK, "research": "a", "review": "none"}, "a"),
-    Row(73, "personality", [("one", "one"), ("two", "two")], {"prompts": ["/symposium:hi"]},
+    Row("73", "personality", [("one", "one"), ("two", "two")], {"prompts": ["/symposium:hi"]},
         commands="symposium:hi", at_agent=["/symposium:hi", "one", "two"]),
-    Row(74, "sparkle", [("one", "one"), ("two", "two")], {"show": "hidden", "prompt": "be"},
+    Row("74", "sparkle", [("one", "one"), ("two", "two")], {"show": "hidden", "prompt": "be"},
         at_agent=["be", "one", "two"]),
-    Row(76, "tangent", [("p1", "p1"), ("/tangent", None), ("p2", None), ("/tangent", None),
+    Row("76", "tangent", [("p1", "p1"), ("/tangent", None), ("p2", None), ("/tangent", None),
         ("p3", "p3"), ("/history", history("p1", "p3", "/history"))]),
-    Row(86, "subagents", [('/call subagents run {"tasks":["x","y"]}',
-        "## Task 1\n\nx\n\n## Task 2\n\ny")]),
-    Row(91, "cache", [("one", "one"), ("one", "one"), ("two", "two")], grants=("clock",),
+    Row("64-86", "subagents", [(CALL, "## Task 1\n\nx\n\n## Task 2\n\ny"),
+        ("/history", history(CALL, "/history"))]),
+    Row("91", "cache", [("one", "one"), ("one", "one"), ("two", "two")], grants=("clock",),
         at_agent=["one", "two"]),
 )  # fmt: skip
 
@@ -93,6 +94,8 @@ def test_a_row_in_every_form(rig: Rig, row: Row, form: str, version: int) -> Non
     if row.at_agent is not None:
         prompts = [one.frame for one in rig.log("A", "in") if one.frame.get("method") == PROMPT]
         assert [one["params"]["prompt"][0]["text"] for one in prompts] == row.at_agent
+    # Of the sessions of a component's own the client sees nothing.
+    assert {one["params"]["sessionId"] for one in chain.seen("session/update")} == {session}
     assert chain.finish() == 0
 
 
