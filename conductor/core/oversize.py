@@ -86,6 +86,7 @@ class Oversize:
                 continue
             if entry.method is UNSET:
                 answers.append(entry)
+                self._enforcer.requests.answer_lost(lane, bytes(entry.id))
             else:
                 self._request_lost(lane, bytes(entry.id), why, out)
         if any(entry.result is not UNSET for entry in answers):

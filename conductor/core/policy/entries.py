@@ -103,7 +103,8 @@ class Turn:
 
 
 class Excuse(Enum):
-    """Why an error is not a component's own answer: its host reports that it failed."""
+    """Why an error is not a component's own answer: its host reports that it failed, or it could
+    not take the answer to what it passed on."""
 
     GOES_ON = "goes on"
     """The chain goes on."""

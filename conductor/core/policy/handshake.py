@@ -92,6 +92,9 @@ class PolicedHandshake:
     ) -> tuple[bytes, bytes] | None:
         """A component's answer to `initialize` as it may go back; None: it may not answer yet."""
         upstream, carried = handshake.upstream, self._carried(peer, handshake)
+        if handshake.answer_goes_past:  # the component could not take it
+            _goes_past(handshake)
+            return upstream
         violation = self._checks.answers(carried, _DOWN, *answer)
         if violation is not None:
             self._checks.report(peer, _DOWN, _HEADING, violation, out)

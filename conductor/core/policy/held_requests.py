@@ -171,8 +171,10 @@ class HeldRequests(ABC):
     ) -> None:
         """A component answers a request that it was given."""
         policy_state = carried.policy_state
+        waited_for = carried.state is State.PASSED and carried.held is not None
+        excused = carried.excused is not None and member == b"error" and not waited_for
         # The host of a failed guest answers in its place: no violation, and nothing to check.
-        if carried.excused is not None and member == b"error" and policy_state.enforced:
+        if excused and policy_state.enforced:
             ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
             if ends or not self.lost(carried, out):
                 self._fail(carried, body, out)
@@ -180,7 +182,7 @@ class HeldRequests(ABC):
         match carried.state:
             case State.GIVEN | State.RETURNED:
                 self._answer_held(carried, pending, member, body, out)
-            case State.PASSED if carried.held is not None:  # the answer waits for just this
+            case State.PASSED if carried.held is not None:  # the answer has waited for just this
                 self.answered_past(carried, pending, member, body, out)
                 carried.held.ready = True
                 release(carried.lane, out)
@@ -354,6 +356,19 @@ class HeldRequests(ABC):
             self._give_up(carried, violation, out)
 
     # -- components that are gone, frames that are not taken --------------------------------------
+
+    @staticmethod
+    def answer_lost(lane: Lane, key: bytes) -> None:
+        """A component cannot take the answer to what it has sent under this id: if it has passed a
+        request on so, an error that it answers is not its own."""
+        handshake = lane.peer.handshake
+        onward = handshake.onward if handshake is not None else None
+        if handshake is not None and onward is not None and onward.key == key:
+            handshake.answer_goes_past = True
+        for at in (lane, lane.other):
+            for carried in at.in_flight.requests.values():
+                if carried.forwarded is not None and carried.forwarded.key == key:
+                    carried.excused = Excuse.GOES_ON
 
     def lost(self, carried: Carried, out: list[Effect]) -> bool:
         """The component is gone, or cannot take the request; whether that goes on without it, or

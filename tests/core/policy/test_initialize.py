@@ -87,6 +87,18 @@ def answered(pb: Playbook, answer: Json = ANSWER, id_: str = "i") -> None:
     pb << ("g", "s", result(f"f-{id_}", answer))
 
 
+def test_an_answer_to_it_that_does_not_fit_goes_past_the_component() -> None:
+    """Which breaks no rule by its error: it never got the answer."""
+    with before("down:initialize:carry") as pb:
+        given(pb)
+        forwarded(pb)
+        answered(pb)
+        lost = b"s" + json.dumps(result("f-i", ANSWER)).encode()
+        pb >> (lambda router: router.undeliverable("g", lost, "too deep"))
+        skip(pb)
+        pb >> ("g", "p", error(Hole("g-i"), -32603, "lost")) << ("client", result("i", ANSWER))
+
+
 def test_a_component_that_speaks_version_1_only_takes_the_chain_along() -> None:
     asked = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabilities": {}}
     chosen = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": asked["info"]}
