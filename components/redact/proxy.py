@@ -32,7 +32,10 @@ BESIDE = (
     "session_info_update", "plan", "plan_update", "plan_removed",
 )  # fmt: skip
 """Updates that have no place among what is said: a word may go on after them."""
-KEPT = frozenset(("_meta", "annotations"))
+META = "_meta"
+"""Of prompts, texts, notices and finished calls the words in it may be changed, whatever they are
+called: some clients show them."""
+KEPT = frozenset(("annotations",))
 """Members that nobody may change."""
 FIXED = frozenset(
     (*KEPT, "sessionUpdate", "type", "toolCallId", "messageId", "kind", "status", "path",
@@ -151,13 +154,17 @@ def replaced(name: str) -> str:
 
 
 def clean(value: Any, fixed: frozenset[str] = FIXED) -> Any:
-    """A JSON value without secrets, but for what stands in members that are fixed."""
+    """A JSON value without secrets, but for what stands in members that are fixed. In `_meta` none
+    are."""
     if isinstance(value, str):
         return without(value, spans(value), 0, len(value))
     if isinstance(value, list):
         return [clean(one, fixed) for one in value]
     if isinstance(value, dict):
-        return {key: one if key in fixed else clean(one, fixed) for key, one in value.items()}
+        return {
+            key: clean(one, frozenset() if key == META else fixed) if key not in fixed else one
+            for key, one in value.items()
+        }
     return value
 
 
@@ -169,7 +176,9 @@ def reworded(value: Any, words: frozenset[str]) -> Any:
         return value
     changed = dict(value)
     for key, one in value.items():
-        if key not in KEPT:
+        if key == META:
+            changed[key] = clean(one, frozenset())
+        elif key not in KEPT:
             changed[key] = (
                 clean(one) if isinstance(one, str) and key in words else reworded(one, words)
             )
@@ -188,6 +197,8 @@ def without_secrets(update: dict[str, Any]) -> dict[str, Any]:
     if kind not in CALLS or update.get("status") not in FINISHED:
         return update
     output = {"rawOutput": clean(update["rawOutput"], KEPT)} if "rawOutput" in update else {}
+    if META in update:
+        output[META] = clean(update[META], frozenset())
     blocks = update.get("content")
     if isinstance(blocks, list):
         output["content"] = [
@@ -198,6 +209,23 @@ def without_secrets(update: dict[str, Any]) -> dict[str, Any]:
 
 
 # -- streamed texts --------------------------------------------------------------------------------
+
+
+def streamed(update: dict[str, Any]) -> tuple[tuple[str, Any], dict[str, Any], str] | None:
+    """Where the text stands of an update that is a piece of one: what text it belongs to, and the
+    object and the member that hold it. None: it is no such piece."""
+    kind = update.get("sessionUpdate")
+    if kind in CHUNKS:
+        content = update.get("content")
+        if isinstance(content, dict) and content.get("type") == "text":
+            found = (kind, update.get("messageId")), content, "text"
+            return found if isinstance(content.get("text"), str) else None
+    if kind in CALLS:
+        meta = update.get(META)
+        terminal = meta.get("terminal_output") if isinstance(meta, dict) else None
+        if isinstance(terminal, dict) and isinstance(terminal.get("data"), str):
+            return (kind, update.get("toolCallId")), terminal, "data"
+    return None
 
 
 def open_end(text: str, found: list[Span]) -> int:
@@ -246,40 +274,36 @@ def shown(held: Held, said: str, *, last: bool) -> tuple[str, str]:
 
 @proxy.update()
 async def said(update: Update, following: Any) -> None:
-    config, content, held = proxy.config, update.update.get("content"), update.state
-    if not config.updates:
+    held, piece = update.state, streamed(update.update)
+    if not proxy.config.updates:
         await following(update)
         return
-    streamed = (
-        update.kind in CHUNKS
-        and isinstance(content, dict)
-        and content.get("type") == "text"
-        and isinstance(content.get("text"), str)
-    )
-    of = update.kind, update.update.get("messageId")
     if update.kind == "state_update":
         held.busy = update.update.get("state") != "idle"
         if not held.busy:
             await finish(update.session)
-    elif update.kind not in BESIDE and (not streamed or of != held.of):
+    elif update.kind not in BESIDE and (piece is None or piece[0] != held.of):
         await finish(update.session)
-    if streamed:
-        update.state.of = of
-        await streams(update, following)
+    if piece is not None:
+        update.state.of, holder, member = piece
+        text, holder[member] = holder[member], ""  # it is looked at with what comes before it
+        update.params["update"] = without_secrets(update.update)
+        await streams(update, text, following)
         return
     if update.kind:
         update.params["update"] = without_secrets(update.update)
     await following(update)
 
 
-async def streams(update: Update, following: Any) -> None:
+async def streams(update: Update, text: str, following: Any) -> None:
     """Shows what can be shown, now that a chunk came; with what cannot yet it waits for the next.
 
     Every chunk goes on, in order, if need be without text. The conductor compares what goes on with
     the oldest that has not: with one that was left out, a later one might break a rule.
     """
-    held, content = update.state, update.update["content"]
-    before, content["text"] = shown(held, content["text"], last=False)
+    held = update.state
+    before, now = shown(held, text, last=False)
+    append(update, now)
     if held.chunk:
         await goes(held.chunk, before)
     waits = held.text or held.in_key
@@ -288,10 +312,17 @@ async def streams(update: Update, following: Any) -> None:
         await following(update)
 
 
+def append(update: Update, text: str) -> None:
+    """Adds to the text of a chunk."""
+    piece = streamed(update.update)
+    assert piece is not None
+    piece[1][piece[2]] += text
+
+
 async def goes(chunk: tuple[Update, Any], text: str) -> None:
     """A chunk that has waited goes on, with more text."""
     update, following = chunk
-    update.update["content"]["text"] += text
+    append(update, text)
     await following(update)
 
 

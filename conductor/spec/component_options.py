@@ -263,7 +263,7 @@ OPTIONS: Final = (
            "it may reach you outside the session: `panel`, `comment`, `operation`, joined by `+`"),
     _named("methods", "NAMES", "extension methods it may send, change and answer: `_x/*+_y/z`"),
     _named("texts", "yes",
-           "it may change words inside tool calls, plans and notices; also `texts` alone"),
+           "it may change words in tool calls, plans, notices and metadata; also `texts` alone"),
     _named("capabilities", "POINTERS",
            "capabilities it may claim: `/fs/readTextFile+/terminal`; `*` for any"),
     Option("peers", "NAMES", _peers,

@@ -71,7 +71,7 @@ GRANTS: Final = {
     "modes": "have modes and options of its own, and switch them",
     "editor": "reach the user outside the session: {}",
     "methods": "send, change and answer extension methods: {}",
-    "texts": "change words inside tool calls, plans and notices",
+    "texts": "change words inside tool calls, plans, notices and metadata",
     "capabilities": "claim capabilities: {}",
 }
 _TURNS: Final = {"within": "during a turn of the user", "unprompted": "at any time"}

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import UnsetType
 
-from conductor.core.guards import names
+from conductor.core.guards import metas, names
 from conductor.core.guards.reading import Document, Params, Unreadable, read
 from conductor.core.guards.rules import (
     EVERY,
@@ -89,8 +89,10 @@ def forwarded(
     if original == sent:
         return None
     name = names.recognised(method)
-    attempt = Attempt(context, direction, name, _document(sent), _document(original))
-    return _first("forwarded", attempt)
+    given, passed = _document(original), _document(sent)
+    if context.grants.texts:
+        passed = metas.as_given(name, given, passed)
+    return _first("forwarded", Attempt(context, direction, name, passed, given))
 
 
 def originated(context: Context, direction: str, method: str, params: Params) -> Violation | None:

@@ -432,7 +432,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "domain name (`example.com/key`), none of them trace context or the conductor's "
             "(`conductor.…`), and none to a session's set-up. A text for the client it may mark "
             "as part of a `subconversation`, and its own as an `event`, but for `approval` and "
-            "`plan`."
+            "`plan`. With `texts` it may change words in the `_meta` of prompts, texts, notices "
+            "and finished tool calls, and what a terminal shows (`terminal_output`)."
         ),
         (
             "`_meta.claudeCode.options`, by which an agent takes settings, servers and commands; "

@@ -19,6 +19,8 @@ _ELSEWHERE: Final = frozenset({"update", "_meta", *SESSION_NAMES})
 _OPTIONS: Final = "config_option_update"
 CALLS: Final = ("tool_call", "tool_call_update")
 NOTICES: Final = ("notice", "compaction_summary_chunk")
+FINISHED: Final = ("completed", "failed", "cancelled")
+"""The states of tool calls that nobody approves of any more."""
 
 _Value: TypeAlias = "Json | Absent"
 _Changed: TypeAlias = Callable[[Attempt, str, _Value, _Value], bool]
@@ -164,7 +166,7 @@ def call_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
     The words of a call that is not finished stay: the user may still have to approve of it.
     """
     call = _update(attempt.old)
-    if not attempt.context.grants.texts or call.get("status") not in _FINISHED:
+    if not attempt.context.grants.texts or call.get("status") not in FINISHED:
         return False
     if name == "rawOutput":
         return _same_but_texts(was, now)
@@ -212,7 +214,6 @@ _BLOCK: Final = frozenset({"type", "text", "annotations", "_meta"})
 _ENTRY: Final = frozenset({"id", "content", "priority", "status", "_meta"})
 _KEPT: Final = ("_meta", "annotations")
 """Members that hold no words, whatever is in them."""
-_FINISHED: Final = ("completed", "failed", "cancelled")
 
 
 def _reworded(

@@ -40,6 +40,8 @@ class Row(NamedTuple):
 
 
 CALL: Final = '/call subagents run {"tasks":["x","y"]}'
+SECRET: Final = "AKIA" + "ABCDEFGHIJKLMNOP"
+HIDDEN: Final = "[redacted: aws-key]"
 RULES: Final = [{"to": "a", "prefix": "a:"}]
 TASK: Final = {"research_task": "R", "review_task": "V"}
 ROWS: Final = (
@@ -55,6 +57,7 @@ ROWS: Final = (
         ("p3", "p3"), ("/history", history("p1", "p3", "/history"))]),
     Row("64-86", "subagents", [(CALL, "## Task 1\n\nx\n\n## Task 2\n\ny"),
         ("/history", history(CALL, "/history"))]),
+    Row("92", "redact", [(f"a {SECRET} b", f"a {HIDDEN} b")], at_agent=[f"a {HIDDEN} b"]),
     Row("91", "cache", [("one", "one"), ("one", "one"), ("two", "two")], grants=("clock",),
         at_agent=["one", "two"]),
 )  # fmt: skip

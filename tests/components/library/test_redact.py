@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -119,11 +120,15 @@ async def test_everywhere_else_text_may_be() -> None:
         assert updates[1] == {
             "sessionUpdate": "tool_call_update", **done, "rawOutput": {"out": ["see X"]},
             "content": [{"type": "content", "content": text("see X")}, call["content"][1]],
+            "_meta": {"x": "X"},
         }  # fmt: skip
         assert updates[2]["text"] == say
-        await p.prompt({"type": "resource", "resource": {"uri": "a", "text": say}}, text(say, n=1))
+        meta = {"data": [say, 1], "annotations": say}
+        resource = {"uri": "a", "text": say, "_meta": meta}
+        await p.prompt({"type": "resource", "resource": resource}, text(say, n=1))
         blocks = p.agent.requests[-1].raw["params"]["prompt"]
         assert blocks[0]["resource"]["text"] == "see X"
+        assert blocks[0]["resource"]["_meta"] == {"data": ["see X", 1], "annotations": "see X"}
         assert blocks[1] == text("see X", n=1)
         assert {"name": "redacted", "value": 1, "kind": "counter",
                 "labels": {"secret": "aws-key"}} in p.services.metrics  # fmt: skip
@@ -252,3 +257,40 @@ def test_row_92_behind_a_real_agent(rig: Rig) -> None:
     assert len(received(rig, "session/prompt")) == 2
     assert chain.finish() == 0
     assert [("not delivered" in line) for line in chain.stderr.splitlines()] == [True]
+
+
+def test_row_92_in_the_metadata_that_clients_show(rig: Rig) -> None:
+    """Two terminals and a message, in pieces, and the `_meta` of all that has words."""
+
+    def shows(call: str, data: str, **more: Any) -> Any:
+        meta = {"terminal_output": {"terminal_id": call, "data": data}, **more}
+        return {"sessionUpdate": "tool_call_update", "toolCallId": call, "_meta": meta}
+
+    def done(call: str, note: str) -> Any:
+        ends = {"terminal_exit": {"terminal_id": call, "exit_code": 0}, "note": note}
+        return {"sessionUpdate": "tool_call_update", "toolCallId": call, "status": "completed",
+                "_meta": ends}  # fmt: skip
+
+    def says(said: str, note: str) -> Any:
+        return {"sessionUpdate": "agent_message_chunk", "content": text(said, _meta={"n": [note]})}
+
+    updates = [
+        {"sessionUpdate": "tool_call", "toolCallId": "a", "title": "t", "_meta": {"k": AWS}},
+        shows("a", f"key {AWS[:7]}"), shows("a", AWS[7:]), shows("a", f"\n{AWS}"),
+        done("a", f"is {AWS}"), shows("b", f"{AWS} is"), shows("b", " ok\n", k=AWS),
+        says("so ", AWS), says("it is", f"{AWS} it is"),
+    ]  # fmt: skip
+    config = {"replacement": "X", "prompts": False}
+    chain = agent(rig, component("redact", config), rig.actor("told_agent", name="told"))
+    prompted = chain.start_prompt(chain.begin(), json.dumps(updates))
+    assert chain.answer(prompted)["result"] == {"stopReason": "end_turn"}
+    shown = [one["params"]["update"] for one in chain.seen("session/update")]
+    data = [one["_meta"].get("terminal_output", {}).get("data") for one in shown[:7]]
+    assert data == [None, "key ", "X", "\nX", None, "X is", " ok\n"]
+    assert shown[0] == updates[0]  # the user may still have to approve of it
+    assert shown[4]["_meta"]["note"] == "is X"
+    assert shown[6]["_meta"]["k"] == AWS  # it runs: all but what the terminal shows stays
+    assert [one["content"]["_meta"] for one in shown[7:]] == [{"n": ["X"]}, {"n": ["X it is"]}]
+    assert "".join(one["content"]["text"] for one in shown[7:]) == "so it is"
+    assert chain.finish() == 0
+    assert chain.stderr == ""

@@ -251,9 +251,25 @@ def words() -> Iterator[Attack]:
         after = {**WORD, "content": {"annotations": {"text": "a"}, **forged}}
         yield updates("update-texts", what, before, after)
     call = {**CALL, "sessionUpdate": "tool_call_update", "status": "completed"}
-    output = {**call, "rawOutput": {"out": "a", "_meta": {"x": "a"}}}
-    forged_output = {**call, "rawOutput": {"out": "a", "_meta": {"x": "b"}}}
-    yield updates("tool-calls", "words in `_meta`", output, forged_output).having(texts=True)
+    for what, forged_meta in {
+        "another form": {"x": ["b"]}, "another name": {"y": "a"}, "a number": {"x": 1},
+        "less": {},
+    }.items():  # fmt: skip
+        held, now = ({**call, "_meta": one} for one in ({"x": "a"}, forged_meta))
+        yield updates("meta", f"{what} in `_meta`", held, now).having(texts=True)
+    shown: Object = {"terminal_output": {"terminal_id": "t", "data": "a"}, "x": "a"}
+    for what, forged_meta in {
+        "other words": {**shown, "x": "b"},
+        "another terminal": {**shown, "terminal_output": {"terminal_id": "u", "data": "a"}},
+        "no words": {**shown, "terminal_output": {"terminal_id": "t", "data": ["a"]}},
+        "no terminal": {"x": "a"},
+    }.items():
+        held, now = (
+            {**CALL, "status": "in_progress", "_meta": one} for one in (shown, forged_meta)
+        )
+        yield updates("meta", f"{what} of a running call", held, now).having(texts=True)
+    mode = {"sessionUpdate": "current_mode_update", "_meta": {"x": "a"}}
+    yield updates("meta", "of a mode", mode, {**mode, "_meta": {"x": "b"}}).having(texts=True)
     said: Object = {**WORD, "content": {"type": "text", "text": "a"}, "messageId": "m"}
     for what, after in {
         "state_update idle": {"sessionUpdate": "state_update", "state": "idle"},

@@ -154,6 +154,31 @@ def test_the_words_of_a_finished_tool_call_are_a_matter_of_grants() -> None:
             assert updated({**call, "rawOutput": "a"}, {**call, "rawOutput": "b"}, texts)
 
 
+def test_words_in_meta_are_a_matter_of_grants() -> None:
+    texts = granted(texts=True)
+    secret, hidden = ({"x": {"y": [word, 1, "b"]}} for word in ("a", "***"))
+    shown, starred = ({"terminal_output": {"data": word, "id": "t"}} for word in ("a", "***"))
+    block = {"type": "text", "text": "a"}
+    said = {"sessionUpdate": "agent_message_chunk"}
+    call = {"sessionUpdate": "tool_call_update", "toolCallId": "t"}
+    ended = {**call, "status": "completed"}
+    pairs: list[tuple[Object, Object]] = [
+        (
+            {**said, "content": {**block, "_meta": secret}},
+            {**said, "content": {**block, "_meta": hidden}},
+        ),
+        ({**ended, "_meta": secret}, {**ended, "_meta": hidden}),
+        ({**ended, "rawOutput": {"_meta": secret}}, {**ended, "rawOutput": {"_meta": hidden}}),
+        ({**call, "_meta": shown}, {**call, "_meta": starred}),
+    ]
+    for before, after in pairs:
+        assert updated(before, after, texts)
+        assert not updated(before, after)
+    was, now = ({"prompt": [{**block, "_meta": one}], "_meta": one} for one in (secret, hidden))
+    assert passes("session/prompt", was, now, texts)
+    assert not passes("session/prompt", was, now)
+
+
 def test_odd_updates_pass_as_they_are() -> None:
     odd: list[Object] = [{"update": "word"}, {"update": {}}, {"update": {"sessionUpdate": 1}}, {}]
     for params in odd:
