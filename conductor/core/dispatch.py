@@ -43,6 +43,7 @@ _CONDUCTORS: Final = ("_", ONE_HOP)
 _VERSION: Final = '`jsonrpc` must be "2.0"'
 _NEITHER: Final = "a message must have a `method`, or a `result` or `error`"
 _BOTH: Final = "a message with a `method` must have neither `result` nor `error`"
+_FLATTER: Final = "\nhint: send what is deep as a text, or in fewer levels"
 _LONGEST_METHOD: Final = 1024
 _MOST_ENTRIES: Final = 1000
 """Messages in one array: all of them are routed at once."""
@@ -117,13 +118,13 @@ class Dispatcher:
     def _unreadable(
         self, lane: Lane, whole: bytes, frame: bytes, error: Malformed, out: Effects
     ) -> None:
-        """Rejects a frame; one that nests too deeply still says what it answers.
+        """Rejects a frame; one that nests too deeply still says what it asks or answers.
 
         Args:
             whole: the frame with its side.
         """
-        deep = error.code == INVALID_REQUEST and error.id is None
-        if deep and self._oversize.lost_answer(lane.peer, whole, error.text, out):
+        deep, why = error.code == INVALID_REQUEST and error.id is None, f"{error.text}{_FLATTER}"
+        if deep and self._oversize.skipped(lane.peer, whole, why, out, whole=True):
             self._exchange.log(out, "warning", lane.peer, f"{error.text}: {frame[:120]!r}")
         else:
             self._exchange.reject_frame(lane, frame, error, out)
@@ -135,7 +136,7 @@ class Dispatcher:
             "hint: raise the component's json_values if this is intended"
         )
         self._exchange.log(out, "warning", peer, f"{why}: {frame[:60]!r}")
-        self._oversize.skipped(peer, frame, why, out)
+        self._oversize.skipped(peer, frame, why, out, whole=True)
 
     def _batch(self, lane: Lane, entries: list[Raw], out: Effects) -> None:
         """Serves an older peer's array in order and answers with one array (never sends one)."""

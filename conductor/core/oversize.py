@@ -21,8 +21,13 @@ _HEAD: Final = re.compile(
     re.DOTALL,
 )
 _ID: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|null)', re.DOTALL)
+_LAST_ID: Final = re.compile(
+    rb'[{,]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|null)\s*\}\s*\Z', re.DOTALL
+)
 _LOOKED_AT: Final = 65_536
-"""Bytes of a skipped line in which its id is looked for."""
+"""Bytes of a skipped line in which its id is looked for …"""
+_LAST_LOOKED_AT: Final = 2048
+"""… and at its end."""
 _ANSWERS: Final = (b"result", b"error")
 
 
@@ -34,28 +39,29 @@ class Oversize:
         self._requests = requests
         self._enforcer = enforcer
 
-    def skipped(self, peer: Peer, head: bytes, why: str, out: Effects) -> None:
-        """A line of `peer` was too long or too costly to be taken; `head`: its first bytes, or all.
+    def skipped(
+        self, peer: Peer, head: bytes, why: str, out: Effects, *, whole: bool = False
+    ) -> bool:
+        """A line of `peer` was too long, too deep or too costly to be taken.
 
-        Where an id can be read off them, somebody gets an error: the sender of a request, or the
+        Where an id can be read off it, somebody gets an error: the sender of a request, or the
         asker of the request that this was the answer to.
+
+        Args:
+            head: its first bytes.
+            whole: these are all.
+
+        Returns:
+            Whether an id can be read.
         """
         peer.next_number = 0  # it was announced for this line
-        lane, raw, following = _read(peer, head)
-        if raw is not None and following not in _ANSWERS:
+        lane, raw, following = _read(peer, head, whole=whole)
+        if raw is None:
+            return False
+        if following not in _ANSWERS:
             body = jsonrpc.error_object(INVALID_REQUEST, why)
             out.append(Send(peer.name, lane.writer.answer(raw, b"error", body)))
-        else:
-            self.lost_answer(peer, head, why, out)
-
-    def lost_answer(self, peer: Peer, head: bytes, why: str, out: Effects) -> bool:
-        """The asker gets an error, if a line of `peer` that was not taken is an answer with an id
-        that can be read. Returns whether it is."""
-        lane, raw, following = _read(peer, head)
-        if raw is None or following not in _ANSWERS:
-            return False
-        pending = lane.requests.sent.pop(raw, None)
-        if pending is not None:
+        elif (pending := lane.requests.sent.pop(raw, None)) is not None:
             text = f"the answer of {peer.label} to `{pending.method}` was lost: {why}"
             body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
             self._requests.complete(pending, b"error", body, out)
@@ -111,14 +117,17 @@ class Oversize:
         self._requests.complete(pending, b"error", body, out)
 
 
-def _read(peer: Peer, head: bytes) -> tuple[Lane, bytes | None, bytes]:
-    """Of a line that begins so: its lane, its id (None: none can be read), and what follows."""
-    lane, head = _lane(peer, head[:_LOOKED_AT])
+def _read(peer: Peer, line: bytes, *, whole: bool) -> tuple[Lane, bytes | None, bytes]:
+    """Of a line, or what it begins with: its lane, its id (None: none can be read), and the name of
+    its first member with a payload."""
+    lane, head = _lane(peer, line[:_LOOKED_AT])
     members = _HEAD.match(head)
     if members is None:
         return lane, None, b""
     before, following = members.groups()
     with_id = _ID.search(before)
+    if with_id is None and whole:
+        with_id = _LAST_ID.search(line[-_LAST_LOOKED_AT:])
     raw = jsonrpc.canonical_id(with_id.group(1)) if with_id is not None else None
     return lane, raw, following
 

@@ -179,16 +179,27 @@ def test_an_answer_that_was_skipped_fails_its_request(member: bytes) -> None:
         pb >> (lambda r: r.skipped("agent", head, "too long"))
 
 
-def test_an_answer_that_nests_too_deeply_fails_its_request() -> None:
+@pytest.mark.parametrize("last", [False, True], ids=["id first", "id last"])
+def test_what_nests_too_deeply_is_answered_under_its_id(last: bool) -> None:
     deep, why = b"[" * 600 + b"]" * 600, "message nests deeper than 512 levels"
+    hint = f"{why}\nhint: send what is deep as a text, or in fewer levels"
+
+    def line(id_: bytes, member: bytes) -> bytes:
+        return b'{%b:%b,"id":%b}' % (member, deep, id_) if last else b'{"id":%b,%b:%b}' % (
+            id_, member, deep,
+        )  # fmt: skip
+
     with begin(agent_only()) as pb:
         pb >> ("client", request("c", "_x")) << ("agent", request(2, "_x"))
-        pb >> (lambda r: r.receive("agent", b'{"jsonrpc":"2.0","id":2,"result":%b}' % deep))
-        text = f"the answer of agent `agent` to `_x` was lost: {why}"
+        pb >> (lambda r: r.receive("agent", line(b"2", b'"result"')))
+        text = f"the answer of agent `agent` to `_x` was lost: {hint}"
         pb << ("client", error("c", -32603, text, {"component": "agent"}))
         pb << Noted("warning", "agent", why)
-        pb >> (lambda r: r.receive("agent", b'{"id":"a","method":"_x","params":%b}' % deep))
-        pb << Noted("warning", "agent", why)
+        asked = line(b'"a"', b'"method":"_x","params"')
+        pb >> (lambda r: r.receive("agent", asked))
+        pb << ("agent", error("a", -32600, hint)) << Noted("warning", "agent", why)
+        pb >> (lambda r: r.receive("client", asked))
+        pb << ("client", error("a", -32600, hint)) << Noted("warning", "client", why)
         pb >> (lambda r: r.receive("agent", b'{"method":"_x","params":%b}' % deep))
         pb << Noted("warning", "agent", why)
 
