@@ -34,6 +34,16 @@ def say(text: str) -> None:
     update("agent_message_chunk", content={"type": "text", "text": text})
 
 
+def review(title: str) -> None:
+    """An exchange within the turn, between two texts of its own."""
+    tag = {"conductor.conversation/subconversation": {"id": "review-1", "title": title}}
+    say("I have it reviewed.")
+    for kind, text in (("message", "Looks"), ("thought", "Hm."), ("message", "good.")):
+        block = {"type": "text", "text": text}
+        update(f"agent_{kind}_chunk", content=block, _meta=tag)
+    say("So it is done.")
+
+
 def options() -> list[dict[str, Any]]:
     values = [{"value": "small", "name": "Small"}, {"value": "large", "name": "Large"}]
     choice = {"type": "select", "currentValue": model, "options": values}
@@ -69,6 +79,8 @@ def prompt(id_: int, blocks: list[dict[str, Any]]) -> None:
         )
         svg = {"type": "image", "mimeType": "image/svg+xml", "data": SVG.decode()}
         update("agent_message_chunk", content=svg)
+    elif word == "review":
+        review(rest)
     elif word == "fail":
         error = {"code": -32000, "message": "Authentication required"}
         send(id=id_, error=error)

@@ -117,6 +117,23 @@ def test_a_question_is_answered_by_a_key_and_only_where_it_stands(
     expect(page.locator("article.turn").last).to_contain_text("the answer was cancelled")
 
 
+def test_an_exchange_within_a_turn_stands_apart(
+    fancy: Talking, page: Page, pictures: Path | None
+) -> None:
+    fancy.visit(page)
+    say(page, "review A *second* <b>opinion</b>")
+    ended(page)
+    turn = page.locator("article.turn").last
+    nested = turn.locator(".nested")
+    expect(nested).to_have_count(1)
+    expect(nested.locator("> summary")).to_have_text("A *second* <b>opinion</b>")
+    expect(nested.locator("> .speech")).to_contain_text(["Looks", "good."])
+    expect(nested.locator("> .thought")).to_contain_text("Hm.")
+    outside = turn.locator(".turn-inside > div > .speech.agent")
+    expect(outside).to_contain_text(["I have it reviewed.", "So it is done."])
+    look_at(page, "chat-nested", pictures, dark=True)
+
+
 def test_no_text_of_a_chat_is_obeyed(fancy: Talking, page: Page) -> None:
     fancy.visit(page)
     say(page, f"echo {EVIL}")

@@ -179,7 +179,7 @@ function before(held) {
     made = el("article.turn", { "aria-label": "before" }, el("p.turn-head", {}, "Before, as the agent repeats it"), el("div.turn-inside"));
     articles.set(key, made);
     data.json(`/api/chat/history?${new URLSearchParams({ session: held.id })}`)
-      .then((items) => fill(made.lastChild, items.map(conversation.item))).catch(trouble);
+      .then((items) => fill(made.lastChild, conversation.items(items))).catch(trouble);
   }
   return made;
 }

@@ -94,13 +94,21 @@ function tool(item) {
     el("summary", {}, title), blocks.map(block));
 }
 
-/** One item of a turn; what is of a nested exchange stands below its title. */
-export function item(held) {
-  if (!held.nested) return plain(held);
-  return el("details.act.nested", { open: true }, el("summary", {}, shown(held.nested)), plain(held));
+/** Items of a turn, and what `behind` puts behind one; what is of one nested exchange stands below its title. */
+export function items(all, behind = () => null) {
+  const parts = [];
+  let exchange;
+  for (const held of all) {
+    const id = held.nested ? `exchange ${held.exchange ?? ""}` : undefined;
+    if (id === undefined) parts.push(item(held), behind(held));
+    else if (id === exchange) parts.at(-1).append(item(held));
+    else parts.push(el("details.act.nested", { open: true }, el("summary", {}, held.nested), item(held)));
+    exchange = id;
+  }
+  return parts.filter(Boolean);
 }
 
-function plain(held) {
+function item(held) {
   switch (held.kind) {
     case "prompt":
       return el("div.speech.you", {}, el("p.who", {}, "You"), (held.blocks ?? []).length
@@ -144,19 +152,14 @@ function plain(held) {
 
 /** A turn of the conversation, in short until its detail is there. */
 export function turn(summary, detail) {
-  const items = detail?.items ?? [
+  const all = detail?.items ?? [
     ...(summary.prompt ? [{ kind: "prompt", text: summary.prompt }] : []),
     ...(summary.answer ? [{ kind: "text", text: summary.answer }] : []),
   ];
   const made = el("div", {});
   const drawn = (from) => {
-    const parts = [];
-    for (const held of items.slice(from, from + MOST_ITEMS)) {
-      parts.push(item(held));
-      if (held.kind === "prompt") parts.push(marks(summary));
-    }
-    made.append(...parts.filter(Boolean));
-    const left = items.length - from - MOST_ITEMS;
+    made.append(...items(all.slice(from, from + MOST_ITEMS), (held) => held.kind === "prompt" ? marks(summary) : null));
+    const left = all.length - from - MOST_ITEMS;
     if (left <= 0) return;
     const more = el("button.small.more", {
       type: "button",
@@ -168,7 +171,7 @@ export function turn(summary, detail) {
     made.append(more);
   };
   drawn(0);
-  const hasError = items.some((held) => held.kind === "error");
+  const hasError = all.some((held) => held.kind === "error");
   if (summary.failed && !hasError) made.append(el("div.act.refused", {}, el("b", {}, "ended: "), shown(summary.stop ?? "")));
   else if (!summary.failed && summary.stop && !["end_turn", "ended"].includes(summary.stop)) made.append(el("p.note", {}, `ended: ${shown(summary.stop)}`));
   return [made];
