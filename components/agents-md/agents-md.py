@@ -21,6 +21,11 @@ INTRODUCTION = (
 )
 GRANTED = "AGENTS.md"
 """What is granted unasked."""
+READERS = frozenset(
+    ("amp", "auggie", "codex", "copilot", "cursor", "devin", "droid", "goose", "junie", "kilo",
+     "kimi", "opencode", "pi", "vibe")
+)  # fmt: skip
+"""Agents that read files of this name themselves, by a word of the name they give themselves."""
 OTHERS = "There are more, each to be read before working in its folder:"
 
 
@@ -30,6 +35,7 @@ class Config:
 
     names: list[str] = field(default_factory=lambda: [GRANTED])
     nested: Literal["mentioned", "all", "never"] = "mentioned"
+    always: bool = False
     max_bytes: int = 64 * 1024
     skip: list[str] = field(
         default_factory=lambda: ["node_modules", "vendor", "target", "dist", "build"]
@@ -67,6 +73,50 @@ proxy = Proxy(
     config=Config,
     session=Known,
 )
+
+
+# -- the agent -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Agent:
+    """The agent behind: whether it reads the files itself."""
+
+    reads: bool = False
+
+
+behind = Agent()
+
+
+@proxy.on_start
+def started() -> None:
+    behind.reads = behind.reads or bool(proxy.kept("reads"))
+
+
+@proxy.request("initialize")
+async def initialize(request: Request, following: Any) -> Any:
+    result = await following(request)
+    told = result if isinstance(result, dict) else {}
+    info = told.get("agentInfo") or told.get("info")  # of ACP v1, or v2
+    names = info if isinstance(info, dict) else {}
+    words = re.findall("[a-z]+", f"{names.get('name')} {names.get('title')}".lower()[:1000])
+    reader = next((word for word in words if word in READERS), "")
+    if reader and not proxy.config.always and GRANTED in proxy.config.names:
+        proxy.log(f"{reader} reads {GRANTED} itself: it is not told of it")
+    behind.reads = bool(reader)
+    if reader:
+        proxy.keep("reads", True)
+    return result
+
+
+def wanted_names() -> list[str]:
+    """The names of the files that the agent does not read itself."""
+    names = proxy.config.names
+    all_of_them = proxy.config.always or not behind.reads
+    return [name for name in names if all_of_them or name != GRANTED]
+
+
+# -- what it is told -------------------------------------------------------------------------------
 
 
 @proxy.request(*SETUPS)
@@ -127,7 +177,7 @@ async def search(folders: list[str]) -> list[str]:
     """The files of instructions below folders, the outermost first."""
     found: dict[str, None] = {}
     for folder in folders:
-        for name in proxy.config.names:
+        for name in wanted_names():
             try:
                 entries = await proxy.files.list(folder, glob=f"**/{name}")
             except Refused as refused:

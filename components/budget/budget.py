@@ -114,6 +114,17 @@ def used(spent: Spent) -> tuple[float, str]:
     return max(found)
 
 
+def unreported(spent: Spent) -> str:
+    """What of the budget the agent has not reported: it cannot be limited."""
+    config = proxy.config
+    silent = []
+    if config.tokens and not spent.turns and not spent.context:
+        silent.append("tokens")
+    if config.cost and not spent.cost and not spent.currency:
+        silent.append("cost")
+    return " and no ".join(silent)
+
+
 # -- what becomes of it ----------------------------------------------------------------------------
 
 
@@ -132,6 +143,30 @@ def look(session: Session) -> None:
         session.say(f"\n[budget: {told} used]\n")
 
 
+@dataclass
+class Told:
+    """Whether the user knows that the agent reports nothing."""
+
+    silent: bool = False
+
+
+told_once = Told()
+
+
+@proxy.on_start
+def started() -> None:
+    told_once.silent = told_once.silent or bool(proxy.kept("silent"))
+
+
+def notice(session: Session, stop: Any) -> None:
+    """Says once, behind a turn that went as it should, what the agent does not report."""
+    silent = unreported(session.state)
+    if stop == "end_turn" and silent and not told_once.silent:
+        told_once.silent = True
+        proxy.keep("silent", True)
+        session.say(f"\n[budget: the agent reports no {silent}, so that is not limited]\n")
+
+
 @proxy.update("usage_update", "state_update")
 def updated(update: Update) -> None:
     if update.kind == "usage_update":
@@ -140,6 +175,8 @@ def updated(update: Update) -> None:
         update.state.busy = update.update.get("state") != "idle"
         if not update.state.busy:
             turn_ended(update.state, update.update.get("usage"))
+            if not update.replayed:
+                notice(update.session, update.update.get("stopReason"))
     if not update.replayed:
         look(update.session)
     update.session.keep(*KEPT)
@@ -162,6 +199,7 @@ async def prompt(request: Request, following: Any) -> Any:
         request.state.asked -= 1
     if isinstance(result, dict) and "stopReason" in result:
         turn_ended(request.state, result.get("usage"))
+        notice(request.session, result["stopReason"])
         look(request.session)
     else:
         request.state.busy = True  # in ACP v2, whose turns end by an update

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-from tests.components.library.support import Json, agent, component, play, plays, received
+from tests.components.library.support import Json, agent, component, load, play, plays, received
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,6 +156,37 @@ def test_what_it_mentions_elsewhere_is_no_mention(rig: Rig, tmp_path: Path) -> N
     assert "\nImport from '@ /lib', see @docs/a.md.\n" in said
     assert chain.finish() == 0
     assert "warning" not in chain.stderr
+
+
+@pytest.mark.parametrize(
+    ("info", "config", "expected"),
+    [
+        ({"agentInfo": {"name": "@x/codex-acp", "version": "1"}}, {}, []),
+        ({"info": {"name": "n", "title": "OpenCode"}}, {}, []),
+        ({"agentInfo": {"name": "opencode"}}, {"always": True}, ["Be brief"]),
+        ({"agentInfo": {"name": "opencode"}}, {"names": ["AGENTS.md", "README.md"]}, ["Not this"]),
+        ({"agentInfo": {"name": "ampere-codexes"}}, {}, ["Be brief"]),
+        ({"agentInfo": ["codex"]}, {}, ["Be brief"]),
+    ],
+)
+@plays
+async def test_an_agent_that_reads_them_itself(info: Json, config: Json, expected: Any) -> None:
+    async with started(config=config) as p:
+        p.agent.answer = lambda one: (
+            {"protocolVersion": 1, **info} if one.method == "initialize" else None
+        )
+        await p.initialize()
+        p.agent.answer = None
+        await p.prompt("hello")
+        assert told(p) == expected
+        p.restart(load("agents-md"))
+        await p.new_session()
+        await p.prompt("hello")
+        assert told(p) == expected
+        silent = ["amp reads", "codex reads", "opencode reads"]
+        assert any(one in line for line in p.services.log for one in silent) == (
+            "Be brief" not in expected
+        )
 
 
 def test_row_83_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:

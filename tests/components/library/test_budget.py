@@ -53,7 +53,12 @@ async def prompts(p: Playground, most: int = 10) -> tuple[int, str]:
         ({"tokens": 9, "cost": 9}, {"used": 3, "cost": 1.0}, 3, ["used up, 9 of 9 tokens"]),
         ({"cost": 1, "currency": "EUR"}, {"cost": 1.0}, 10, []),
         ({"cost": 1, "currency": "usd"}, {"cost": 1.0}, 1, ["used up"]),
-        ({"tokens": 5, "cost": 5}, {"usage": {"totalTokens": "9", "inputTokens": -9}}, 10, []),
+        (
+            {"tokens": 5, "cost": 5},
+            {"usage": {"totalTokens": "9", "inputTokens": -9}},
+            10,
+            ["[budget: the agent reports no tokens and no cost, so that is not limited]\n"],
+        ),
     ],
 )
 @plays
@@ -137,14 +142,16 @@ async def test_settings_that_cannot_be(config: Any) -> None:
 def test_budget_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(rig, component("budget", {"cost": 0.2}), rig.demo())
     session = chain.begin()
-    assert chain.prompt(session, "one") == "one"
+    silent = "\n[budget: the agent reports no cost, so that is not limited]\n"
+    assert chain.prompt(session, "one") == f"one{silent}"
+    assert chain.prompt(chain.new_session(), "of another session") == "of another session"
     # The demo reports 0.25 USD, and ends its turn at once: it has nothing left to cancel.
     shown = chain.prompt(session, "/usage")
     assert "[budget: used up, 0.25 of 0.2 USD; this turn is stopped]" in shown
     error = chain.answer(chain.start_prompt(session, "two"))["error"]
     assert error["message"].startswith("budget: used up, 0.25 of 0.2 USD in this session")
     assert chain.prompt(chain.new_session(), "three") == "three"
-    assert len(received(rig, "session/prompt")) == 3
+    assert len(received(rig, "session/prompt")) == 4
     assert len(received(rig, "session/cancel")) == 1
     assert chain.finish() == 0
     assert chain.stderr == ""
