@@ -75,7 +75,9 @@ class Exchange:
         self._failed = False
 
     client_sees: Callable[[str, Params, Effects], None]
-    """Version 2: what is done once a notification has gone to the client. Set by the router."""
+    """Version 2: what is done once a notification has gone to the client. Set by the router …"""
+    agent_gets: Callable[[Lane, PendingRequest], None]
+    """… and when the agent gets a prompt."""
 
     def reserve(self, names: Collection[str]) -> None:
         """Names of MCP servers that only their owners may use, besides those that are known."""
@@ -200,6 +202,8 @@ class Exchange:
         # The session is needed to cancel a turn in which nothing moves; params are not kept.
         if method == PROMPT and lane.peer.role is Role.AGENT and isinstance(params, Raw):
             pending.session = session_of(params)
+            if self.version == 2:
+                self.agent_gets(lane, pending)
             if lane.peer.untaken:
                 params = adaptation.adapt(lane.peer, params, pending.session, out)
         if pending.traced is not None:

@@ -196,6 +196,20 @@ class OwnTurns:
             if state == "idle":
                 self._queue.seen(session, out)
 
+    def agent_gets(self, lane: Lane, request: PendingRequest) -> None:
+        """Version 2: the agent gets a prompt. It works until it reports that it is idle, or until
+        it answers that its turn is over."""
+        if request.session is None or lane.port:  # the sessions of a peer agent are others
+            return
+        session = self._exchange.outermost(lane, request.session)
+
+        def answered(member: bytes, body: bytes, out: Effects) -> None:
+            if not only_begun(self._exchange.version, member, body):
+                self._queue.works(session, False, out)
+
+        request.watchers = (*request.watchers, answered)
+        self._queue.works(session, True, [])
+
     # -- prompts -------------------------------------------------------------------------------
 
     def client_prompts(self, request: PendingRequest) -> None:

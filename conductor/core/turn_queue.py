@@ -2,7 +2,8 @@
 
 A session is idle while no prompt of anybody runs in it and no component has a turn. A component's
 turn begins then, or at once if it nests: in a prompt that the component holds, or in a turn that it
-has. While it lasts, prompts of the client wait, and so do turns of others, in order of arrival;
+has. In version 2 a component may hold the answer to a prompt that the agent still works on: that it
+waits for. While it lasts, prompts of the client wait, and so do turns of others, in order of arrival;
 what the client sent goes first. They wait for `MOST_WAIT` seconds at most.
 
 What is done once a turn begins or is over is the caller's (`conductor.core.own_turns`).
@@ -105,10 +106,17 @@ class _Session(msgspec.Struct, eq=False):
     waiting: list[QueuedTurn] = []
     prompts: list[Prompt] = []
     client_waits: bool = False
+    works: bool = False
+    """Version 2: whether the agent works on a prompt. What would nest waits until it has."""
     deadline: object = None
     """The time of its turns that runs, since somebody waits; None: none does."""
     late: bool = False
     """Whether that is over: until the turns it had are over, none begins that would nest."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn that does not nest waits."""
+        return bool(self.open or self.prompts or self.waiting)
 
 
 class TurnQueue:
@@ -173,11 +181,15 @@ class TurnQueue:
     def begin(self, turn: QueuedTurn, out: Effects) -> None:
         """A component wants a turn: it begins now, or once the session is idle."""
         found = self._sessions.setdefault(turn.known_as, _Session())
-        nests = turn.nests or any(turn.owner == other.owner for other in found.open)
-        if nests and found.late:
+        within = any(turn.owner == other.owner for other in found.open)
+        if (turn.nests or within) and found.late:
             turn.move(TurnEvent.ENDED)
             self._over(turn, out)
-        elif nests or not (found.open or found.prompts or found.waiting):
+        elif (
+            within
+            or (turn.nests and not found.works)
+            or not (found.open or found.prompts or found.waiting)
+        ):
             self._begin(found, turn, out)
         else:
             found.waiting.append(turn)
@@ -287,11 +299,23 @@ class TurnQueue:
         if found is None:
             return
         if state == "running":
+            found.works = True
             # While a component has a turn, what runs is no prompt of others: those wait.
             for prompt in found.prompts:
                 prompt.begun = prompt.begun or not found.open or prompt.turn is not None
         elif state == "idle":
             self._idle(session, out, ours=False)
+            self.works(session, False, out)
+
+    def works(self, session: str, now: bool, out: Effects) -> None:
+        """Version 2: whether the agent works on a prompt in a session."""
+        found = self._sessions.get(session)
+        if found is None:
+            return
+        found.works = now
+        while not now and (turn := next((one for one in found.waiting if one.nests), None)):
+            found.waiting.remove(turn)
+            self._begin(found, turn, out)
 
     def seen(self, session: str, out: Effects) -> None:
         """Version 2: the client sees that a session is idle."""

@@ -21,6 +21,7 @@ from tests.harness.router.policed import (
     Json,
     Noted,
     Playbook,
+    came_back,
     cancel,
     chain,
     chain_of,
@@ -190,6 +191,27 @@ def test_in_version_2_nobody_begins_before_the_client_sees_that_the_session_is_i
         pb >> ("agent", state("idle")) << ("h", "s", state("idle"))
         pb >> ("h", "p", state("idle")) << ("client", state("idle"))
         pb << ("f", "c", result(7, {"turn": Hole("turn")}))
+
+
+@pytest.mark.parametrize("answer", [INSERTED, DONE])
+def test_in_version_2_nobody_nests_in_a_prompt_that_the_agent_works_on(answer: Json) -> None:
+    """Although the component holds the answer to it already."""
+    with chain(CARRIES, version=2, grants="turns=within") as pb:
+        given(pb)
+        passed(pb)
+        if answer == INSERTED:
+            came_back(pb, answer)
+            pb >> ("g", "c", begin(7))
+            pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
+            pb >> ("agent", state("running")) << ("client", state("running"))
+            pb >> ("agent", state("idle")) << ("client", state("idle"))
+        else:
+            given(pb, asked="b")
+            pb >> ("g", "c", begin(7))
+            pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
+            came_back(pb, answer)
+        pb << ("g", "c", result(7, {"turn": Hole("turn")}))
+        at_agent(pb, "own", "mine")
 
 
 def test_in_version_2_a_prompt_is_over_once() -> None:
