@@ -1,0 +1,79 @@
+"""`personality`, `sparkle`, `cache` and `history` before a real agent; a mock model."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, user_text
+from tests.e2e.peers.test_mcp_agents import everything
+from tests.e2e.peers.test_sessions import environment, opened, said
+from tests.record.trace import pairs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.peers.conftest import Launch
+    from tests.e2e.peers.npm import NodePeers
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(300), everything]
+
+WORDS: Final = ("be kind", "be Sparkle", "ochre", "mauve", "azure")
+BEFORE: Final = "<conversation-so-far>"
+OWN_TURNS: Final = [
+    ("ochre", "knows ['be kind', 'be Sparkle', 'ochre']"),
+    ("mauve", "knows ['be kind', 'be Sparkle', 'ochre', 'mauve']"),
+]
+TWICE: Final = [("ochre", "knows ['ochre']"), ("ochre", "knows ['ochre']")]
+PARTS: Final = [
+    ("remember: ochre", "knows ['ochre']"),
+    ("mauve", "knows ['ochre', 'mauve'] anew"),
+    ("azure", "knows ['ochre', 'azure'] anew"),
+]
+"""With so small a limit the fact is kept, and there is no room for turns."""
+CHAINS: Final[dict[str, tuple[dict[str, Json], list[tuple[str, str]], int]]] = {
+    "own turns": (
+        {"personality": {"prompts": ["be kind"]},
+         "sparkle": {"prompt": "be Sparkle", "show": "hidden"}}, OWN_TURNS, 4),
+    "cache": ({"cache": {}}, TWICE, 1),
+    "history": ({"history": {"tokens": 1, "summary": False, "note": "none"}}, PARTS, 3),
+}  # fmt: skip
+"""Components with settings; prompts, and what the user reads to each; the turns of the agent."""
+
+
+def tell(body: Json) -> Answer:
+    """The model: says which words it knows, and whether it was told of a conversation before."""
+    told = user_text(body)
+    anew = " anew" if BEFORE in told else ""
+    return Text((f"knows {[one for one in WORDS if one in told]}{anew}",))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_components_of_the_conversation(
+    name: str, launch: Launch, node_peers: NodePeers, tmp_path: Path
+) -> None:
+    components, turns, count = CHAINS[name]
+    project = tmp_path / "project"
+    project.mkdir()
+    trace = tmp_path / "trace.jsons"
+    words = [json.dumps({"component": each, "config": held}) for each, held in components.items()]
+    command = launch.agent("--trace", str(trace), *words, "claude-agent-acp")
+    with MockMessages(tell).serving() as model:
+        env = environment(launch, node_peers, model, tmp_path / "home")
+        with opened(command, env, project) as client:
+            setup: dict[str, Any] = {"cwd": str(project), "mcpServers": []}
+            session = client.request("session/new", setup)["result"]["sessionId"]
+            for text, wanted in turns:
+                before = len(said(client))
+                blocks = [{"type": "text", "text": text}]
+                answer = client.request("session/prompt", {"sessionId": session, "prompt": blocks})
+                assert answer.get("result", {}).get("stopReason") == "end_turn", client.story()
+                assert said(client)[before:] == wanted
+            updates = client.seen("session/update")
+            assert {one["params"]["sessionId"] for one in updates} == {session}
+            assert client.finish() == 0
+    events = pairs.read(trace)
+    asked = [one for one in events if (one.get("method"), one["to"]) == ("session/prompt", "agent")]
+    assert len(asked) == count
