@@ -412,6 +412,10 @@ class Handshake(msgspec.Struct, eq=False):
     """Whether that answer goes back without waiting for one of the peer's own."""
     role_answer: bytes | None = None
     """The peer's result, while the peer is to launch its successor (`scp`)."""
+    launched: bytes | None = None
+    """The peer's result of that, until its successor has answered `initialize`."""
+    had_time: bool = False
+    """Whether the peer has had the time to launch and initialize its successor."""
 
     def next_dialect(self) -> Dialect:
         """Takes the dialect of the next role request."""

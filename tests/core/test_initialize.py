@@ -25,10 +25,11 @@ from tests.harness.router.plays import (
 )
 
 FLAG: dict[str, Any] = {"symposium": {"version": "1.0", "proxy": True}}
+CANNOT_SHOW: dict[str, Any] = {"html_panel": False, "file_comment": False}
 OFFER: dict[str, Any] = {
     "protocolVersion": 1,
     "_meta": {**FLAG, "proxy": True},
-    "clientCapabilities": {"_meta": FLAG},
+    "clientCapabilities": {"_meta": {"symposium": {**FLAG["symposium"], **CANNOT_SHOW}}},
 }
 ECHO: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": {"_meta": FLAG}}
 NO_VERSION = "initialize.protocolVersion must be a valid ACP protocol version"
@@ -451,7 +452,7 @@ def test_version_2_puts_the_flag_in_capabilities() -> None:
     params = {"protocolVersion": 2, "info": {"name": "n", "version": "1"}}
     with agent_mode("sacp") as pb:
         pb >> ("client", request(1, "initialize", params))
-        flagged = {**params, "_meta": {**FLAG, "proxy": True}, "capabilities": {"_meta": FLAG}}
+        flagged = {**params, "_meta": OFFER["_meta"], "capabilities": OFFER["clientCapabilities"]}
         pb << ("p", request(1, "initialize", flagged))
 
 
@@ -499,8 +500,9 @@ def test_an_scp_proxy_launches_its_successor(kind: str | None) -> None:
             >> ("p/successor", request(1, "initialize", OFFER))
             << ("agent", request(1, "initialize", V1))
         )
+        pb >> ("agent", result(1, OK)) << ("p/successor", result(1, OK))
         pb >> ("p", result(Hole("l"), {})) << ("p", request(Hole("x"), "_x"))
-        pb << ("client", result(7, ANSWER))
+        pb << ("client", result(7, OK))
         pb >> ("p/successor", request(2, "_x")) << ("agent", request(2, "_x"))
         pb >> ("agent", request(1, "_up")) << ("p/successor", request(Hole("up"), "_up"))
         pb >> ("p", request("e", "proxy/successor", {"method": "_x"}))
@@ -619,9 +621,121 @@ def test_an_scp_proxy_may_take_its_time(kind: str | None) -> None:
             pb >> ("p/successor", request(1, "initialize", OFFER))
             pb << ("agent", request(1, "initialize", V1))
         pb >> (lambda r: r.not_launching("p"))
-        pb >> ("p", result(Hole("l"), {})) << ("p", request(Hole("x"), "_x"))
-        pb << ("client", result(7, ANSWER))
+        pb >> ("p", result(Hole("l"), {}))
+        if kind is None:
+            pb >> ("agent", result(1, OK)) << ("p/successor", result(1, OK))
+        else:
+            pb << Noted("warning", "p", "without forwarding it")
+        (
+            pb
+            << ("p", request(Hole("x"), "_x"))
+            << ("client", result(7, OK if kind is None else ANSWER))
+        )
         pb >> (lambda r: r.not_launching("p"))
+
+
+def test_an_scp_proxy_that_initializes_no_successor_answers_for_itself() -> None:
+    with held("scp") as pb:
+        pb >> (lambda r: r.listening("p", b"{}"))
+        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
+        pb >> ("p", result(Hole("l"), 5))
+        pb >> (lambda r: r.not_launching("p")) << Noted("warning", "p", "without forwarding it")
+        pb << ("p", request(Hole("x"), "_x")) << ("client", result(7, ANSWER))
+
+
+@pytest.mark.parametrize("how", ["result", "error"])
+def test_the_agents_refusal_goes_back_through_an_scp_proxy(how: str) -> None:
+    with held("scp") as pb:
+        pb >> (lambda r: r.listening("p", b"{}"))
+        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
+        pb >> ("p/successor", request(1, "initialize", OFFER))
+        pb << ("agent", request(1, "initialize", V1))
+        pb >> ("agent", error(1, -32000, "no")) << ("p/successor", error(1, -32000, "no"))
+        pb >> ("p", result(Hole("l"), {}) if how == "result" else error(Hole("l"), -32603, "sorry"))
+        pb << ("p", request(Hole("x"), "_x")) << ("client", error(7, -32000, "no"))
+
+
+AGENTS: dict[str, Any] = {
+    "protocolVersion": 1,
+    "agentCapabilities": {"loadSession": True, "fork": False, "audio": {"in": True}},
+    "agentInfo": {"name": "a"},
+}
+OWN: dict[str, Any] = {
+    "protocolVersion": 2,
+    "agentCapabilities": {"_meta": FLAG, "loadSession": False, "fork": {}, "audio": {"out": 1}},
+    "agentInfo": {"title": "p"},
+    "_meta": {"p": 1},
+    "_p": 1,
+}
+COMPOSED: dict[str, Any] = {
+    "protocolVersion": 1,
+    "agentCapabilities": {
+        "loadSession": True,
+        "fork": {},
+        "audio": {"in": True, "out": 1},
+    },
+    "agentInfo": {"name": "a"},
+    "_meta": {"p": 1},
+    "_p": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("own", "launched", "whole"),
+    [
+        (ECHO, {}, AGENTS),
+        (ECHO, [AGENTS], AGENTS),
+        (OWN, None, COMPOSED),
+        (ECHO, {"protocolVersion": 1, "agentCapabilities": {"more": 1}, "_p": 2},
+         {"protocolVersion": 1, "agentCapabilities": {"more": 1}, "_p": 2}),
+        ({**ECHO, "_meta": {"a": {"b": {"c": {"d": {"e": 1}}}}, "z": 1}},
+         {"protocolVersion": 1, "_meta": {"a": {"b": {"c": {"d": {"f": 1}}}}, "z": [1]}},
+         {"protocolVersion": 1, "_meta": {"a": {"b": {"c": {"d": {"f": 1}}}}, "z": [1]},}),
+    ],
+)  # fmt: skip
+def test_an_scp_proxy_adds_to_what_its_successor_can(own: Json, launched: Any, whole: Json) -> None:
+    """What it says of its successor when it has launched it counts; else what that has answered."""
+    with agent_mode("scp") as pb:
+        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "initialize", OFFER))
+        pb >> ("p", result(1, own)) << Listen("p")
+        pb >> (lambda r: r.listening("p", b"{}"))
+        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
+        pb >> ("p", result(Hole("l"), launched))  # before it has initialized the successor
+        pb >> ("p/successor", request(1, "initialize", OFFER))
+        pb << ("agent", request(1, "initialize", V1))
+        pb >> ("agent", result(1, AGENTS)) << ("p/successor", result(1, AGENTS))
+        pb << ("client", result(7, whole))
+
+
+SAID: dict[str, Any] = {"symposium": {"version": "1.0", "html_panel": True}}
+
+
+@pytest.mark.parametrize(
+    "said", [{"clientCapabilities": {"_meta": SAID}}, {"_meta": SAID}, {"clientCapabilities": 5}]
+)
+def test_the_editors_own_section_passes_as_it_is(said: Json) -> None:
+    """A proxy is told that the editor can show nothing only if the editor has said nothing."""
+    params = {"protocolVersion": 1, **said}
+    with agent_mode("scp") as pb:
+        pb >> ("client", request(7, "initialize", params))
+        pb << ("p", request(1, "initialize", Hole("offer")))
+        assert "file_comment" not in str(pb.values["offer"])
+        pb >> ("p", result(1, ECHO)) << Listen("p")
+        pb >> (lambda r: r.listening("p", b"{}"))
+        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
+        pb >> ("p/successor", request(1, "initialize", pb.values["offer"]))
+        pb << ("agent", request(1, "initialize", params))
+
+
+def test_what_a_proxy_says_that_the_editor_shows_stays() -> None:
+    with agent_mode("scp") as pb:
+        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "initialize", OFFER))
+        pb >> ("p", result(1, ECHO)) << Listen("p")
+        pb >> (lambda r: r.listening("p", b"{}"))
+        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
+        mine = {"protocolVersion": 1, "clientCapabilities": {"_meta": SAID}}
+        pb >> ("p/successor", request(1, "initialize", mine))
+        pb << ("agent", request(1, "initialize", mine))
 
 
 # -- proxy mode ----------------------------------------------------------------------------------

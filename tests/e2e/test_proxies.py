@@ -9,11 +9,10 @@ import pytest
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
 
-CAPABILITIES = ("acp", "sdk", "sacp", "pacp")
-"""Dialects in which capabilities flow back through the proxy."""
+DIALECTS = ("acp", "sdk", "sacp", "pacp", "scp")
 
 
-@pytest.mark.parametrize("dialect", [*CAPABILITIES, "scp"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_row_9_a_proxy_answers_without_forwarding(rig: Rig, dialect: str) -> None:
     chain = rig.agent(rig.x("X", "--answer", "_ping", dialect=dialect), rig.demo())
     session = chain.begin()
@@ -26,7 +25,7 @@ def test_row_9_a_proxy_answers_without_forwarding(rig: Rig, dialect: str) -> Non
     assert "_ping" not in rig.methods("A")
 
 
-@pytest.mark.parametrize("dialect", [*CAPABILITIES, "scp"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_row_9_a_proxy_introduces_messages(rig: Rig, dialect: str) -> None:
     chain = rig.agent(rig.x("X1"), rig.x("X2", "--notify", "_hello", dialect=dialect), rig.demo())
     session = chain.begin()
@@ -74,14 +73,16 @@ def test_row_11_an_agent_in_a_proxys_place(rig: Rig, offered: str) -> None:
     assert chain.exit_code() == 1
 
 
-@pytest.mark.parametrize("dialect", CAPABILITIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_row_12_capabilities_are_added_and_hidden(rig: Rig, dialect: str) -> None:
     chain = rig.agent(
         rig.x("X1", "--add-capability", "fromX1", dialect=dialect),
-        rig.x("X2", "--hide-capability", "loadSession", "--add-capability", "fromX2"),
+        rig.x("X2", "--hide-capability", "loadSession", "--add-capability", "fromX2",
+              dialect=dialect),
+        rig.x("X3", dialect=dialect),
         "passthrough",
         rig.demo(),
-    )
+    )  # fmt: skip
     capabilities = chain.initialize()["agentCapabilities"]
     (answer,) = [e.frame["result"] for e in rig.log("A", "out") if "result" in e.frame]
     agents = answer["agentCapabilities"]
@@ -91,19 +92,22 @@ def test_row_12_capabilities_are_added_and_hidden(rig: Rig, dialect: str) -> Non
     assert capabilities == {**expected, "fromX2": True, "fromX1": True}
 
 
-def test_row_12_version_2_flows_back_as_well(rig: Rig) -> None:
-    chain = rig.agent(rig.x("X"), "passthrough", rig.demo())
+@pytest.mark.parametrize("dialect", ["acp", "scp"])
+def test_row_12_version_2_flows_back_as_well(rig: Rig, dialect: str) -> None:
+    chain = rig.agent(rig.x("X", dialect=dialect), "passthrough", rig.demo())
     params = {"protocolVersion": 2, "capabilities": {}, "info": {"name": "C", "version": "1"}}
     result = chain.request("initialize", params)["result"]
     assert result["protocolVersion"] == 2
     assert result["info"]["name"] == "demo"
+    assert "session" in result["capabilities"]
+    assert "agentCapabilities" not in result
     session = chain.new_session()
     turn = chain.answer(chain.start_prompt(session, "hi"))
     assert turn["result"]["messageId"]
     chain.until(lambda: "hi" in chain.texts(session), "the echo")
 
 
-@pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp"])
+@pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "scp"])
 def test_initialize_may_be_repeated(rig: Rig, dialect: str) -> None:
     chain = rig.agent(rig.x("X", dialect=dialect), rig.demo())
     first = chain.initialize()

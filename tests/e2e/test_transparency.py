@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.harness.process.client import FIRST_ID, Refusal
+from tests.harness.process.client import Refusal
 from tests.harness.process.rig import DEMO, PROXIES, Rig, member
 
 if TYPE_CHECKING:
@@ -91,11 +91,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
 def test_row_7_the_client_sees_the_agent_alone(rig: Rig, alone: list[Json], kind: str) -> None:
     chain = _chain(rig, kind)
     seen = _conversation(chain, "/project")
-    if kind not in ("none", "scp"):  # with proxies the conductor takes MCP servers for the agent
+    if kind != "none":  # with proxies the conductor takes MCP servers for the agent
         assert seen[0]["result"]["agentCapabilities"]["mcpCapabilities"].pop("acp") is True
-    if kind == "scp":  # by this generation's rules the proxy answers before it has a successor
-        seen = [frame for frame in seen if frame.get("id") != FIRST_ID]
-        alone = [frame for frame in alone if frame.get("id") != FIRST_ID]
     assert len(seen) == len(alone)
     for ours, theirs in zip(seen, alone, strict=True):
         assert ours == theirs

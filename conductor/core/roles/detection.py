@@ -8,7 +8,7 @@ unknown dialect that takes the role without an envelope in sight may be such a p
 from __future__ import annotations
 
 from conductor.core.component import Component, Role
-from conductor.core.dialects import LAUNCH, PACP, PLAIN, ROLE_METHODS, SACP, SCP, Dialect
+from conductor.core.dialects import LAUNCH, PACP, PLAIN, ROLE_METHODS, SACP, Dialect
 from conductor.core.effects import Closure, Effects
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import read_error
@@ -95,8 +95,13 @@ class Detection:
         if handshake.role_answer is None:
             return  # its envelopes have shown meanwhile that it is no `scp` proxy
         if member == b"result":
-            peer.settle_dialect(SCP, out)
-            self._initializer.take_role_answer(handshake, out)
+            handshake.launched = body
+            self._initializer.take_launched(handshake, out)
+            return
+        answer = self._exchange.peers[successor_name(peer.name)].recorded_answer
+        if answer is not None and answer[0] == b"error":  # the launch failed of that
+            handshake.launched = b"{}"
+            self._initializer.take_launched(handshake, out)
             return
         error = read_error(body)
         if peer.dialect_state is DialectState.UNKNOWN and error.unknown_method:
@@ -106,15 +111,17 @@ class Detection:
             self._initializer.not_a_proxy(handshake, f"`{LAUNCH}` failed: {error.message}", out)
 
     def not_launching(self, peer: Peer, out: Effects) -> None:
-        """The proxy has not answered `_scp/proxy` in time. One of unknown dialect that has neither
-        begun to launch nor refused ignores requests that it does not know."""
+        """The proxy has had the time to launch its successor and to initialize it. One of unknown
+        dialect that has neither begun to launch nor refused ignores requests that it does not
+        know; of one that has launched, its own answer is all that the client gets."""
         handshake = peer.handshake
-        if (
-            handshake is None
-            or handshake.role_answer is None
-            or peer.dialect_state is not DialectState.UNKNOWN
-            or peer.forwarded
-        ):
+        if handshake is None or handshake.role_answer is None:
+            return
+        handshake.had_time = True
+        if handshake.launched is not None:
+            self._initializer.take_launched(handshake, out)
+            return
+        if peer.dialect_state is not DialectState.UNKNOWN or peer.forwarded:
             return
         text = f"it did not answer `{LAUNCH}`, and is taken for a proxy of dialect {SACP.name}"
         hint = f"name its dialect, then it is not tried: `{peer.name},dialect={SACP.name}`"

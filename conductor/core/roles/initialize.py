@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from conductor.core.adaptation import untaken
 from conductor.core.component import Role, Side
-from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, Dialect
+from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, SCP
 from conductor.core.effects import Closure, Effects, Listen
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import (
@@ -33,6 +33,7 @@ from conductor.core.roles.initialize_params import (
     RESULT,
     Shape,
     add_offer,
+    composed,
     has_offer,
     offer_shape,
     remove_offer,
@@ -50,6 +51,9 @@ from conductor.core.state import (
 )
 
 _NOT_UNDERSTOOD: Final = (METHOD_NOT_FOUND, INVALID_REQUEST, INVALID_PARAMS)
+_NOT_FORWARDED: Final = (
+    "it answered `initialize` without forwarding it; its successors are not ready"
+)
 _HEADING: Final = Heading(INITIALIZE, None)
 
 
@@ -267,10 +271,12 @@ class Initializer:
                 return
         else:
             dialect = handshake.tried[-1]
-            if dialect.offer and not has_offer(body):
+            # One that has launched its successor is a proxy, whatever it answers a repetition.
+            launched = dialect.launches and successor_name(peer.name) in self._exchange.peers
+            if dialect.offer and not launched and not has_offer(body):
                 self.not_a_proxy(handshake, "its answer lacks the proxy echo", out)
                 return
-            if self._may_launch(peer, dialect):
+            if (dialect.launches and not launched) or (dialect.offer and unknown):
                 handshake.role_answer = body
                 peer.ready = False
                 out.append(Listen(peer.name))
@@ -278,19 +284,30 @@ class Initializer:
             if unknown:
                 peer.settle_dialect(dialect, out)
             if not peer.forwarded:
-                text = "it answered `initialize` without forwarding it"
-                text += "; its successors are not ready"
-                self._exchange.log(out, "warning", peer, text)
+                self._exchange.log(out, "warning", peer, _NOT_FORWARDED)
         self._judge(handshake, member, body, out)
 
-    def _may_launch(self, peer: Peer, dialect: Dialect) -> bool:
-        """Whether a proxy that took the role in `dialect` is to launch its successor now."""
-        if dialect.launches:
-            return successor_name(peer.name) not in self._exchange.peers
-        return dialect.offer and peer.dialect_state is DialectState.UNKNOWN
+    def take_launched(self, handshake: Handshake, out: Effects) -> None:
+        """A proxy has launched its successor, or has had the time to: its answer goes back with
+        what that answered, as soon as both are known."""
+        assert handshake.pending.target is not None
+        peer = handshake.pending.target.peer
+        answer = self._exchange.peers[successor_name(peer.name)].recorded_answer
+        if answer is None and peer.shadow is None:
+            if peer.forwarded or not handshake.had_time:
+                return
+            self._exchange.log(out, "warning", peer, _NOT_FORWARDED)
+        own, launched, handshake.role_answer = handshake.role_answer, handshake.launched, None
+        assert own is not None
+        assert launched is not None
+        peer.settle_dialect(SCP, out)
+        member, body = answer if answer is not None else (b"result", own)
+        if member == b"result":
+            body = composed(own, launched, body)
+        self._judge(handshake, member, body, out)
 
     def take_role_answer(self, handshake: Handshake, out: Effects) -> None:
-        """A proxy has launched its successor, or need not: its answer goes back."""
+        """A proxy need not launch its successor: its answer goes back."""
         body, handshake.role_answer = handshake.role_answer, None
         assert body is not None
         self._judge(handshake, b"result", body, out)
@@ -386,6 +403,10 @@ class Initializer:
         self._exchange.reply(pending, member, answer, out)
         if origin is not None and origin.peer is self._exchange.upstream:
             self.peer_agents.greet(out)
+        launcher = origin.peer.launched_by if origin is not None else None
+        handshake = launcher.handshake if launcher is not None else None
+        if handshake is not None and handshake.launched is not None:
+            self.take_launched(handshake, out)
 
     # -- components in the wrong place ---------------------------------------------------------
 

@@ -6,7 +6,11 @@ proxy and the agent negotiate below it.
 The proxy offer of the dialects `sacp`, `pacp` and `scp`: the conductor offers the role inside a
 plain `initialize`, the proxy echoes it in its result. Both stay on their hop, so neither the next
 component nor the client sees them. What else a client or agent puts into its own `symposium`
-section passes every hop: that the section exists at all means something.
+section passes every hop: that the section exists at all means something. A proxy that is offered
+the role always gets a section, and with it what a plain editor can show: nothing.
+
+A proxy of dialect `scp` answers before it has a successor. Its answer is composed of what it and
+what its successor said.
 """
 
 from __future__ import annotations
@@ -76,6 +80,9 @@ def _has_info(members: dict[str, Raw]) -> bool:
 _OFFER_VERSION: Final = Raw(b'"1.0"')
 _CAPABILITIES: Final = ("clientCapabilities", "agentCapabilities", "capabilities")
 _TRUE: Final = Raw(b"true")
+_NOTHING: Final = (Raw(b"false"), Raw(b"null"))
+_CANNOT_SHOW: Final = {"html_panel": Raw(b"false"), "file_comment": Raw(b"false")}
+"""What stands in the section that a plain editor has not written."""
 
 Shape = frozenset[str]
 """Which of the places the flag is put in were there before it: `/_meta`, `/_meta/symposium`, each
@@ -97,19 +104,24 @@ def add_offer(body: Params, who: str) -> Params:
     if members is None:
         return body
     capabilities = "capabilities" if version_of(members) == 2 else f"{who}Capabilities"
-    _flag(members, bare=True)
     inner = read_members(members.get(capabilities, Raw(b"{}")))
+    said = who == "agent" or any(map(_has_section, (members, inner)))
+    _flag(members, {}, bare=True)
     if inner is not None:
-        _flag(inner, bare=False)
+        _flag(inner, {} if said else _CANNOT_SHOW)
         members[capabilities] = write_members(inner)
     return write_members(members)
 
 
-def _flag(holder: dict[str, Raw], *, bare: bool) -> None:
+def _has_section(holder: dict[str, Raw] | None) -> bool:
+    return "symposium" in (read_members((holder or {}).get("_meta")) or {})
+
+
+def _flag(holder: dict[str, Raw], added: dict[str, Raw], *, bare: bool = False) -> None:
     meta = read_members(holder.get("_meta", Raw(b"{}")))
     if meta is None:
         return
-    section = read_members(meta.get("symposium")) or {}
+    section = {**added, **(read_members(meta.get("symposium")) or {})}
     meta["symposium"] = write_members({"version": _OFFER_VERSION, **section, "proxy": _TRUE})
     if bare:
         meta["proxy"] = _TRUE
@@ -187,8 +199,9 @@ def _unflag_section(meta: dict[str, Raw], path: str, kept: Shape | None) -> None
     before = dict(section)
     if _is_true(section):
         del section["proxy"]
-    # A proxy that echoes the section may add the version we sent with it.
-    if path not in (kept or EMPTY) and set(section) <= {"version"}:
+    # A proxy that echoes the section may add what we sent with it.
+    own = {key for key, value in section.items() if _CANNOT_SHOW.get(key) != value}
+    if path not in (kept or EMPTY) and own <= {"version"}:
         del meta["symposium"]
     elif section != before:
         meta["symposium"] = write_members(section)
@@ -208,3 +221,47 @@ def _holders(body: dict[str, Raw] | None) -> list[tuple[str, dict[str, Raw]]]:
         if inner is not None:
             holders.append((f"/{name}", inner))
     return holders
+
+
+# -- the answer of a proxy that answers before it has a successor ----------------------------------
+
+_DEEPEST: Final = 5
+"""Capabilities are compared down to here, `capabilities/session/mcp/acp/…`: each level costs."""
+
+
+def composed(own: bytes, launched: bytes, successor: bytes) -> bytes:
+    """The answer of an `scp` proxy to `initialize`: what it says of its successor, and beyond that
+    what it has said of itself.
+
+    Of its successor it says what it makes of that one's answer in its own answer to `_scp/proxy`;
+    so it may hide something. If that is no result of `initialize`, the successor's answer counts as
+    it is. Beyond that: members which are missing there, `false` or null.
+
+    Args:
+        own: the proxy's result of `initialize`.
+        launched: its result of `_scp/proxy`.
+        successor: the result that it got of `initialize`.
+    """
+    whole = read_members(Raw(launched)) or {}
+    if version_of(whole) is None:
+        whole = read_members(Raw(successor)) or {}
+    for name, value in (read_members(remove_offer(Raw(own))) or {}).items():
+        if name in _CAPABILITIES or name == "_meta":
+            _add(whole, name, value)
+        else:
+            whole.setdefault(name, value)
+    return bytes(write_members(whole))
+
+
+def _add(members: dict[str, Raw], name: str, value: Raw, depth: int = 1) -> None:
+    there = members.get(name, _NONE)
+    if there in _NOTHING:
+        members[name] = value
+        return
+    if depth == _DEEPEST:
+        return
+    inner, added = read_members(there), read_members(value)
+    if inner is not None and added is not None:
+        for key, each in added.items():
+            _add(inner, key, each, depth + 1)
+        members[name] = write_members(inner)

@@ -212,9 +212,11 @@ class Proxy:
         kind = "error" if "error" in frame else "result"
         text = frame[kind]
         if sent.method == "initialize" and kind == "result":
-            touched = self.dialect.role == "initialize" or self.options.add_capability
-            text = self._initialized(text) if touched or self.options.hide_capability else text
-            text = "{}" if self.launches else text
+            touched = self.options.add_capability or self.options.hide_capability
+            if touched or (self.dialect.role == "initialize" and not self.launches):
+                text = self._initialized(text)
+            elif self.launches and sent.id == self._held[1]:
+                text = "{}"  # of its successor it says nothing
         self._respond(sent.side, sent.id, kind, text)
 
     def _pass(self, to: str, side: str, method: str, params: str | None, id_: str | None) -> None:
