@@ -3,8 +3,10 @@
 A session is idle while no prompt of anybody runs in it and no component has a turn. A component's
 turn begins then, or at once if it nests: in a prompt that the component holds, or in a turn that it
 has. In version 2 a component may hold the answer to a prompt that the agent still works on: that it
-waits for. While it lasts, prompts of the client wait, and so do turns of others, in order of arrival;
-what the client sent goes first. They wait for `MOST_WAIT` seconds at most.
+waits for.
+
+While a turn lasts, prompts of the client wait, and so do turns of others, in order of arrival; what
+the client sent goes first. They wait for `MOST_WAIT` seconds at most.
 
 What is done once a turn begins or is over is the caller's (`conductor.core.own_turns`).
 """
@@ -167,7 +169,9 @@ class TurnQueue:
     def busy(self, session: str) -> bool:
         """Whether a component has a turn in a session, or in version 2 the agent works there."""
         found = self._sessions.get(session)
-        return found is not None and bool(found.open or any(one.begun for one in found.prompts))
+        if found is None:
+            return False
+        return bool(found.open) or found.works or any(one.begun for one in found.prompts)
 
     def client_waits(self, session: str | None, out: Effects) -> None:
         """A prompt of the client waits for the turns of a session, which block it."""
@@ -185,11 +189,7 @@ class TurnQueue:
         if (turn.nests or within) and found.late:
             turn.move(TurnEvent.ENDED)
             self._over(turn, out)
-        elif (
-            within
-            or (turn.nests and not found.works)
-            or not (found.open or found.prompts or found.waiting)
-        ):
+        elif within or not (found.works if turn.nests else found.busy):
             self._begin(found, turn, out)
         else:
             found.waiting.append(turn)

@@ -22,10 +22,13 @@ from tests.harness.router.policed import (
     Noted,
     Playbook,
     broke,
+    came_back,
     chain,
     chain_of,
+    given,
     guest,
     notification,
+    passed,
     permission,
     prompt,
     refused,
@@ -307,6 +310,17 @@ def test_a_prompt_that_only_waits_for_a_turn_counts_for_nothing() -> None:
         pb >> ("client", request("u", PROMPT, prompt("hi")))
         pb << ("g", "p", request(Hole("g"), PROMPT, prompt("hi")))
         pb >> ("f", "s", request("own", PROMPT, prompt("x")))
+        assert rebinds(pb, "S", "mine")["result"] == {}
+
+
+def test_in_version_2_nothing_is_bound_while_the_agent_works_on_a_prompt_with_an_answer() -> None:
+    with chain("down:session/prompt:carry+amend", version=2, **OWN) as pb:
+        opened(pb)
+        given(pb)
+        passed(pb)
+        came_back(pb, {"messageId": "m"})
+        assert OPEN in rebinds(pb, "S", "mine")["error"]["message"]
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
         assert rebinds(pb, "S", "mine")["result"] == {}
 
 
