@@ -42,6 +42,9 @@ class Row(NamedTuple):
 CALL: Final = '/call subagents run {"tasks":["x","y"]}'
 SECRET: Final = "AKIA" + "ABCDEFGHIJKLMNOP"
 HIDDEN: Final = "[redacted: aws-key]"
+TOLD: Final = (
+    "<preferences>\nHow the user likes to work together:\n- call me Ada\n</preferences>\nhi"
+)
 RULES: Final = [{"to": "a", "prefix": "a:"}]
 TASK: Final = {"research_task": "R", "review_task": "V"}
 ROWS: Final = (
@@ -57,6 +60,9 @@ ROWS: Final = (
         ("p3", "p3"), ("/history", history("p1", "p3", "/history"))]),
     Row("64-86", "subagents", [(CALL, "## Task 1\n\nx\n\n## Task 2\n\ny"),
         ("/history", history(CALL, "/history"))]),
+    Row("80", "identity", [("/remember call me Ada", "[identity: remembered: 1. call me Ada]"),
+        ("hi", TOLD), ('/call identity list {}', "1. call me Ada")],
+        {"user": "row 80"}, grants=("kv",), commands="remember+forget"),
     Row("92", "redact", [(f"a {SECRET} b", f"a {HIDDEN} b")], at_agent=[f"a {HIDDEN} b"]),
     Row("91", "cache", [("one", "one"), ("one", "one"), ("two", "two")], grants=("clock",),
         at_agent=["one", "two"]),
