@@ -21,7 +21,7 @@ from conductor.core.effects import Closure, Effects, Fail, LogLine, Propagate, S
 from conductor.core.json_text import write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message, Params
 from conductor.core.policy.headings import session_of, size_of
-from conductor.core.policy.key_table import PROMPT, UPDATE
+from conductor.core.policy.key_table import PROMPT, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions
 from conductor.core.state import Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology, join, onward
@@ -137,6 +137,17 @@ class Exchange:
                 for aliases in reversed(there.peer.inside):
                     session = aliases.up.get(session, session)
         return session
+
+    def known_as(self, origin: Lane, session: str) -> str:
+        """What the client calls a session of a message that came in on this lane."""
+        if origin is self.upstream.p:
+            return session
+        up = origin
+        if origin.direction is Direction.DOWN:
+            up = origin.other
+            for aliases in reversed(origin.peer.inside):
+                session = aliases.up.get(session, session)
+        return self.outermost(up, session)
 
     # -- requests ------------------------------------------------------------------------------
 

@@ -139,7 +139,8 @@ class OwnTurns:
         peer, policy_state = lane.peer, lane.peer.policy_state
         if sum(turn.owner == (peer, guest) for turn in self._all()) >= MOST_TURNS:
             return f"has, or waits for, {MOST_TURNS} turns\nhint: it is to end them first"
-        client = self._exchange.sessions.find(session).client
+        known_as = self._exchange.outermost(peer.p, session)
+        client = self._exchange.sessions.find(known_as).client
         if client not in ("", peer.name):
             return "may not begin a turn in a session that another component has opened"
         if policy_state is None or not policy_state.enforced:
@@ -278,19 +279,29 @@ class OwnTurns:
         policy_state, inner = lane.peer.policy_state, lane.other
         if policy_state is not None and policy_state.enforced:
             return session is not None and bool(self._policed.held(lane, session))
+        known_as = None if session is None else self._exchange.outermost(inner, session)
         given = [
             request
             for request in inner.requests.sent.values()
-            if request.target is inner and _prompts_in(request, session)
+            if request.target is inner and self._prompts_in(request, known_as)
         ]
         if lane.peer.sideband:
             return any(request.target_id not in lane.requests.received for request in given)
         passed = [
             request
             for request in lane.requests.received.values()
-            if request is not beside and _prompts_in(request, session)
+            if request is not beside and self._prompts_in(request, known_as)
         ]
         return len(given) > len(passed)
+
+    def _prompts_in(self, request: PendingRequest, known_as: str | None) -> bool:
+        """Whether a request prompts in the session that the client calls so; None: in any."""
+        if request.method != PROMPT or known_as is None:
+            return request.method == PROMPT
+        origin, names = request.origin, request.names
+        if origin is None or names is None:
+            return False
+        return self._exchange.known_as(origin, names) == known_as
 
     # -- what ends turns -----------------------------------------------------------------------
 
@@ -412,7 +423,3 @@ def _given(params: Params) -> Raw | bytes:
 
 def _name(peer: Peer, guest: str) -> str:
     return f"`{guest}`" if guest else peer.label
-
-
-def _prompts_in(request: PendingRequest, session: str | None) -> bool:
-    return request.method == PROMPT and session in (None, request.names)

@@ -17,7 +17,7 @@ from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.own_turns import OwnTurns, Relay
-from conductor.core.policy.key_table import PROMPT, Direction
+from conductor.core.policy.key_table import PROMPT
 from conductor.core.service_table import TURN_END
 from conductor.core.state import Lane, Peer, PendingRequest
 from conductor.core.topology import onward
@@ -192,21 +192,9 @@ class Rebinding:
                         counts = not waits and (target is None or target in behind)
                     else:
                         counts = origin in behind and target not in behind
-                    if counts and self._known_as(origin, request.names) in known:
+                    if counts and self._exchange.known_as(origin, request.names) in known:
                         return f"`{request.method}`"
         return None
-
-    def _known_as(self, origin: Lane, session: str) -> str:
-        """What the client calls a session of a request that came in on this lane."""
-        upstream = self._exchange.upstream
-        if origin is upstream.p:
-            return session
-        up = origin
-        if origin.direction is Direction.DOWN:
-            up = origin.other
-            for aliases in reversed(origin.peer.inside):
-                session = aliases.up.get(session, session)
-        return self._exchange.outermost(up, session)
 
 
 def _is_so(aliases: Aliases, wanted: _Wanted) -> bool:

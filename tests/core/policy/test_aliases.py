@@ -691,6 +691,22 @@ def test_in_version_2_a_turn_in_a_session_with_an_alias_ends_with_the_agent_s() 
             assert begun["result"]["turn"]
 
 
+@pytest.mark.parametrize("kind", ["channel", "acp"])
+def test_a_trusted_component_behind_an_alias_holds_the_prompt_too(kind: str) -> None:
+    """So its turn nests, and does not wait for that prompt, which waits for it."""
+    with chain_of(trusted("g"), trusted("h", kind)) as pb:
+        rebinds(pb, "S", "T")
+        pb >> ("client", request("u", PROMPT, prompt("hi")))
+        pb << ("g", "p", request(Hole("g"), PROMPT, prompt("hi")))
+        pb >> ("g", "s", request(Hole("g"), PROMPT, prompt("hi")))
+        skip(pb)
+        begin = request(1, "turn/begin" if kind == "channel" else "_conductor/turn/begin")
+        begin["params"] = {"sessionId": "T"}
+        frame = (b"c" if kind == "channel" else b"") + json.dumps(begin).encode()
+        (begun,) = sent(pb.router.receive("h", frame), "h")
+        assert begun["result"] == {"turn": "turn-1"}
+
+
 def test_a_turn_behind_an_alias_that_lasts_too_long_is_stopped_where_it_runs() -> None:
     with chain_of(guest(grants="turns=unprompted")) as pb:
         pb.router.aliased("g", [to_json(Aliases().bind("S", "T"))])
