@@ -61,6 +61,11 @@ RULES: Final = (
     ),
     Rule("conductor.mcp.doors.shim", (), ()),
     Rule(
+        "conductor.editor",
+        ("conductor.editor", "conductor.transports", "conductor.core", "conductor.errors"),
+        ("msgspec",),
+    ),
+    Rule(
         "conductor.spec",
         (
             *("conductor.spec", "conductor.core", "conductor.errors"),
@@ -72,6 +77,7 @@ RULES: Final = (
         "conductor.run",
         (
             *("conductor.run", "conductor.spec", "conductor.mcp", "conductor.services"),
+            "conductor.editor",
             *("conductor.transports", "conductor.core", "conductor.errors", "wasm_host"),
         ),
         ("msgspec", "platformdirs", "uvloop"),

@@ -19,6 +19,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     exchange        send, answer, refuse: what all parts below do with messages
     policy.enforcer who carries a message, and what is allowed
 
+    editor          whose a panel or comment is, and who gets what the editor says of it
     held_prompts    prompts of the client that wait for their release
     questions       what the conductor itself asks and tells the client
     agent_turns     which turns run in an agent with limited turns

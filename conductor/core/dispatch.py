@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import adaptation, agent_turns, jsonrpc
 from conductor.core.component import Role
 from conductor.core.dialects import CANCEL, ENVELOPES, ROLES
+from conductor.core.editor import EditorMessages
 from conductor.core.effects import Effects, Send
 from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompts
@@ -29,7 +30,7 @@ from conductor.core.jsonrpc import (
 from conductor.core.oversize import Oversize
 from conductor.core.own_turns import OwnTurns
 from conductor.core.policy.headings import session_of
-from conductor.core.policy.key_table import STOP, UPDATE
+from conductor.core.policy.key_table import OF_EDITOR, STOP, UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.ports import Ports
 from conductor.core.requests import NOT_STRUCTURED, ONE_HOP, STRUCTURED, Requests
@@ -63,8 +64,10 @@ class Dispatcher:
         ports: Ports,
         held: HeldPrompts,
         own_turns: OwnTurns,
+        editor: EditorMessages,
         max_depth: int,
     ) -> None:
+        self._editor = editor
         self._exchange = exchange
         self._peers = exchange.peers
         self._services = services
@@ -276,6 +279,12 @@ class Dispatcher:
             if (service := called(lane, method)) is not None:
                 self._services.ask(lane, service, params, None, out)
                 return
+            if method.startswith(OF_EDITOR):
+                try:
+                    params = self._editor.named(lane, method, params)
+                except Malformed as error:
+                    self._exchange.log(out, "warning", lane.peer, error.text)
+                    return
         target = lane.across
         if target is None or not lane.peer.admitted:
             # Only logged for debugging: JSON-RPC forbids an answer to a notification.

@@ -12,6 +12,7 @@ from conductor.core import adaptation, agent_turns, dialects, jsonrpc
 from conductor.core.aliases import listed
 from conductor.core.component import Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
+from conductor.core.editor import EditorMessages
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompt, HeldPrompts
@@ -27,7 +28,16 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
-from conductor.core.policy.key_table import CLOSING, LIST, PROMPT, SETTINGS, UPDATE, Direction
+from conductor.core.policy.key_table import (
+    CLOSING,
+    EVENTS,
+    LIST,
+    OF_EDITOR,
+    PROMPT,
+    SETTINGS,
+    UPDATE,
+    Direction,
+)
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, Sessions
 from conductor.core.ports import Ports, port_of
@@ -70,9 +80,11 @@ class Requests:
         ports: Ports,
         enforcer: Enforcer,
         held: HeldPrompts,
+        editor: EditorMessages,
     ) -> None:
         self._exchange = exchange
         self._held = held
+        self._editor = editor
         self._initializer = initializer
         self._detection = detection
         self._services = services
@@ -171,12 +183,28 @@ class Requests:
                 self._initializer.request(lane, method, params, pending, out)
             elif method.startswith(ONE_HOP):
                 raise Malformed(METHOD_NOT_FOUND, _NOTIFIED.format(method))
-            elif method.startswith("_") and (service := called(lane, method)) is not None:
-                self._services.ask(lane, service, params, pending, out)
+            elif method.startswith("_"):
+                self._extension(lane, method, params, pending, out)
             else:
                 self._send_across(lane, method, params, pending, out)
         except Malformed as error:
             self._exchange.refuse(pending, error, out)
+
+    def _extension(
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
+    ) -> None:
+        """Sends a request of no part of ACP where it belongs; `Malformed` where that is nowhere."""
+        service = called(lane, method)
+        if service is not None:
+            self._services.ask(lane, service, params, pending, out)
+            return
+        if method.startswith(OF_EDITOR):
+            if method in EVENTS and lane is self._exchange.upstream.p:
+                self._initializer.check_begun()
+                if self._editor.deliver(method, params, pending, out):
+                    return
+            params = self._editor.named(lane, method, params)
+        self._send_across(lane, method, params, pending, out)
 
     def _send_across(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
@@ -232,6 +260,7 @@ class Requests:
         sessions = self._exchange.sessions
         if method in ENTERING:
             pending.names = session_of(params)
+            sessions.client_enters(method, pending)
             sessions.entered(pending.names, "")
             sessions.works_in(pending.names, method)
             if method == PROMPT:
@@ -243,6 +272,7 @@ class Requests:
         elif method in CLOSING or method in SETTINGS:
             sessions.chooses(session_of(params), method, params)
             if method in CLOSING:
+                sessions.of_client.pop(session_of(params) or "", None)
                 self._own_turns.closed(session_of(params), out)
 
     def _send_out(

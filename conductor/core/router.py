@@ -13,6 +13,7 @@ from conductor.core import dialects, jsonrpc
 from conductor.core.aliases import of_json
 from conductor.core.component import Component, Side
 from conductor.core.dispatch import Dispatcher
+from conductor.core.editor import EditorMessages
 from conductor.core.effects import Closure, Effects
 from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
@@ -88,9 +89,9 @@ class Router:
         self._questions = Questions(exchange)
         self._held = held = HeldPrompts(exchange, own_turns)
         self._rearranging = Rearranging(exchange, enforcer, initializer, self._endings, held)
-        ports = Ports(exchange)
+        ports, editor = Ports(exchange), EditorMessages(exchange)
         self._requests = requests = Requests(
-            exchange, initializer, self._detection, self._services, ports, enforcer, held
+            exchange, initializer, self._detection, self._services, ports, enforcer, held, editor
         )
         exchange.client_sees = own_turns.client_sees
         exchange.agent_gets = own_turns.agent_gets
@@ -98,7 +99,16 @@ class Router:
         self._oversize = Oversize(exchange, requests, enforcer)
         depth, policed = min(max_depth, jsonrpc.MAX_DEPTH), enforcer.notifications
         dispatcher = Dispatcher(
-            exchange, services, requests, self._oversize, policed, ports, held, own_turns, depth
+            exchange,
+            services,
+            requests,
+            self._oversize,
+            policed,
+            ports,
+            held,
+            own_turns,
+            editor,
+            depth,
         )
         self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
@@ -124,6 +134,12 @@ class Router:
     def version(self) -> int | None:
         """The ACP version the chain settled on, once `initialize` has been answered."""
         return self._exchange.version
+
+    @property
+    def initialized(self) -> bytes:
+        """The params of the client's `initialize`, as JSON; empty: it has sent none."""
+        params = self._exchange.upstream.initialize
+        return bytes(params) if isinstance(params, Raw) else b""
 
     @property
     def addresses(self) -> AbstractSet[str]:

@@ -43,6 +43,7 @@ from conductor.core import (
 from conductor.core.policy import checks
 from conductor.core.rearranging import newcomer
 from conductor.core.writer import Writer
+from conductor.editor.transport import DeskTransport
 from conductor.errors import ComponentError, ConductorError, with_log
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
@@ -666,7 +667,7 @@ class Runtime:
     async def connect(self, name: str, transport: Transport) -> bool:
         """Puts a transport in a component's place and opens it; whether that went well."""
         try:
-            await self.connections.open(name, self._with_bridge(name, transport))
+            await self.connections.open(name, self._wrapped(name, transport))
         except ComponentError as error:
             label = self.router.peers[name].label
             data = {"component": name, **error.data}
@@ -675,8 +676,11 @@ class Runtime:
             return False
         return True
 
-    def _with_bridge(self, name: str, transport: Transport) -> Transport:
-        """A transport that gives an agent the MCP servers of proxies in a form it accepts."""
+    def _wrapped(self, name: str, transport: Transport) -> Transport:
+        """The client's transport with the desk before it, that of an agent with the bridge: that
+        gives it the MCP servers of proxies in a form it accepts."""
+        if name == UPSTREAM:
+            return DeskTransport(transport, self.router, self._log)
         if name != self._tail:
             return transport
         self._bridged = BridgedTransport(

@@ -31,7 +31,9 @@ NAMES: Final[dict[tuple[Direction, str], str]] = {
     (_UP, "session/update[available_commands_update]"): "lists of commands",
     (_UP, "session/update[terminal_update]"): "other updates",
     (_UP, "session/request_permission"): "requests for permission",
-    (_UP, "fs/*"): "files, terminals and forms",
+    (_UP, "fs/read_text_file"): "requests to read files",
+    (_UP, "terminal/*"): "terminals",
+    (_UP, "fs/*"): "other files, and forms",
     (_DOWN, "authenticate"): "logins and providers",
     (_UP, "auth/*"): "questions about logins",
     (_DOWN, "session/set_mode"): "changes of modes and options",
@@ -69,12 +71,22 @@ GRANTS: Final = {
     "mcp": "read, change and answer the traffic of others' MCP servers",
     "sessions": "open sessions of its own, and answer set-ups",
     "modes": "have modes and options of its own, and switch them",
-    "editor": "reach the user outside the session: {}",
+    "editor": "{}",
     "methods": "send, change and answer extension methods: {}",
     "texts": "change words inside tool calls, plans, notices and metadata",
     "capabilities": "claim capabilities: {}",
 }
 _TURNS: Final = {"within": "during a turn of the user", "unprompted": "at any time"}
+_EDITOR: Final = {
+    "panel": "show panels beside the conversation",
+    "comment": "comment in your files",
+    "operation": "have the editor do things, such as rename a name everywhere",
+    "log": "write to the editor's log",
+    "read": "read files of the session's folders, as the editor has them",
+    "terminal": "run commands on your machine",
+    "widget": "run scripts in its panels",
+}
+"""What each word of `editor=` lets a component do."""
 
 
 SERVICES: Final = {
@@ -206,7 +218,8 @@ def _named(grants: Grants, shown: Shown) -> list[tuple[str, str]]:
     lines = []
     for name in grants.names():
         value = getattr(grants, name)
-        words = map(shown, value) if isinstance(value, tuple) else (_TURNS.get(value, ""),)
+        said = _EDITOR.__getitem__ if name == "editor" else shown
+        words = map(said, value) if isinstance(value, tuple) else (_TURNS.get(value, ""),)
         listed = "any" if value == ("*",) else ", ".join(words)
         lines.append((name, GRANTS[name].format(listed)))
     return lines

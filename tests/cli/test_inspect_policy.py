@@ -130,7 +130,7 @@ def test_each_named_grant_is_told() -> None:
         "mcp read, change and answer the traffic of others' MCP servers",
         "sessions open sessions of its own",
         "modes have modes and options of its own",
-        "editor reach the user outside the session: panel",
+        "editor show panels beside the conversation",
         "methods send, change and answer extension methods: _x/*",
         "texts change words inside tool calls",
         "capabilities claim capabilities: any",

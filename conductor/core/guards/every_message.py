@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from conductor.core.guards import names
-from conductor.core.guards.marks import PLACE, marks
+from conductor.core.guards.marks import marks
 from conductor.core.guards.names import lookalike, squash
 from conductor.core.guards.reading import (
     ABSENT,
@@ -144,9 +144,10 @@ def meta_kept(attempt: Attempt) -> Breaches:
     """
     if attempt.method in names.CONVERSATIONS and attempt.came_back:
         return
-    yield from meta(attempt.old, attempt.new)
+    may = marks(attempt)
+    yield from meta(attempt.old, attempt.new, may={name for at, name in may if at == "/_meta"})
     if not names.is_mcp(attempt.method):  # what is inside of those messages is MCP's
-        yield from _metas(attempt.before, attempt.after, marks(attempt))
+        yield from _metas(attempt.before, attempt.after, may)
 
 
 def meta(
@@ -180,12 +181,14 @@ def no_meta_key(name: str) -> str:
     return f"`_meta` key {name!a:.80} may not be added; hint: use `example.com/key`"
 
 
-def _metas(before: Json | Absent, after: Json | Absent, may: AbstractSet[str]) -> Breaches:
+def _metas(
+    before: Json | Absent, after: Json | Absent, may: AbstractSet[tuple[str, str]]
+) -> Breaches:
     """`_meta` anywhere inside: what was nowhere before is namespaced, or a mark of a text."""
     known: frozenset[tuple[str, str]] | None = None
     for at, value in _all_metas(after):
         for name, held in pairs(value):
-            if is_namespaced(name) or (at == PLACE and name in may):
+            if is_namespaced(name) or (at, name) in may:
                 continue
             if known is None:
                 old = (pair for _, value in _all_metas(before) for pair in pairs(value))

@@ -17,13 +17,13 @@ from conductor.core.guards.rules import (
     relayed_only,
     unchanged,
 )
-from conductor.core.policy.key_table import ANSWER, CARRY, ORIGINATE, ROWS, Direction
+from conductor.core.policy.key_table import ANSWER, BESIDE, CARRY, ORIGINATE, Direction
 from conductor.core.policy.rules import NO_PROFILE, Policy
 
 _EDITORS: Final = {
-    row.direction.value: {squash(key): key.removesuffix("*") for key in row.keys}
-    for row in ROWS
-    if "editor" in row.grants
+    Direction.UP.value: {
+        squash(key): key.removesuffix("*") for keys in BESIDE.values() for key in keys
+    }
 }
 """How the methods begin that reach the user beside the session, by what `squash` leaves of that."""
 

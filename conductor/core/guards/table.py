@@ -15,6 +15,7 @@ from conductor.core.guards import (
     command_lists,
     commands,
     conversations,
+    editor,
     every_message,
     extensions,
     links,
@@ -49,6 +50,7 @@ from conductor.core.policy.key_table import (
     CLOSING,
     COMMANDS_KIND,
     MODE_KINDS,
+    READ,
     STATE_KINDS,
     TEXT_KINDS,
     TOOL_KINDS,
@@ -151,14 +153,17 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "editor",
         (
             "A component reaches the user beside the session only where it was granted to: by "
-            "panels, comments or operations."
+            "panels, comments, operations or log lines. A panel has scripts only with `widget`."
         ),
         (
             "A panel in the agent's name, or `_zed/open_url` with an address of the component's"
             " choice."
         ),
-        "editor=panel+comment+operation",
-        (extensions.rules(of_editor=True),),
+        "editor=WORD",
+        (
+            extensions.rules(of_editor=True),
+            Rules(("_*",), originated=editor.scripts),
+        ),
     ),
     Guard(
         "outcomes",
@@ -171,7 +176,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sealed",
         (
             "A message that no other rule opens passes a component by: it changes, makes up and"
-            " answers none."
+            " answers none. With `editor=read` it reads files inside the session's folders, with"
+            " `editor=terminal` it runs commands in the editor's terminals."
         ),
         (
             "Reading the user's files, running a command, logging in elsewhere, deleting a "
@@ -180,6 +186,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         TRUSTED,
         (
             Rules(OTHERS, unchanged, not_originated, relayed_only),
+            Rules((READ,), unchanged, editor.reads, relayed_only),
+            Rules(("terminal/*",), unchanged, editor.commands, relayed_only),
             # Whose turns a component may stop, the engine decides.
             Rules((STOP,), originated=not_checked),
             Rules(CLOSING, unchanged, sessions.ended, relayed_only),

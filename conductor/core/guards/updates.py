@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from conductor.core.guards import command_lists, modes
 from conductor.core.guards.every_message import SESSION_NAMES, meta
-from conductor.core.guards.marks import marks
+from conductor.core.guards.marks import of_text
 from conductor.core.guards.names import lookalike
 from conductor.core.guards.reading import Absent, Json, Object, as_object, difference, member, token
 from conductor.core.guards.rules import Attempt, Breaches, Rules
@@ -86,7 +86,7 @@ def _clear_kind(before: Object, after: Object) -> Breaches:
 
 def metas_kept(attempt: Attempt) -> Breaches:
     """`_meta` of an update stays on its way; a text may be marked."""
-    yield from meta(_update(attempt.old), _update(attempt.new), "/update", marks(attempt))
+    yield from meta(_update(attempt.old), _update(attempt.new), "/update", of_text(attempt))
 
 
 # -- of single kinds ------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
     CARRY,
+    EDITOR,
     NOTIFICATIONS,
     ORIGINATE,
     REQUESTS,
@@ -29,7 +30,7 @@ from conductor.core.policy.key_table import (
     row_of,
 )
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.policy.rules import CHOICES
+from conductor.core.policy.rules import CHOICES, of_word
 from conductor.core.state import Carried, Peer, PendingRequest
 
 _MISSING: Final = {
@@ -260,8 +261,7 @@ def _written(name: str, key: str) -> str:
         case "methods":
             return f"methods={key if _PLAIN.fullmatch(key) else 'NAME'}"
         case "editor":
-            choices = (word for word in CHOICES[name] if word in key)
-            return f"editor={next(choices, CHOICES[name][-1])}"
+            return f"editor={next(word for word in EDITOR if of_word(word, key))}"
     return f"{name}={CHOICES[name][0]}" if name in CHOICES else name
 
 

@@ -156,12 +156,23 @@ class Row(msgspec.Struct, frozen=True):
 
 _DOWN, _UP = Direction.DOWN, Direction.UP
 _TEXT: Final = tuple(update(kind) for kind in TEXT_KINDS)
-EDITOR: Final = {
+BESIDE: Final = {
     "panel": ("_scp/html_panel*", "_scp/panel*"),
     "comment": ("_scp/file_comment*", "_scp/comment*"),
     "operation": ("_scp/ide_operation*", "_scp/ide*", "_zed/open_url*"),
+    "log": ("_scp/log*",),
 }
 """What reaches a person beside the session, by what `editor=` calls it."""
+READ: Final = "fs/read_text_file"
+EDITOR: Final = {**BESIDE, "read": (READ,), "terminal": ("terminal/*",), "widget": ()}
+"""All that `editor=` gives: also what an agent may ask of any client. `widget` is for panels with
+scripts, which a guard looks at."""
+OF_EDITOR: Final = ("_scp/html_panel", "_scp/file_comment", "_scp/ide_operation", "_scp/log")
+"""How the methods begin that are for the editor's desk (docs/editor.md)."""
+EVENTS: Final = ("_scp/html_panel/event", "_scp/file_comment/reply", "_scp/file_comment/event")
+"""What the editor sends to the owner of a panel or comment, and to nobody else."""
+STAMP: Final = "conductor.component"
+"""The member of `_meta` that says which component a message of these is of."""
 
 ROWS: Final[tuple[Row, ...]] = (
     Row(
@@ -234,7 +245,21 @@ ROWS: Final[tuple[Row, ...]] = (
         "with `permission=narrow`, options may vanish and it may be rejected; nothing else",
         grants={"permission": _CARRY | _ANSWER},
     ),
-    Row(_UP, ("fs/*", "terminal/*", "elicitation/*"), _COPY, "between agent and client alone"),
+    Row(
+        _UP,
+        (READ,),
+        _COPY,
+        "with `editor=read`, of its own in the session's folders",
+        grants={"editor": _ORIGINATE},
+    ),
+    Row(
+        _UP,
+        ("terminal/*",),
+        _COPY,
+        "with `editor=terminal`, of its own",
+        grants={"editor": _ORIGINATE},
+    ),
+    Row(_UP, ("fs/*", "elicitation/*"), _COPY, "between agent and client alone"),
     Row(
         _DOWN,
         ("authenticate", "logout", "auth/*", "providers/*"),
@@ -281,11 +306,13 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         _UP,
-        tuple(key for keys in EDITOR.values() for key in keys),
+        tuple(key for keys in BESIDE.values() for key in keys),
         Right.NONE,
-        "with `editor=panel+comment+operation`, of its own",
-        grants={"editor": _CARRY | _ORIGINATE},
+        "with `editor=panel+comment+operation+log`, of its own; a panel with scripts also takes "
+        "`widget`",
+        grants={"editor": _ORIGINATE},
     ),
+    Row(_DOWN, EVENTS, Right.NONE, "straight to the owner of the panel or comment"),
     *(
         Row(
             direction,

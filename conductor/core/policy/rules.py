@@ -103,7 +103,7 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     modes: bool = False
     """It has modes and options of its own."""
     editor: tuple[str, ...] = ()
-    """`panel`, `comment`, `operation`: what of the editor's it may reach."""
+    """What of the editor's it may reach, such as `panel` (`docs/editor.md`)."""
     methods: tuple[str, ...] = ()
     """Extension methods it may send and carry; a name may end in `*`."""
     texts: bool = False
@@ -136,6 +136,11 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
 """What may be given where a grant takes one or more of a few words."""
 
 GRANT_NAMES: Final[tuple[str, ...]] = Grants.__struct_fields__
+
+
+def of_word(word: str, key: str) -> bool:
+    """Whether a word of `editor=` is about a key."""
+    return Row(Direction.UP, EDITOR[word], Right.NONE, "").covers(key)
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -198,9 +203,7 @@ class Policy(msgspec.Struct, frozen=True):
         if name == "methods":
             return any(key.startswith(m[:-1]) if m.endswith("*") else key == m for m in value)
         if name == "editor":
-            return any(
-                Row(Direction.UP, EDITOR[word], Right.NONE, "").covers(key) for word in value
-            )
+            return any(of_word(word, key) for word in value)
         return bool(value)
 
     @property

@@ -80,6 +80,8 @@ class Sessions:
         """How many sessions each component is opening."""
         self._chosen: dict[str, dict[tuple[str, str], str]] = {}
         """By session: the client's last settings there, and whether it has closed the session."""
+        self.of_client: dict[str, None] = {}
+        """The sessions that the client has open, the oldest first."""
 
     @property
     def ids(self) -> Mapping[str, Session]:
@@ -197,6 +199,24 @@ class Sessions:
             known.closed = True
 
     # -- what the client does --------------------------------------------------------------------
+
+    def client_enters(self, method: str, pending: PendingRequest) -> None:
+        """The client sets a session up or prompts in it; `pending.names` is the one it names."""
+
+        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+            if member == b"result":
+                self._is_clients(next(iter(_names(value_of(body))), None))
+
+        if method in MAKES_ONE:
+            pending.watchers = (*pending.watchers, answered)
+        else:
+            self._is_clients(pending.names)
+
+    def _is_clients(self, session: str | None) -> None:
+        if session is not None:
+            self.of_client[session] = None
+            if len(self.of_client) > _MOST:
+                del self.of_client[next(iter(self.of_client))]
 
     def works_in(self, session: str | None, method: str) -> None:
         """The client prompts in a session or sets it up. One in which it prompts is known from then

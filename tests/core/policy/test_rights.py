@@ -161,11 +161,22 @@ GIVES = {
         (DOWN, "session/new", C | X | M),
     ],
     "editor=panel": [
-        (UP, "_scp/html_panel", C | X | O),
+        (UP, "_scp/html_panel", O),
         (UP, "_scp/file_comment", NO),
         (UP, "_zed/open_url", NO),
     ],
-    "editor=comment+operation": [(UP, "_scp/ide_operation", C | X | O), (UP, "_scp/panel", NO)],
+    "editor=comment+operation+log": [
+        (UP, "_scp/ide_operation", O),
+        (UP, "_scp/log", O),
+        (UP, "_scp/panel", NO),
+        (DOWN, "_scp/html_panel/event", NO),
+    ],
+    "editor=read+terminal+widget": [
+        (UP, "fs/read_text_file", O),
+        (UP, "terminal/create", O),
+        (UP, "fs/write_text_file", NO),
+        (UP, "_scp/html_panel", NO),
+    ],
     "methods=_x/*+_y": [
         (way, key, C | X | A | M | D | O) for way in Direction for key in ("_x/a", "_y")
     ]

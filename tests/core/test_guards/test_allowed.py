@@ -9,6 +9,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from conductor.core.guards import (
+    Context,
     answered,
     forwarded,
     originated,
@@ -79,9 +80,9 @@ def test_repeated_names_of_others_may_stay_where_they_were() -> None:
     assert answered(PLAIN, "up", "_x/y", UNSET, b"result", after, given) is None
 
 
-@pytest.mark.parametrize("method", ["_x/y", "_Vendor/Ask", "_scp/log"])
+@pytest.mark.parametrize("method", ["_x/y", "_Vendor/Ask", "_scp/other"])
 def test_extension_methods_are_a_matter_of_grants(method: str) -> None:
-    context = granted(methods=("_x/*", "_Vendor/Ask", "_vendor/ask", "_scp/log"))
+    context = granted(methods=("_x/*", "_Vendor/Ask", "_vendor/ask", "_scp/other"))
     assert may_send(method, {"a": [1.5, True, None]}, context)
     assert passes(method, {"sessionId": "s", "a": 1}, {"sessionId": "s", "b": [2]}, context)
     assert may_answer(method, {}, None, context=context)
@@ -89,14 +90,47 @@ def test_extension_methods_are_a_matter_of_grants(method: str) -> None:
 
 
 def test_methods_of_the_editor_are_a_matter_of_grants() -> None:
-    context = granted(editor=("panel", "comment", "operation"))
-    for method in ("_scp/html_panel", "_scp/file_comment", "_scp/ide_operation", "_zed/open_url"):
+    context = granted(editor=("panel", "comment", "operation", "log"))
+    for method in (
+        *("_scp/html_panel", "_scp/file_comment", "_scp/ide_operation", "_scp/log"),
+        "_zed/open_url",
+    ):
         assert originated(context, "up", method, Raw(b'{"a":1}')) is None
-        assert forwarded(context, "up", method, Raw(b'{"a":1}'), Raw(b'{"a":2}')) is None
+        assert forwarded(context, "up", method, Raw(b'{"a":1}'), Raw(b'{"a":2}')) is not None
         assert originated(context, "down", method, Raw(b'{"a":1}')) is not None
     panel = granted(editor=("panel",))
+    scripts = Raw(b'{"id":"w","scripts":true}')
+    assert originated(panel, "up", "_scp/html_panel/show", Raw(b'{"scripts":false}')) is None
+    refused = originated(panel, "up", "_scp/html_panel/show", scripts)
+    assert refused is not None
+    assert (refused.guard, refused.pointer) == ("editor", "/scripts")
+    widget = granted(editor=("panel", "widget"))
+    assert originated(widget, "up", "_scp/html_panel/show", scripts) is None
     assert originated(panel, "up", "_scp/panel/new", UNSET) is None
     assert originated(panel, "up", "_zed/open_url", UNSET) is not None
+
+
+def test_what_an_agent_may_ask_of_a_client_is_a_matter_of_grants() -> None:
+    context = granted(editor=("read", "terminal"))
+    home = context.folders[0]
+
+    def judged(context: Context, method: str, **params: object) -> str:
+        found = originated(context, "up", method, Raw(json.dumps(params).encode()))
+        return "" if found is None else found.guard
+
+    unknown = msgspec.structs.replace(context, known=False)
+    for path, guard in (
+        (f"{home}/a", ""),
+        ("/etc/passwd", "sealed"),
+        ("a", "sealed"),
+        (1, "sealed"),
+    ):
+        assert judged(context, "fs/read_text_file", path=path) == guard
+        assert judged(PLAIN, "fs/read_text_file", path=path) == "sealed"
+        assert judged(unknown, "fs/read_text_file", path=path) == "sealed"
+    assert judged(context, "terminal/create", command="ls") == ""
+    assert judged(unknown, "terminal/create", command="ls") == "sealed"
+    assert judged(PLAIN, "terminal/create", command="ls") == "sealed"
 
 
 def test_cancelling_is_judged_by_the_engine() -> None:

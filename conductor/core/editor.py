@@ -1,0 +1,125 @@
+"""Panels, comments and operations of the editor: who sent a message of these, and who gets one.
+
+A component sends them up the chain like all it says. Where one comes in, the router writes the
+component's name into it, so that the editor's desk knows whose it is (docs/editor.md). What the
+editor sends the owner goes straight there, past all others.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from conductor.core.aliases import renamed
+from conductor.core.component import Role
+from conductor.core.effects import Effects
+from conductor.core.exchange import Exchange
+from conductor.core.json_text import read_members, write_members
+from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Malformed, Params
+from conductor.core.policy.key_table import STAMP, Direction
+from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.topology import onward
+
+_text: Final = msgspec.json.Decoder(str).decode
+
+
+class EditorMessages:
+    """The part of a router that knows the messages of the editor's desk."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def named(self, lane: Lane, method: str, params: Params) -> Params:
+        """The params of a message that comes in on a lane, with the name of its component.
+
+        Raises:
+            Malformed: it comes from a peer agent, which has no editor.
+        """
+        if lane.direction is Direction.DOWN:
+            return params
+        if lane.port:
+            raise Malformed(METHOD_NOT_FOUND, f"`{method}`: a peer agent has no editor")
+        members = read_members(params)
+        meta = _meta(members)
+        if members is None or meta is None or lane.peer is self._exchange.upstream:
+            return params
+        name, was = lane.peer.name, _name(meta.get(STAMP))
+        if was is not None:
+            if self._keeps(lane.peer, was):
+                return params
+            name = f"{name}/{was}"
+        meta[STAMP] = Raw(msgspec.json.encode(name))
+        return write_members({**members, "_meta": write_members(meta)})
+
+    def _keeps(self, peer: Peer, name: str) -> bool:
+        """Whether a message of this name, which comes from a peer, may be of that component.
+
+        A conductor as a proxy, and a host of guests, write the names of their own components; there
+        nobody knows what lies behind. Of a policed component a guard has looked at the name.
+        """
+        policed = peer.policy_state is not None and peer.policy_state.enforced
+        if policed or peer.component.hosts or self._exchange.topology.mode == "proxy":
+            return True
+        first = name.partition("/")[0]
+        return any(_is(there.peer, first) for _, there in onward(peer.p.other))
+
+    def deliver(self, method: str, params: Params, pending: PendingRequest, out: Effects) -> bool:
+        """Sends the owner a message of the editor's; False where it names none, which only an
+        outer conductor that knows nothing of owners sends.
+
+        Raises:
+            Malformed: the owner is not there.
+        """
+        members = read_members(params)
+        meta = _meta(members)
+        owner = None if meta is None else _name(meta.pop(STAMP, None))
+        if members is None or meta is None or owner is None:
+            if self._exchange.topology.mode == "agent":
+                raise Malformed(INVALID_PARAMS, f"`{method}` names no owner")
+            return False
+        first, _, inner = owner.partition("/")
+        ids: list[dict[str, str]] = []
+        for here, there in onward(self._exchange.upstream.p):
+            ids.append(dict(here.renames or {}))
+            peer = there.peer
+            paused = peer.policy_state is not None and peer.policy_state.paused
+            if _is(peer, first) and peer.closure is None and not paused:
+                break
+            ids += [dict(one.down) for one in peer.inside]
+        else:
+            raise Malformed(METHOD_NOT_FOUND, f"`{method}`: `{first:.80}` is not there")
+        if peer.component.hosts or inner:
+            rest = owner if peer.component.hosts else inner
+            meta[STAMP] = Raw(msgspec.json.encode(rest))
+        if meta:
+            members["_meta"] = write_members(meta)
+        else:
+            members.pop("_meta", None)
+        text = bytes(write_members(members))
+        for one in ids:
+            text = renamed(text, one)
+        self._exchange.forward(there, method, Raw(text), pending, out)
+        return True
+
+
+def _is(peer: Peer, name: str) -> bool:
+    """Whether a component has this name, or hosts the guest that has it."""
+    if peer.role not in (Role.PROXY, Role.AGENT):
+        return False
+    return peer.name == name or (peer.component.hosts and name in peer.component.known_as)
+
+
+def _meta(members: dict[str, Raw] | None) -> dict[str, Raw] | None:
+    """The members of `_meta`; none of them where there is none; None: it is no object."""
+    raw = (members or {}).get("_meta", Raw(b"{}"))
+    return {} if bytes(raw) == b"null" else read_members(raw)
+
+
+def _name(raw: Raw | UnsetType | None) -> str | None:
+    """The component that a message names; None: none, or it is no text."""
+    try:
+        return _text(raw) if isinstance(raw, Raw) else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,7 @@
+"""The editor's side: what components show beside the conversation (docs/editor.md).
+
+transport   before the client's transport; loads the rest with the first such message
+messages    what the messages hold, as types
+texts       a panel or comment as text, for an editor that cannot show it
+desk        pure: keeps panels and comments, knows whose they are
+"""

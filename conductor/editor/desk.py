@@ -1,0 +1,557 @@
+"""The desk: keeps panels and comments, and knows whose they are. Pure: messages in, effects out.
+
+The editor never gets what it did not say it can show: that becomes text in the session. An owner's
+messages come up the chain with its name in them; what the editor sends about a panel or comment
+gets the owner's name here, and the router takes it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from conductor.core.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND
+from conductor.core.policy.key_table import STAMP, UPDATE
+from conductor.editor import texts
+from conductor.editor.messages import (
+    CLEAR_COMMENT,
+    CLEAR_PANEL,
+    CLOSE,
+    COMMENT_EVENT,
+    GET_COMMENT,
+    GET_PANEL,
+    LEVELS,
+    LOG,
+    OPERATIONS,
+    PANEL_EVENT,
+    REPLY,
+    SHOW_COMMENT,
+    SHOW_PANEL,
+    Any_,
+    Capabilities,
+    Event,
+    Log,
+    Named,
+    Position,
+    Refused,
+    Reply,
+    ShowComment,
+    ShowPanel,
+    read,
+)
+from conductor.errors import one_line
+
+MOST: Final = 64
+"""Panels, and as many comments, of one component."""
+MOST_BYTES: Final = 1 << 20
+"""Bytes of one panel, or of one comment with its replies …"""
+MOST_OF_ONE: Final = 8 << 20
+"""… and of all that one component shows."""
+
+_encode: Final = msgspec.json.Encoder().encode
+_TAKEN: Final = b"{}"
+
+
+class ToChain(msgspec.Struct, frozen=True):
+    """A request of the chain's is answered; `member` is `b"result"` or `b"error"`."""
+
+    id: bytes
+    member: bytes
+    body: bytes
+
+
+class ToClient(msgspec.Struct, frozen=True):
+    """The client gets a message: a request under the id that the router gave it, or, without an
+    id, a notification."""
+
+    id: bytes | None
+    method: str
+    params: bytes
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """The router gets a request of the client's, with the owner in it."""
+
+    id: bytes
+    method: str
+    params: bytes
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A request of the client's is answered."""
+
+    id: bytes
+    member: bytes
+    body: bytes
+
+
+class Say(msgspec.Struct, frozen=True):
+    """A line for the log."""
+
+    level: str
+    name: str
+    text: str
+
+
+Effect = ToChain | ToClient | Pass | Answer | Say
+Settle = Callable[[bytes, bytes], tuple[bytes, bytes]]
+"""Takes the member and body of an answer, and returns those that go on."""
+
+
+class Client(Protocol):
+    """What the desk asks about the client."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it said it can show."""
+
+    @property
+    def version(self) -> int | None:
+        """The version of ACP."""
+
+    @property
+    def sessions(self) -> Collection[str]:
+        """Those that it has open."""
+
+    def folders(self, session: str) -> tuple[str, ...]:
+        """Where a session works."""
+
+
+class Panel(msgspec.Struct):
+    """A panel that a component shows."""
+
+    owner: str
+    label: str
+    contents: str
+    scripts: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes, about."""
+        return len(self.label) + len(self.contents.encode(errors="surrogatepass"))
+
+
+class Comment(msgspec.Struct):
+    """A comment of a component in a file, with its thread."""
+
+    owner: str
+    url: str
+    start: Position
+    end: Position | None
+    can_reply: bool
+    text: str
+    replies: list[dict[str, str]] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes, about."""
+        said = [self.url, self.text, *(reply["text"] for reply in self.replies)]
+        return sum(len(text.encode(errors="surrogatepass")) + 64 for text in said)
+
+
+_Shown = TypeVar("_Shown", Panel, Comment)
+_Key = tuple[str, str]
+"""A session and an id."""
+
+
+class Desk:
+    """What is shown to one client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._panels: dict[_Key, Panel] = {}
+        """By session and id."""
+        self._comments: dict[_Key, Comment] = {}
+        self._asked: dict[bytes, Settle] = {}
+        """Requests that the client has, by their ids."""
+        self._owed: dict[bytes, Settle] = {}
+        """Requests of the client's that an owner has."""
+        self._said = 0
+        """How many texts have been shown."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the client has a request whose answer the desk waits for."""
+        return bool(self._asked)
+
+    @property
+    def owes(self) -> bool:
+        """Whether an owner has a request of the client's."""
+        return bool(self._owed)
+
+    # -- from the chain ------------------------------------------------------------------------
+
+    def from_chain(self, id_: bytes | None, method: str, params: bytes) -> list[Effect]:
+        """A message comes up the chain; without an id it is a notification."""
+        out: list[Effect] = []
+        try:
+            self._from_chain(id_, method, params, out)
+        except Refused as refused:
+            if id_ is None:
+                out.append(Say("warning", "editor", f"`{method}` dropped: {refused}"))
+            else:
+                out.append(ToChain(id_, b"error", refused.body))
+        return out
+
+    def _from_chain(self, id_: bytes | None, method: str, params: bytes, out: list[Effect]) -> None:
+        if method == LOG:
+            self._log(id_, params, out)
+            return
+        if id_ is None:
+            raise Refused("it is a request")
+        match method:
+            case "_scp/html_panel/show":
+                self._show_panel(id_, params, out)
+            case "_scp/file_comment/show":
+                self._show_comment(id_, params, out)
+            case "_scp/file_comment/reply":
+                self._owner_replies(id_, params, out)
+            case _ if method in (CLEAR_PANEL, CLEAR_COMMENT):
+                self._clear(id_, method, params, out)
+            case _ if method in (GET_PANEL, GET_COMMENT):
+                self._get(id_, method, params, out)
+            case _ if method in OPERATIONS:
+                self._operation(id_, method, params, out)
+            case _:
+                raise Refused(f"no such message of the editor's: `{method:.80}`", METHOD_NOT_FOUND)
+
+    def _show_panel(self, id_: bytes, params: bytes, out: list[Effect]) -> None:
+        asked = read(SHOW_PANEL, params, ShowPanel)
+        key = self._session(asked), asked.id
+        old = self._own(self._panels, key, asked.owner)
+        label, contents, scripts = asked.label, asked.contents, asked.scripts
+        if label is UNSET or contents is UNSET:
+            if old is None:
+                raise Refused(f"`{SHOW_PANEL}` of a new panel needs `label` and `contents`")
+            label = old.label if label is UNSET else label
+            contents = old.contents if contents is UNSET else contents
+        if scripts is UNSET:
+            scripts = old is not None and old.scripts
+        panel = Panel(asked.owner, str(label), str(contents), bool(scripts))
+        self._room(panel, self._panels, old)
+        self._panels.pop(key, None)
+        self._panels[key] = panel
+        if self._client.capabilities.html_panel:
+            whole = {
+                "id": asked.id,
+                "label": panel.label,
+                "contents": panel.contents,
+                "scripts": panel.scripts,
+            }
+            self._ask_client(id_, SHOW_PANEL, asked, key[0], whole, out)
+            self._asked[id_] = _shown(self._panels, key, panel, old, b"panel")
+            return
+        if old is None or (old.label, old.contents) != (panel.label, panel.contents):
+            self._text(key[0], panel.owner, texts.of_panel(panel.label, panel.contents), out)
+        out.append(ToChain(id_, b"result", b'{"shown":"text"}'))
+
+    def _show_comment(self, id_: bytes, params: bytes, out: list[Effect]) -> None:
+        asked = read(SHOW_COMMENT, params, ShowComment)
+        key = self._session(asked), asked.id
+        old = self._own(self._comments, key, asked.owner)
+        assert isinstance(asked.start, Position)
+        end = asked.end
+        if end is not None and (end.line, end.column or 1 << 60) < (
+            asked.start.line,
+            asked.start.column or 1,
+        ):
+            raise Refused(f"`{SHOW_COMMENT}`: `end` is before `start`")
+        comment = Comment(
+            asked.owner, str(asked.url), asked.start, end, asked.can_reply, str(asked.text)
+        )
+        comment.replies = [] if old is None else old.replies
+        self._room(comment, self._comments, old)
+        self._comments.pop(key, None)
+        self._comments[key] = comment
+        if self._client.capabilities.file_comment:
+            whole = _comment(asked.id, comment, with_replies=False)
+            self._ask_client(id_, SHOW_COMMENT, asked, key[0], whole, out)
+            self._asked[id_] = _shown(self._comments, key, comment, old, b"comment")
+            return
+        if old is None or (old.text, old.url, old.start) != (
+            comment.text,
+            comment.url,
+            comment.start,
+        ):
+            at = self._at(key[0], comment)
+            self._text(key[0], comment.owner, texts.of_comment(at, comment.text), out)
+        out.append(ToChain(id_, b"result", b'{"shown":"text"}'))
+
+    def _owner_replies(self, id_: bytes, params: bytes, out: list[Effect]) -> None:
+        asked = read(REPLY, params, Reply)
+        session = self._session(asked)
+        comment = self._own(self._comments, (session, asked.id), asked.owner)
+        if comment is None:
+            raise Refused(f"no comment `{asked.id}` in session `{session}`")
+        self._add_reply(comment, asked.owner, str(asked.text))
+        if self._client.capabilities.file_comment:
+            members = {"id": asked.id, "text": asked.text}
+            self._ask_client(id_, REPLY, asked, session, members, out)
+            self._asked[id_] = _taken
+            return
+        at = self._at(session, comment)
+        self._text(session, asked.owner, texts.of_comment(at, str(asked.text)), out)
+        out.append(ToChain(id_, b"result", _TAKEN))
+
+    def _clear(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
+        asked = read(method, params, Named)
+        key = self._session(asked), asked.id
+        panel = method == CLEAR_PANEL
+        kept: dict[_Key, Any] = self._panels if panel else self._comments
+        there = self._own(kept, key, asked.owner)
+        kept.pop(key, None)
+        capabilities = self._client.capabilities
+        shows = capabilities.html_panel if panel else capabilities.file_comment
+        if there is None or not shows:
+            out.append(ToChain(id_, b"result", _TAKEN))
+            return
+        self._ask_client(id_, method, asked, key[0], {"id": asked.id}, out)
+        self._asked[id_] = _taken
+
+    def _get(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
+        asked = read(method, params, Named)
+        key = self._session(asked), asked.id
+        found: object = None
+        if method == GET_PANEL:
+            panel = self._own(self._panels, key, asked.owner)
+            found = None if panel is None else panel.contents
+        else:
+            comment = self._own(self._comments, key, asked.owner)
+            found = None if comment is None else _comment(asked.id, comment, with_replies=True)
+        out.append(ToChain(id_, b"result", _encode(found)))
+
+    def _operation(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
+        asked = read(method, params, Any_)
+        _ = asked.owner
+        if not self._client.capabilities.ide_operation:
+            hint = "an editor says that it has some by `ide_operation` in its capabilities"
+            raise Refused(f"the editor has no operations\nhint: {hint}", METHOD_NOT_FOUND)
+        members = msgspec.json.decode(params, type=dict[str, Raw])
+        members.pop("_meta", None)
+        self._ask_client(id_, method, asked, self._session(asked), members, out)
+
+    def _log(self, id_: bytes | None, params: bytes, out: list[Effect]) -> None:
+        asked = read(LOG, params, Log)
+        owner = asked.owner
+        if asked.level not in LEVELS:
+            raise Refused(f"`{LOG}`: `level` is one of {', '.join(LEVELS)}")
+        if len(params) > MOST_BYTES:
+            raise Refused(f"`{LOG}` of more than {MOST_BYTES} bytes")
+        if self._client.capabilities.log:
+            members = {"level": asked.level, "message": asked.message}
+            if asked.data is not UNSET:
+                members["data"] = asked.data
+            session = self._session(asked) if asked.sessionId else None
+            out.append(ToClient(None, LOG, _params(asked, session, members)))
+        else:
+            level = {"warn": "warning"}.get(str(asked.level), str(asked.level))
+            data = "" if asked.data is UNSET else f" {one_line(_encode(asked.data).decode())}"
+            out.append(Say(level, owner, f"{one_line(asked.message, 2000)}{data}"))
+        if id_ is not None:
+            out.append(ToChain(id_, b"result", _TAKEN))
+
+    def answered_by_client(self, id_: bytes, member: bytes, body: bytes) -> ToChain | None:
+        """The client answers a request; None: the desk does not wait for it."""
+        settle = self._asked.pop(id_, None)
+        return None if settle is None else ToChain(id_, *settle(member, body))
+
+    # -- from the client -----------------------------------------------------------------------
+
+    def from_client(self, id_: bytes | None, method: str, params: bytes) -> list[Effect]:
+        """The client sends something to the owner of a panel or comment."""
+        out: list[Effect] = []
+        try:
+            if id_ is None:
+                raise Refused("it is a request")
+            if method == REPLY:
+                self._user_replies(id_, params, out)
+            else:
+                self._happened(id_, method, params, out)
+        except Refused as refused:
+            if id_ is None:
+                out.append(Say("warning", "client", f"`{method}` dropped: {refused}"))
+            else:
+                out.append(Answer(id_, b"error", refused.body))
+        return out
+
+    def _user_replies(self, id_: bytes, params: bytes, out: list[Effect]) -> None:
+        asked = read(REPLY, params, Reply)
+        session = self._session(asked)
+        comment = self._comments.get((session, asked.id))
+        if comment is None:
+            raise Refused(f"no comment `{asked.id}` in session `{session}`")
+        if not comment.can_reply:
+            raise Refused(f"comment `{asked.id}` of `{comment.owner}` takes no replies")
+        text = str(asked.text)
+        self._add_reply(comment, "user", text)
+        at = self._at(session, comment)
+        prompt = [{"type": "text", "text": texts.of_reply(at, comment.text, text)}]
+        nobody = _encode({"sessionId": session, "prompt": prompt})
+
+        def settle(member: bytes, body: bytes) -> tuple[bytes, bytes]:
+            return b"result", _TAKEN if member == b"result" else nobody
+
+        self._owed[id_] = settle
+        members = {"id": asked.id, "text": text}
+        out.append(Pass(id_, REPLY, _params(asked, session, members, comment.owner)))
+
+    def _happened(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
+        asked = read(method, params, Event)
+        session = self._session(asked)
+        kept: dict[_Key, Any] = self._panels if method == PANEL_EVENT else self._comments
+        there = kept.get((session, asked.id))
+        if there is None:
+            what = "panel" if method == PANEL_EVENT else "comment"
+            raise Refused(f"no {what} `{asked.id}` in session `{session}`")
+        if asked.name == CLOSE:
+            del kept[session, asked.id]
+        self._owed[id_] = _heard
+        members: dict[str, object] = {"id": asked.id, "name": asked.name}
+        if asked.data is not UNSET:
+            members["data"] = asked.data
+        out.append(Pass(id_, method, _params(asked, session, members, there.owner)))
+
+    def answered_by_owner(self, id_: bytes, member: bytes, body: bytes) -> Answer | None:
+        """A request of the client's is answered; None: the desk does not wait for it."""
+        settle = self._owed.pop(id_, None)
+        return None if settle is None else Answer(id_, *settle(member, body))
+
+    # -- what both need ------------------------------------------------------------------------
+
+    def _session(self, asked: Any_) -> str:
+        """The session of a message. Raises `Refused`: it is none of the client's."""
+        open_ = self._client.sessions
+        for kept in (self._panels, self._comments):
+            for key in [key for key in kept if key[0] not in open_]:
+                del kept[key]
+        if asked.sessionId is None:
+            if len(open_) != 1:
+                raise Refused(f"name the session: `sessionId` (the client has {len(open_)})")
+            return next(iter(open_))
+        if asked.sessionId not in open_:
+            raise Refused(f"`{asked.sessionId:.80}` is no session of the client's")
+        return asked.sessionId
+
+    @staticmethod
+    def _own(kept: dict[_Key, _Shown], key: _Key, owner: str) -> _Shown | None:
+        there = kept.get(key)
+        if there is not None and there.owner != owner:
+            raise Refused(f"`{key[1]}` is of `{there.owner}`, not of `{owner}`", INVALID_REQUEST)
+        return there
+
+    def _of(self, owner: str) -> Iterator[Panel | Comment]:
+        first = owner.partition("/")[0]
+        for kept in (self._panels, self._comments):
+            for one in kept.values():
+                if one.owner.partition("/")[0] == first:
+                    yield one
+
+    def _room(
+        self,
+        new: Panel | Comment,
+        kept: dict[_Key, Any],
+        old: Panel | Comment | None,
+    ) -> None:
+        """Raises `Refused` where a component shows too much."""
+        name, what = new.owner, "panel" if isinstance(new, Panel) else "comment"
+        if new.size > MOST_BYTES:
+            raise Refused(f"a {what} has at most {MOST_BYTES} bytes; this of `{name}` {new.size}")
+        others = [one for one in self._of(name) if one is not old]
+        if sum(isinstance(one, type(new)) for one in others) >= MOST:
+            raise Refused(f"`{name}` shows {MOST} {what}s already\nhint: clear some")
+        if sum(one.size for one in others) + new.size > MOST_OF_ONE:
+            raise Refused(f"`{name}` shows {MOST_OF_ONE} bytes already\nhint: clear some")
+
+    def _add_reply(self, comment: Comment, by: str, text: str) -> None:
+        added = {"from": by, "text": text}
+        longer = msgspec.structs.replace(comment, replies=[*comment.replies, added])
+        self._room(longer, self._comments, comment)
+        comment.replies = longer.replies
+
+    def _at(self, session: str, comment: Comment) -> str:
+        folders = self._client.folders(session)
+        return texts.place(comment.url, comment.start, comment.end, folders)
+
+    def _ask_client(
+        self,
+        id_: bytes,
+        method: str,
+        asked: Any_,
+        session: str,
+        members: dict[str, Any],
+        out: list[Effect],
+    ) -> None:
+        out.append(ToClient(id_, method, _params(asked, session, members)))
+
+    def _text(self, session: str, owner: str, text: str, out: list[Effect]) -> None:
+        """Shows a text in a session, as if the agent had said it."""
+        self._said += 1
+        update: dict[str, object] = {
+            "sessionUpdate": "agent_message_chunk",
+            "content": {"type": "text", "text": text},
+            "_meta": {STAMP: owner},
+        }
+        if self._client.version == 2:
+            update["messageId"] = f"conductor-editor-{self._said}"
+        out.append(ToClient(None, UPDATE, _encode({"sessionId": session, "update": update})))
+
+
+def _params(
+    asked: Any_, session: str | None, members: dict[str, Any], owner: str | None = None
+) -> bytes:
+    """The params that go on: with the session, and with the name of the component."""
+    meta = dict(asked.meta or {})
+    if owner is not None:
+        meta[STAMP] = owner
+    named = {} if session is None else {"sessionId": session}
+    return _encode({**named, **members, "_meta": meta})
+
+
+def _comment(id_: str, comment: Comment, *, with_replies: bool) -> dict[str, object]:
+    members: dict[str, object] = {"id": id_, "url": comment.url, "start": comment.start}
+    if comment.end is not None:
+        members["end"] = comment.end
+    members |= {"can_reply": comment.can_reply, "text": comment.text}
+    return {**members, "replies": comment.replies} if with_replies else members
+
+
+def _shown(
+    kept: dict[_Key, _Shown], key: _Key, new: _Shown, old: _Shown | None, word: bytes
+) -> Settle:
+    """What the client's answer to `show` means: an error undoes it."""
+
+    def settle(member: bytes, body: bytes) -> tuple[bytes, bytes]:
+        if member == b"result":
+            return member, b'{"shown":"%b"}' % word
+        if kept.get(key) is new:
+            del kept[key]
+            if old is not None:
+                kept[key] = old
+        return member, body
+
+    return settle
+
+
+def _taken(member: bytes, body: bytes) -> tuple[bytes, bytes]:
+    return (member, _TAKEN) if member == b"result" else (member, body)
+
+
+class _Error(msgspec.Struct):
+    code: int = 0
+
+
+def _heard(member: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """An owner that is not there, or does not know events, has heard of it all the same."""
+    if member == b"error":
+        try:
+            if msgspec.json.decode(body, type=_Error).code == METHOD_NOT_FOUND:
+                return b"result", _TAKEN
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+    return member, body
+
+
+__all__ = ["COMMENT_EVENT", "Desk"]

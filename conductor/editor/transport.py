@@ -1,0 +1,196 @@
+"""Puts the editor's desk between the runtime and the client's transport, where it is needed.
+
+Until a component shows something, a chunk to the client costs one look for the beginning of such a
+method, a line from the client another, and nothing else of this package is loaded. Frames keep
+their ids: to the router the desk is the client, and to the client it is the chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core import jsonrpc
+from conductor.core.policy.key_table import EVENTS
+from conductor.core.writer import Writer
+from conductor.transports.base import Transport, Wrapper
+
+if TYPE_CHECKING:
+    from conductor.core import Router
+    from conductor.editor.desk import Desk, Effect
+    from conductor.editor.messages import Capabilities
+
+_METHOD: Final = b'"method":"_scp/'
+_UP: Final = re.compile(
+    rb'\{"jsonrpc":"2\.0",(?:"id":([^,]+),)?'
+    rb'"method":"(_scp/(?:html_panel|file_comment|ide_operation|log)[^"\\]*)"'
+    rb'(?:,"params":(.*))?\}\n?',
+    re.DOTALL,
+).fullmatch
+"""Matches a line to the client, as the router writes it, that is for the desk."""
+_ANSWER: Final = re.compile(
+    rb'\{"jsonrpc":"2\.0","id":(.+?),"(result|error)":(.*)\}\n?', re.DOTALL
+).fullmatch
+_DOWN: Final = b"_scp"
+"""Stands in each line of the client's for an owner; a slash may be escaped."""
+
+_WRITER: Final = Writer()
+
+
+class DeskTransport(Wrapper):
+    """The client's transport, with the desk before it."""
+
+    def __init__(
+        self, inner: Transport, router: Router, log: Callable[[str, str, str], None]
+    ) -> None:
+        super().__init__(inner)
+        self._router = router
+        self._log = log
+        self._desk: Desk | None = None
+        self._to_router: list[bytes] = []
+
+    # -- to the client -------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines for the client; those for the desk go there first."""
+        owes = self._desk is not None and self._desk.owes
+        if (_METHOD not in data and not owes) or self._router.mode != "agent":
+            self._inner.write(data)  # nearly all
+            return
+        batch: list[bytes] = []
+        for line in _lines(data):
+            effects = self._up(line)
+            if effects is None:
+                batch.append(line)
+                continue
+            if batch:
+                self._inner.write(b"".join(batch))
+                batch.clear()
+            self._perform(effects)
+        if batch:
+            self._inner.write(b"".join(batch))
+        if self._to_router:
+            # The router is not reentrant, and it is busy with the write that led here.
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _up(self, line: bytes) -> Iterable[Effect] | None:
+        """What the desk makes of a line to the client; None: it goes on."""
+        found = _UP(line)
+        if found is not None:
+            return self._needed().from_chain(found[1], found[2].decode(), found[3] or b"")
+        answer = _ANSWER(line) if self._desk is not None and self._desk.owes else None
+        if answer is None:
+            return None
+        assert self._desk is not None
+        settled = self._desk.answered_by_owner(*answer.groups())
+        return None if settled is None else [settled]
+
+    # -- from the client -----------------------------------------------------------------------
+
+    def received(self, frames: list[bytes]) -> None:
+        """Passes on lines of the client; the desk takes some of them."""
+        assert self._events is not None
+        asks = self._desk is not None and self._desk.asks
+        if not asks and not any(_DOWN in frame for frame in frames):
+            self._events.received(frames)
+            return
+        for frame in frames:
+            effects = self._down(frame)
+            if effects is None:
+                self._to_router.append(frame)
+            else:
+                self._perform(effects)
+        self._flush()
+
+    def _down(self, frame: bytes) -> Iterable[Effect] | None:
+        """What the desk makes of a line of the client's; None: it goes on."""
+        asks = self._desk is not None and self._desk.asks
+        if (not asks and _DOWN not in frame) or self._router.mode != "agent":
+            return None
+        try:
+            message = jsonrpc.parse(frame)
+        except jsonrpc.Malformed:
+            return None
+        if not isinstance(message, jsonrpc.Message):
+            return None
+        id_ = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
+        if isinstance(message.method, str):
+            if message.method not in EVENTS or (isinstance(message.id, Raw) and id_ is None):
+                return None
+            params = bytes(message.params) if isinstance(message.params, Raw) else b""
+            raw = bytes(message.id) if isinstance(message.id, Raw) else None
+            return self._needed().from_client(raw, message.method, params)
+        return self._answered(id_, message)
+
+    def _answered(self, id_: bytes | None, message: jsonrpc.Message) -> Iterable[Effect] | None:
+        if self._desk is None or id_ is None:
+            return None
+        result, error = message.result, message.error
+        if isinstance(error, Raw) and bytes(error) != b"null":
+            settled = self._desk.answered_by_client(id_, b"error", bytes(error))
+        else:
+            body = bytes(result) if isinstance(result, Raw) else b"null"
+            settled = self._desk.answered_by_client(id_, b"result", body)
+        return None if settled is None else [settled]
+
+    # -- effects -------------------------------------------------------------------------------
+
+    def _needed(self) -> Desk:
+        if self._desk is None:
+            from conductor.editor.desk import Desk
+            from conductor.editor.messages import capabilities
+
+            client = _Client(self._router, capabilities(self._router.initialized))
+            self._desk = Desk(client)
+        return self._desk
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        from conductor.editor import desk
+
+        for effect in effects:
+            match effect:
+                case desk.ToChain(id_, member, body):
+                    self._to_router.append(jsonrpc.answer(id_, member, body)[:-1])
+                case desk.Pass(id_, method, params):
+                    self._to_router.append(_WRITER.request(id_, method, params)[:-1])
+                case desk.ToClient(None, method, params):
+                    self._inner.write(_WRITER.notification(method, params))
+                case desk.ToClient(bytes(id_), method, params):
+                    self._inner.write(_WRITER.request(id_, method, params))
+                case desk.Answer(id_, member, body):
+                    self._inner.write(jsonrpc.answer(id_, member, body))
+                case desk.Say(level, name, text):
+                    self._log(level, name, text)
+
+    def _flush(self) -> None:
+        if self._to_router and self._events is not None:
+            frames, self._to_router = self._to_router, []
+            self._events.received(frames)
+
+
+class _Client(msgspec.Struct, frozen=True):
+    """The client as the desk knows it."""
+
+    router: Router
+    capabilities: Capabilities
+
+    @property
+    def version(self) -> int | None:
+        return self.router.version
+
+    @property
+    def sessions(self) -> Collection[str]:
+        return self.router.sessions.of_client
+
+    def folders(self, session: str) -> tuple[str, ...]:
+        return self.router.sessions.find(session).folders
+
+
+def _lines(data: bytes) -> list[bytes]:
+    # Not `splitlines`, which also splits at a carriage return.
+    return [line + b"\n" for line in data.split(b"\n")[:-1]]

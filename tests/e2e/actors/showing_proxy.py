@@ -1,0 +1,55 @@
+"""A component that asks the editor for what a prompt says, in any form a component can take.
+
+`/ask METHOD PARAMS` in a prompt makes it ask the client, in the prompt's session; `/log PARAMS`
+tells the client; `/heard` asks what the client has sent it. The client is told the outcome by
+`_told`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from guest_sdk.python import Proxy, ProxyError, Request
+
+proxy = Proxy("showing", profile="context", description="Asks the editor for what a prompt says.")
+heard: list[Any] = []
+
+
+@proxy.request("session/prompt")
+async def prompt(request: Request, following: Any) -> Any:
+    """Does what the prompt says; all other prompts pass."""
+    params = request.params
+    word, _, rest = params["prompt"][0]["text"].partition(" ")
+    named = {"sessionId": params["sessionId"]}
+    if word == "/ask":
+        method, _, asked = rest.partition(" ")
+        try:
+            answer = {"result": await proxy.ask_client(method, **{**named, **json.loads(asked)})}
+        except ProxyError as error:
+            answer = {"error": {"code": error.code, "message": error.message}}
+    elif word == "/log":
+        proxy.tell_client("_scp/log", **{**named, **json.loads(rest)})
+        answer = {}
+    elif word == "/heard":
+        answer = {"heard": heard}
+    else:
+        return await following(request)
+    proxy.tell_client("_told", **answer)
+    return {"stopReason": "end_turn"}
+
+
+@proxy.request("_scp/html_panel/event", "_scp/file_comment/event", "_scp/file_comment/reply",
+               unknown=True)  # fmt: skip
+async def event(request: Request) -> Any:
+    """Keeps what the client sends the owner; `refuse` is refused, `unknown` not known."""
+    heard.append([request.method.removeprefix("_scp/"), request.params])
+    if request.params.get("name") == "refuse":
+        raise ProxyError("not this one", code=-32000)
+    if request.params.get("text") == "pass":
+        raise ProxyError("not taken", code=-32601)
+    return {"n": len(heard)}
+
+
+if __name__ == "__main__":
+    proxy.run()
