@@ -45,6 +45,10 @@ HIDDEN: Final = "[redacted: aws-key]"
 TOLD: Final = (
     "<preferences>\nHow the user likes to work together:\n- call me Ada\n</preferences>\nhi"
 )
+CODE: Final = (
+    "E0072: A type of endless size. It holds itself directly, so its size would have no end."
+)
+REPAIR: Final = "How to repair it: Put a pointer in between: `Box<T>`, `Rc<T>` or `Vec<T>`."
 RULES: Final = [{"to": "a", "prefix": "a:"}]
 TASK: Final = {"research_task": "R", "review_task": "V"}
 ROWS: Final = (
@@ -63,6 +67,8 @@ ROWS: Final = (
     Row("80", "identity", [("/remember call me Ada", "[identity: remembered: 1. call me Ada]"),
         ("hi", TOLD), ('/call identity list {}', "1. call me Ada")],
         {"user": "row 80"}, grants=("kv",), commands="remember+forget"),
+    Row("118", "rust-errors",
+        [('/call rust-errors explain_code {"code":"E0072"}', f"{CODE}\n{REPAIR}")]),
     Row("92", "redact", [(f"a {SECRET} b", f"a {HIDDEN} b")], at_agent=[f"a {HIDDEN} b"]),
     Row("91", "cache", [("one", "one"), ("one", "one"), ("two", "two")], grants=("clock",),
         at_agent=["one", "two"]),

@@ -103,8 +103,8 @@ def test_row_80_another_users_sessions_do_not_see_it(rig: Rig, tmp_path: Path) -
     def said(words: str, folder: str, data: str, user: str = "") -> str:
         (tmp_path / folder).mkdir(exist_ok=True)
         made = component("identity", {"user": user})
-        env = {"XDG_DATA_HOME": str(tmp_path / data)}
-        chain = agent(rig, "--project", str(tmp_path / folder), made, rig.demo("--acp"), **env)
+        project, home = str(tmp_path / folder), str(tmp_path / data)
+        chain = agent(rig, "--project", project, made, rig.demo("--acp"), XDG_DATA_HOME=home)
         text = chain.prompt(chain.begin(), words)
         assert chain.finish() == 0
         assert chain.stderr == ""
