@@ -57,9 +57,9 @@ def ask(chain: Chain, session: str, method: str, **params: object) -> Json:
     return does(chain, session, f"/ask _scp/{method} {json.dumps(params)}")
 
 
-def events(chain: Chain, session: str) -> list[Json]:
+def events(chain: Chain, session: str) -> list[tuple[str, Json]]:
     """What the component has got from the client."""
-    heard: list[Json] = does(chain, session, "/heard")["heard"]
+    heard: list[tuple[str, Json]] = does(chain, session, "/heard")["heard"]
     return heard
 
 

@@ -24,9 +24,9 @@ from conductor.run.report_checks import Tracing
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 
 READS = {
-    "addresses", "asker", "forget_lost", "has_role", "heard", "idle", "loading", "may_retry",
-    "mode", "neighbour", "observed", "observers", "paused", "pending", "prepared", "quiet",
-    "received", "sessions", "tracing", "turns", "version", "waiting_on",
+    "addresses", "asker", "forget_lost", "has_role", "heard", "idle", "initialized", "loading",
+    "may_retry", "mode", "neighbour", "observed", "observers", "paused", "pending", "prepared",
+    "quiet", "received", "sessions", "tracing", "turns", "version", "waiting_on",
 }  # fmt: skip
 """What a router is asked without a change to it."""
 

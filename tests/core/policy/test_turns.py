@@ -445,14 +445,16 @@ def test_the_user_s_prompt_that_goes_on_without_it_counts(how: str, version: int
         lacks(pb, "originate", "session/cancel")
 
 
-def test_in_version_2_one_idle_ends_both() -> None:
+def test_in_version_2_a_prompt_that_would_nest_waits_until_the_agent_is_idle() -> None:
     with chain(CARRIES, version=2, **WITHIN) as pb:
         given(pb)
         passed(pb)
         pb >> ("agent", result(Hole("a-a"), INSERTED)) << ("g", "s", result(Hole("g-a"), INSERTED))
-        own(pb)
-        pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
+        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
         pb >> ("agent", state("idle")) << ("client", state("idle"))
+        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("mine")))
+        pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
+        pb >> ("agent", state("idle")) << ("g", "s", state("idle"))
 
 
 def test_in_version_2_an_idle_forgets_no_prompt_that_waits() -> None:
