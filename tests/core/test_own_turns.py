@@ -103,6 +103,13 @@ def refused(pb: Playbook, name: str, id_: Any, text: str, code: int = -32600) ->
     assert text in pb.values["why"]
 
 
+def test_a_prompt_that_names_no_session_is_in_none() -> None:
+    with chain_of(trusted("g")) as pb:
+        pb >> ("client", request("a", PROMPT, {"prompt": []}))
+        pb << ("g", "p", request(Hole("g-a"), PROMPT, {"prompt": []}))
+        begun(pb)
+
+
 # -- a turn, and who waits for it ------------------------------------------------------------------
 
 

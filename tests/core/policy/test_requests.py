@@ -21,6 +21,7 @@ from tests.harness.router.policed import (
     Noted,
     Playbook,
     broke,
+    came_back,
     cancel,
     carried,
     chain,
@@ -441,6 +442,15 @@ def test_a_component_whose_chain_is_over_is_not_gone_past(right: str) -> None:
             pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
 
 
+def test_a_program_s_prompt_in_another_session_is_not_the_one_it_holds() -> None:
+    with chain("down:session/prompt:carry", kind="acp") as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb >> ("g", wrapped("acp", request("x", PROMPT, prompt("hi", "T"))))
+        lacks(pb, "originate", PROMPT)
+        skip(pb)
+
+
 # -- what does not fit ---------------------------------------------------------------------------
 
 
@@ -475,6 +485,20 @@ def test_an_answer_that_does_not_fit_is_an_error_for_the_component_only(rights: 
         why = "the answer could not be delivered: too long"
         pb << ("g", "s", error(Hole("g-a"), -32603, why))
         pb >> ("g", "p", error(Hole("g-a"), -32603, why)) << ("client", result("a", DONE))
+
+
+def test_only_the_request_whose_answer_is_lost_may_be_answered_so() -> None:
+    with chain("down:session/prompt:carry", CARRY_TEXT) as pb:
+        for asked, session in (("b", "T"), ("a", "S")):
+            given(pb, asked=asked, session=session)
+            passed(pb, asked=asked, session=session)
+        came_back(pb)
+        undeliverable(pb, b"s" + json.dumps(result(pb.values["g-a"], DONE)).encode())
+        skip(pb)
+        pb >> ("g", "p", error(Hole("g-b"), -32603, "lost"))
+        broke(pb, "identity", "too early")
+        skip(pb)
+        pb >> ("g", "p", error(Hole("g-a"), -32603, "lost")) << ("client", result("a", DONE))
 
 
 def test_a_copy_that_does_not_fit_concerns_nobody() -> None:
