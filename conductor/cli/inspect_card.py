@@ -41,7 +41,7 @@ _NOTHING: Final = "nothing"
 _NOT: Final = "NOT"
 _INSIDE: Final = "no files, network, programs or environment"
 _THROUGH: Final = "nothing outside it but what it gets"
-_REACHING: Final = frozenset({"files", "fetch", "kv"})
+_REACHING: Final = frozenset({"files", "fetch", "kv", "write"})
 """Services by which it reaches what is outside of it."""
 _OUTSIDE: Final = "NO: it runs with all your rights: files, network, other programs"
 _TRUSTED: Final = "no rule limits it"

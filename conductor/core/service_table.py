@@ -49,7 +49,7 @@ class Call(msgspec.Struct, frozen=True):
     @property
     def service(self) -> str:
         """The service it is a part of: users grant it under that name."""
-        return self.name.partition("/")[0]
+        return self.grant.partition(":")[0] or self.name.partition("/")[0]
 
 
 TABLE: Final = (
@@ -157,6 +157,15 @@ TABLE: Final = (
         '`{"path", "glob", "limit"}`',
         '`{"entries": [{"path", "kind", "size", "mtimeMs"}], "more": BOOL}`',
         "lists files",
+    ),
+    Call(
+        "files/write",
+        Performer.THREAD,
+        "write:FOLDER",
+        '`{"path", "root", "text" or "base64"}`',
+        '`{"path", "size", "used", "quota"}`',
+        "writes a file",
+        most=2 * 1024 * 1024,
     ),
     Call(
         "fetch",

@@ -91,10 +91,10 @@ class ServiceRequests:
                     component.belongings.reserved |= names
                     relayed = Relayed("", RESERVE, msgspec.Raw(msgspec.json.encode(new)))
                     self._relay(component.component.name, RESERVE, relayed)
-        # Parsing what the client sends has a price, which only chains that read files pay.
+        # Parsing what the client sends has a price, which only chains with files pay.
         granted = (g.grants for g in self._grantees.values())
         self._learns_roots = any(
-            grants is None or any(grant.startswith("files:") for grant in grants)
+            grants is None or any(grant.startswith(("files:", "write:")) for grant in grants)
             for grants in granted
         )
 

@@ -80,6 +80,7 @@ class ServiceExecutor:
             "files/roots": files.roots,
             "files/read": files.read,
             "files/list": files.list,
+            "files/write": files.write,
             "fetch": _fetch,
         }
         """By the name of the call in `conductor.core.service_table.TABLE`."""

@@ -1,4 +1,5 @@
 """`files`: reads files of the project, below the folders the client named, by granted globs.
+`conductor/services/file_writer.py` writes them.
 
 Only the client names roots, in the setup of a session; never a component. A path
 is resolved first; where it leads must lie below the same root and be granted too, so a link cannot
@@ -19,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
+from conductor.services.file_writer import Write, write
 from conductor.services.roots import Roots
 from conductor.services.scopes import compile_glob, matches, patterns
 
@@ -42,7 +44,7 @@ class _List(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Files:
-    """Reads for every component, as far as its grants go. Methods raise `ServiceError`."""
+    """Reads and writes for components, as far as their grants go. Methods raise `ServiceError`."""
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
@@ -60,6 +62,11 @@ class Files:
         """Performs `files/list`."""
         with _as_service_errors():
             return self._list(_globs(grantee), read(params, _List))
+
+    def write(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `files/write`."""
+        with _as_service_errors():
+            return write(self._roots.paths, grantee, read(params, Write))
 
     # -- reading -------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Reads grants: `clock`, `files:**/AGENTS.md`, `fetch:POST@api.example.com`. Pure.
 
 A grant names a service; what stands behind its colon narrows it to some files or some addresses.
-Two services reach outside the conversation, so they are never granted without a scope.
+Three services reach outside the conversation, so they are never granted without a scope.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from conductor.errors import UnknownWordError
 _EXAMPLES: Final = {
     "fetch": "fetch:api.example.com or fetch:POST@api.example.com:8443",
     "files": "files:**/AGENTS.md",
+    "write": "write:notes",
 }
 """Of grants that need a scope."""
 
@@ -105,6 +106,16 @@ def check(grant: str) -> None:
         destination(scope)
     elif name == "files":
         compile_glob(scope)
+    elif name == "write":
+        _check_folder(scope)
+
+
+def _check_folder(scope: str) -> None:
+    """Raises `ValueError` for what names no folder below that of a session."""
+    if any(part in ("", ".", "..") for part in scope.split("/")):
+        raise ValueError(f"`{scope}` is no folder below the session's, such as `notes`")
+    if len(scope) > GLOB_CHARACTERS or not scope.isprintable() or set(scope) & set("*?"):
+        raise ValueError(f"`{scope}` names no folder: one path, without `*` and `?`")
 
 
 def destination(scope: str) -> Destination:
@@ -132,6 +143,11 @@ def destinations(grants: Iterable[str]) -> tuple[Destination, ...]:
 def patterns(grants: Iterable[str]) -> tuple[str, ...]:
     """Every glob that grants allow."""
     return tuple(_scope(grant) for grant in grants if name_of(grant) == "files")
+
+
+def folders(grants: Iterable[str]) -> tuple[str, ...]:
+    """Every folder that grants allow to write to."""
+    return tuple(_scope(grant) for grant in grants if name_of(grant) == "write")
 
 
 # -- globs ---------------------------------------------------------------------------------

@@ -227,7 +227,8 @@ OPTIONS: Final = (
            "its dialect: `acp`, `sdk`, `sacp`, `pacp`, `scp`, `channel`. Default: detected"),
     Option("grant", "SERVICE", _grant,
            "a [service](channel-abi.md#services-side-c) it may use: `clock`, `random`, `timer`, "
-           "`kv`, `files:GLOB`, `fetch:HOST`. May be repeated, or written `clock+random`"),
+           "`kv`, `files:GLOB`, `write:FOLDER`, `fetch:HOST`. May be repeated, or written "
+           "`clock+random`"),
     Option("grants", "SERVICES", _grant, "the same"),
     Option("deny", "SERVICE", _deny,
            "a service it may not use, such as one that a bundled component asks for: "

@@ -81,7 +81,7 @@ TABLE: Final = (
     Limit("text_bytes", "size", None, "chain", "one text in a request or notification it gets",
           "a [reference](conversation.md#large-payloads) in its place"),
     Limit("service_bytes", "size", 64 * _KIB, "services",
-          "one request to a service other than `kv/set` and `fetch`", "refused"),
+          "one request to a service other than `kv/set`, `files/write` and `fetch`", "refused"),
     Limit("calls", "count", 32, "services",
           "requests to `files`, `fetch` and `kv` in flight", "refused"),
     Limit("timers", "count", 64, "services", "timers that run", "refused"),

@@ -97,6 +97,7 @@ SERVICES: Final = {
     "timer": "be woken by timers",
     "kv": "keep values of its own on this machine",
     "files": "read files in the folders of a session: {}",
+    "write": "write files into this folder of a session: {}",
     "fetch": "send web requests to {}",
 }
 """What each service lets a component do; `{}` stands for what the grant names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import fnmatch
 import posixpath
@@ -77,6 +78,7 @@ class Services:
             "files/roots": lambda _: {"roots": self.roots},
             "files/read": self._read,
             "files/list": self._entries,
+            "files/write": self._write,
             "keep": self._keep,
             "turn/begin": self._begin,
             "turn/end": lambda _: {},
@@ -87,7 +89,7 @@ class Services:
     def asked(self, message: dict[str, Any]) -> None:
         """Takes one message of side `c`."""
         method, params = message["method"], message.get("params", {})
-        family = method.partition("/")[0]
+        family = "write" if method == "files/write" else method.partition("/")[0]
         answer: dict[str, Any]
         try:
             if method not in self._answers:
@@ -224,6 +226,24 @@ class Services:
         more = offset + len(part) < len(content)
         text = part.decode("utf-8", "replace")
         return {"path": path, "size": len(content), "mtimeMs": 0, "text": text, "more": more}
+
+    def _write(self, params: dict[str, Any]) -> dict[str, Any]:
+        path, root = params["path"], params.get("root", self.roots[0])
+        names = path.split("/")
+        granted = [one.partition(":") for one in self.grants or ()]
+        if {"", ".", ".."} & set(names) or root not in self.roots:
+            raise ProxyError(f"files/write: {path}: is not below the session's folder", _FAILED)
+        if self.grants is not None and not any(
+            name == "write" and path.startswith(f"{folder}/") for name, _, folder in granted
+        ):
+            data = {"service": "write", "reason": "not-granted"}
+            raise ProxyError(f"files/write: {path}: is in no folder granted", _FAILED, data)
+        content = params.get("text")
+        if content is None:
+            content = base64.b64decode(params["base64"]).decode("utf-8", "replace")
+        self.files[f"{root}/{path}"] = content
+        size = len(content.encode())
+        return {"path": f"{root}/{path}", "size": size, "used": size, "quota": 16 << 20}
 
     def _entries(self, params: dict[str, Any]) -> dict[str, Any]:
         folder = self._path(params.get("path", "."))

@@ -16,7 +16,7 @@ from .errors import Refused
 from .records import Record
 from .tasks import Waiter
 
-NAMES: Final = ("clock", "fetch", "files", "kv", "log", "metric", "random", "timer")
+NAMES: Final = ("clock", "fetch", "files", "kv", "log", "metric", "random", "timer", "write")
 """What can be granted: each with `:` and what for, where it is granted for something."""
 
 
@@ -197,7 +197,7 @@ class Fetch(Service):
 
 
 class Files(Service):
-    """The project's files, read-only (`grant=files:**/*.md`)."""
+    """The project's files (`grant=files:**/*.md` to read, `grant=write:notes` to write)."""
 
     async def roots(self) -> list[str]:
         """The folders the client works in."""
@@ -218,6 +218,18 @@ class Files(Service):
         """What is in a folder: records with `path`, `kind`, `size`, `mtime_ms`."""
         held = await self.ask("files/list", path=path, glob=glob, limit=limit)
         return [Record(entry) for entry in held["entries"]]
+
+    async def write(self, path: str, content: str | bytes, *, root: str | None = None) -> str:
+        """Writes a whole file, at most 1 MiB, into a folder that is granted for it; its absolute
+        path. `root`: the session's folder that `path` counts from, where there are several."""
+        held = await self.ask(
+            "files/write",
+            path=path,
+            root=root,
+            text=content if isinstance(content, str) else None,
+            base64=base64.b64encode(content).decode() if isinstance(content, bytes) else None,
+        )
+        return str(held["path"])
 
     async def exists(self, path: str) -> bool:
         """Whether a file can be read. What is not granted is refused, not absent."""

@@ -58,7 +58,7 @@ def test_a_bundled_proxy() -> None:
         "as its manifest records",
         "channel_deliver (func)",
         "clock: granted, wanted to learn the date",
-        "not granted: fetch, files, kv, random, timer",
+        "not granted: fetch, files, kv, random, timer, write",
         "limits     all at their defaults (docs/limits.md)",
         "process: in a child process",
     ):

@@ -320,7 +320,10 @@ def test_what_a_bundled_component_asks_for_can_be_denied() -> None:
     assert "clock: granted" in page("datetime,deny=files")
     ran = conductor("inspect", "datetime,deny=log")
     assert (ran.code, ran.out) == (2, "")
-    assert "services that can be denied are *, clock, fetch, files, kv, random, timer" in ran.err
+    assert (
+        "services that can be denied are *, clock, fetch, files, kv, random, timer, write"
+        in ran.err
+    )
     ran = conductor("inspect", "python proxy.py,deny=clock")
     assert (ran.code, ran.out) == (2, "")
     assert "name those it may with `grant=SERVICE`" in ran.err

@@ -118,6 +118,7 @@ def test_globs(glob: str, path: str, fits: bool) -> None:
     "grant",
     [
         *("fetch", "files", "clock:x", "files:/etc/*", "files:../*", "files:a//b", "files:a**"),
+        *("write", "write:.", "write:/a", "write:a/..", "write:a//b", "write:a*", "write:a\n"),
         *("files:" + "*a" * 513, "shell"),
     ],
 )

@@ -29,7 +29,11 @@ def test_names_are_unique_and_a_service_is_granted_in_one_form() -> None:
 
 
 def test_every_service_can_be_granted() -> None:
-    examples = {"fetch": "fetch:api.example.com", "files": "files:**/AGENTS.md"}
+    examples = {
+        "fetch": "fetch:api.example.com",
+        "files": "files:**/AGENTS.md",
+        "write": "write:notes",
+    }
     assert examples.keys() == SHOWN_GRANTS.keys()
     for service in SERVICES:
         check(examples.get(service, service))

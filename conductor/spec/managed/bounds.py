@@ -81,6 +81,8 @@ def _covers(grant: str, held: str) -> bool:
         return False
     if name == "files":
         return _below(scope.split("/"), bound.split("/"))
+    if name == "write":
+        return _below(scope.split("/"), [*bound.split("/"), "**"])
     if name == "fetch":
         wanted, given = scopes.destination(scope), scopes.destination(bound)
         is_there = given.covers(wanted.scheme, wanted.host, wanted.port)

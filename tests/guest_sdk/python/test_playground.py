@@ -119,6 +119,24 @@ def test_a_missing_file_is_an_error_that_can_be_caught() -> None:
     assert asked(code) == ["files/read", True, "no such file"]
 
 
+def test_files_are_written_where_that_is_granted() -> None:
+    async def code() -> Any:
+        done = [await P.files.write("notes/a", "é"), await P.files.write("notes/b", b"x")]
+        reasons = []
+        for path, root in (("other/a", None), ("notes/../a", None), ("notes/a", "/elsewhere")):
+            try:
+                await P.files.write(path, "no", root=root)
+            except Refused as refused:
+                reasons.append([refused.service, refused.granted])
+        return [done, reasons, await P.files.read("notes/a"), await P.files.list()]
+
+    done, reasons, read, listed = asked(code, grants=["write:notes", "files:**"])
+    assert done == ["/project/notes/a", "/project/notes/b"]
+    assert reasons == [["files/write", True]] * 3
+    assert read == "é"
+    assert [entry["path"] for entry in listed] == done
+
+
 def test_timers_run_in_the_background() -> None:
     proxy = Proxy("timers")
     fired: list[str] = []
