@@ -49,6 +49,14 @@ CODE: Final = (
     "E0072: A type of endless size. It holds itself directly, so its size would have no end."
 )
 REPAIR: Final = "How to repair it: Put a pointer in between: `Box<T>`, `Rc<T>` or `Vec<T>`."
+THIS: Final = (
+    "TS2683: `this` without a type. A `function` has a `this` of its own, which depends on how it "
+    "is called."
+)
+ARROW: Final = (
+    "How to repair it: Use an arrow function, or declare it as the first parameter: "
+    "`function f(this: Type)`."
+)
 RULES: Final = [{"to": "a", "prefix": "a:"}]
 TASK: Final = {"research_task": "R", "review_task": "V"}
 ROWS: Final = (
@@ -69,6 +77,8 @@ ROWS: Final = (
         {"user": "row 80"}, grants=("kv",), commands="remember+forget"),
     Row("118", "rust-errors",
         [('/call rust-errors explain_code {"code":"E0072"}', f"{CODE}\n{REPAIR}")]),
+    Row("118", "ts-errors",
+        [('/call ts-errors explain_code {"code":"TS2683"}', f"{THIS}\n{ARROW}")]),
     Row("92", "redact", [(f"a {SECRET} b", f"a {HIDDEN} b")], at_agent=[f"a {HIDDEN} b"]),
     Row("91", "cache", [("one", "one"), ("one", "one"), ("two", "two")], grants=("clock",),
         at_agent=["one", "two"]),
