@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from guest_sdk.python import Conversation
+
 CHARACTERS = 4
 """Of one token, about, where the agent does not count."""
 MARK = "<conversation-so-far>"
@@ -250,6 +252,20 @@ def told_again(chat: Chat, config: Config, prompt: str) -> None:
         last.prompt += "\n" + prompt
     else:
         chat.turns.append(Turn(prompt))
+
+
+def told_before(chat: Chat, config: Config, held: Any) -> None:
+    """Takes the last turns of the conversation that a session begins with."""
+    try:
+        turns = Conversation.read(held).turns[-config.keep :] if config.keep else []
+    except ValueError:  # the agent, or what begins the session for it, refuses that
+        return
+    for one in turns:
+        said = "".join(each.text for each in one.responses if not each.thought)
+        turn = Turn("\n".join(each.text for each in one.prompts), {None: said})
+        turn.tools = [each.title for each in one.tool_uses]
+        chat.turns.append(turn)
+        chat.chars += len(turn.prompt) + len(said)
 
 
 def heard_agent(chat: Chat, kind: str, said: dict[str, Any]) -> None:

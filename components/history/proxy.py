@@ -7,7 +7,17 @@ import copy
 import math
 from typing import Any
 
-from chat import ASKED, Chat, Config, heard_agent, heard_user, number, readable, summarised
+from chat import (
+    ASKED,
+    Chat,
+    Config,
+    heard_agent,
+    heard_user,
+    number,
+    readable,
+    summarised,
+    told_before,
+)
 from kept import Kept
 
 from guest_sdk.python import (
@@ -80,6 +90,9 @@ async def set_up(request: Request, following: Any) -> Any:
     source: Session | None = getattr(request, "session", None)
     mine = ("sessionId", "replayFrom")
     setup = {k: v for k, v in copy.deepcopy(request.params).items() if k not in mine}
+    # What it begins with is of this session only, and may be more than the store takes.
+    meta = setup.get("_meta")
+    first = meta.pop("conversation", None) if isinstance(meta, dict) else None
     if source is not None and request.method in ("session/load", "session/resume"):
         chat: Chat = source.state
         chat.setup = setup
@@ -102,6 +115,8 @@ async def set_up(request: Request, following: Any) -> Any:
         chat = session.state = copy.deepcopy(before)
         chat.agent, chat.past, chat.setup, chat.running = session.id, [], setup, 0
         chat.spare, chat.ids = "", {}
+        if first is not None:
+            told_before(chat, proxy.config, first)
         inner.pop(session.id, None)
         proxy.start(kept.begun(session))
     return result

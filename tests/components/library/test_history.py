@@ -489,6 +489,27 @@ async def test_the_sessions_that_are_kept_are_few() -> None:
         assert list(p.services.store["project", "recent"]) == sessions[-16:]
 
 
+@plays
+async def test_what_a_session_begins_with_is_told_and_not_kept_as_its_setup() -> None:
+    items: list[Any] = [
+        {"type": "prompt", "content": [text("Where is it?")]},
+        {"type": "response", "content": [text("hm")], "thought": True},
+        {"type": "toolUse", "toolCallId": "t", "title": "Find it"},
+        {"type": "response", "content": [text("There.")]},
+    ]
+    for conversation in ({"turns": [{"items": items}]}, {"turns": "none"}):
+        async with play("history", config={**SMALL, "tokens": 100}) as p:
+            await p.new_session("/a", _meta={"k": 1, "conversation": conversation})
+            await p.prompt("a")
+            p.agent.update(p.session, "usage_update", used=500, size=1000)
+            await p.prompt("b")
+            first, second = (params for _, params in sent(p, "session/new"))
+            assert first["_meta"]["conversation"] == conversation
+            assert second["_meta"] == {"k": 1}
+            assert "conversation" not in str(p.services.store["project", "recent"])
+            assert ("You: There." in told(p)) is ("items" in str(conversation))
+
+
 # -- through the real program ----------------------------------------------------------------------
 
 
