@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from conductor.core.policy.policy_state import MOST_TURNS
+from conductor.core.policy.sessions import MOST_SUBSESSIONS
 from conductor.core.policy.states import MOST_RETRIES
 from tests.e2e.attacks import KEY
 from tests.e2e.test_policy_attacks import HELLOS, Carrier, Play
@@ -58,6 +59,13 @@ TOLD: Final = """
     for _ in range(40):
         proxy.tell_agent("session/prompt", **params)
     return await following(request)
+"""
+OPENS: Final = """
+    while True:
+        try:
+            await proxy.ask_agent("session/new", cwd="/project", mcpServers=[])
+        except ProxyError:
+            return await following(request)
 """
 KEEPS: Final = """
     answer = await following(request)
@@ -131,6 +139,19 @@ def test_prompts_in_a_loop_are_few(rig: Rig, kind: str, version: str) -> None:
     assert own == (MOST_TURNS, MOST_TURNS) if version == "v1" else max(own) <= MOST_TURNS
     assert "[turns; down `session/prompt`]" in chain.stderr
     assert rig.leftovers(chain) == []
+
+
+@VERSIONS
+@KINDS
+def test_sessions_of_its_own_are_few(rig: Rig, kind: str, version: str) -> None:
+    evil = attacker(rig, "evil", OPENS, kind, sessions="own")
+    chain = begin(rig, evil, version=version)
+    session = chain.new_session()
+    for text in ("one", "two"):
+        assert "result" in ended(chain, session, chain.start_prompt(session, text), version)
+    assert chain.finish() == 0
+    assert rig.methods("A", "in").count("session/new") == 1 + MOST_SUBSESSIONS
+    assert f"may have at most {MOST_SUBSESSIONS} sessions of its own open" in chain.stderr
 
 
 @KINDS
