@@ -32,7 +32,16 @@ _KEPT: Final = ("annotations", "_meta")
 _uri: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-Z\\^-~]{1,1000}").fullmatch
 _mime: Final = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII).fullmatch
 
+class _Block(msgspec.Struct):
+    type: str = ""
+
+
+class _Prompt(msgspec.Struct):
+    prompt: list[_Block] = []
+
+
 _list: Final = msgspec.json.Decoder(list[Raw]).decode
+_types: Final = msgspec.json.Decoder(_Prompt).decode
 
 
 def untaken(result: bytes) -> frozenset[str]:
@@ -52,6 +61,11 @@ def untaken(result: bytes) -> frozenset[str]:
 def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]:
     """The params of a prompt with words for the blocks of the types `untaken`, and which those are;
     what is no block, or of another type, stays as it is."""
+    try:
+        if all(block.type not in untaken for block in _types(params).prompt):
+            return params, ()  # nearly all
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
     members = read_members(params) or {}
     blocks = _elements(members.get("prompt", Raw(b"[]")))
     replaced: dict[str, None] = {}
