@@ -32,6 +32,7 @@ _KEPT: Final = ("annotations", "_meta")
 _uri: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-Z\\^-~]{1,1000}").fullmatch
 _mime: Final = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII).fullmatch
 
+
 class _Block(msgspec.Struct):
     type: str = ""
 
