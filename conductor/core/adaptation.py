@@ -26,6 +26,7 @@ _CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embedde
 _MOST_REPORTED: Final = 1024
 """Sessions and types of one agent of which the first is known; then nothing is a first any more."""
 _WORDS: Final = frozenset(map(update, ("agent_message_chunk", "agent_message")))
+_WHY: Final = "this agent takes none in prompts"
 _KEPT: Final = ("annotations", "_meta")
 
 # A name that no agent takes for a path, a mention or the end of the words around it.
@@ -68,11 +69,11 @@ def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     members = read_members(params) or {}
-    blocks = _elements(members.get("prompt", Raw(b"[]")))
+    blocks = elements(members.get("prompt", Raw(b"[]")))
     replaced: dict[str, None] = {}
     for at, block in enumerate(blocks):
-        type_ = _text((read_members(block) or {}).get("type"))
-        words = _in_words(block, type_) if type_ in untaken else None
+        type_ = text_of((read_members(block) or {}).get("type"))
+        words = in_words(block, type_, _WHY) if type_ in untaken else None
         if words is not None:
             blocks[at] = words
             replaced[type_] = None
@@ -82,10 +83,11 @@ def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]
     return write_members(members), tuple(replaced)
 
 
-def _in_words(block: Raw, type_: str) -> Raw:
+def in_words(block: Raw, type_: str, why: str) -> Raw:
+    """A text block that stands for a block; `why` it does not go on, where it has no text."""
     members = read_members(block) or {}
     held = (read_members(members.get("resource")) or {}) if type_ == "resource" else members
-    uri, mime = _text(held.get("uri")), _text(held.get("mimeType"))
+    uri, mime = text_of(held.get("uri")), text_of(held.get("mimeType"))
     facts = [fact for fact, fits in ((mime, _mime(mime)), (uri, _uri(uri))) if fits]
     if type_ == "resource" and bytes(held.get("text", b"")).startswith(b'"'):
         head, tail = " ".join((type_, *facts)), bytes(held["text"])[1:]
@@ -94,13 +96,13 @@ def _in_words(block: Raw, type_: str) -> Raw:
         data = bytes(held.get("blob" if type_ == "resource" else "data", b""))
         size = max(0, len(data) - 2 - data[-4:].count(b"=")) * 3 // 4
         facts.append(f"{size:,} bytes")
-        said = f"[{type_}: {', '.join(facts)}; left out, since this agent takes none in prompts]"
+        said = f"[{type_}: {', '.join(facts)}; left out, since {why}]"
         text = msgspec.json.encode(said)
     kept: dict[str, Raw] = {name: members[name] for name in _KEPT if name in members}
     return write_members({"type": Raw(b'"text"'), "text": Raw(text), **kept})
 
 
-def _elements(raw: Raw) -> list[Raw]:
+def elements(raw: Raw) -> list[Raw]:
     """The elements of a list; none of anything else."""
     try:
         return _list(raw)
@@ -113,7 +115,8 @@ def _elements(raw: Raw) -> list[Raw]:
     return [Raw(show_surrogates(bytes(element))) for element in elements]
 
 
-def _text(raw: Raw | None) -> str:
+def text_of(raw: Raw | None) -> str:
+    """A text; empty: it is none."""
     try:
         return msgspec.json.decode(b"null" if raw is None else raw, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -146,10 +149,10 @@ def words_of(session: str, result: Raw) -> list[Raw]:
     result: `content`, a text, a block or a list of blocks."""
     content = (read_members(result) or {}).get("content", Raw(b"[]"))
     updates = []
-    for block in _elements(content) or [content]:
+    for block in elements(content) or [content]:
         is_text = bytes(block).startswith(b'"')
         shown = write_members({"type": Raw(b'"text"'), "text": block}) if is_text else block
-        if _text((read_members(shown) or {}).get("type")):
+        if text_of((read_members(shown) or {}).get("type")):
             chunk = {"sessionUpdate": "agent_message_chunk", "content": shown}
             params = {"sessionId": session, "update": chunk}
             updates.append(Raw(msgspec.json.encode(params)))

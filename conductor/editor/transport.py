@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import jsonrpc
-from conductor.core.policy.key_table import EVENTS
+from conductor.core.policy.key_table import EVENTS, UPDATE
 from conductor.core.writer import Writer
 from conductor.transports.base import Transport, Wrapper
 
@@ -38,6 +38,8 @@ _ANSWER: Final = re.compile(
 ).fullmatch
 _DOWN: Final = b"_scp"
 """Stands in each line of the client's for an owner; a slash may be escaped."""
+_MOST_ADAPTED: Final = 1024
+"""Sessions and types of which the first is known; then nothing is a first any more."""
 
 _WRITER: Final = Writer()
 
@@ -46,27 +48,41 @@ class DeskTransport(Wrapper):
     """The client's transport, with the desk before it."""
 
     def __init__(
-        self, inner: Transport, router: Router, log: Callable[[str, str, str], None]
+        self,
+        inner: Transport,
+        router: Router,
+        log: Callable[[str, str, str], None],
+        adapted: Callable[[str, bool], None],
     ) -> None:
+        """`log` takes level, component and text. `adapted` hears that the client got words for
+        content that it does not take: a sentence, and whether it did before."""
         super().__init__(inner)
         self._router = router
         self._log = log
+        self._adapted = adapted
         self._desk: Desk | None = None
+        self._untaken: frozenset[str] | None = None
+        """The types of blocks that the client does not take; None: it has not initialized yet."""
+        self._said: set[tuple[str, str]] = set()
+        """Sessions in which it got words for such, with the type."""
         self._to_router: list[bytes] = []
 
     # -- to the client -------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
         """Queues whole lines for the client; those for the desk go there first."""
+        if self._untaken is None and (initialize := self._router.initialized):
+            self._untaken = _untaken(initialize)
         owes = self._desk is not None and self._desk.owes
-        if (_METHOD not in data and not owes) or self._router.mode != "agent":
+        looks = self._untaken or owes or _METHOD in data
+        if not looks or self._router.mode != "agent":
             self._inner.write(data)  # nearly all
             return
         batch: list[bytes] = []
         for line in _lines(data):
             effects = self._up(line)
             if effects is None:
-                batch.append(line)
+                batch.append(self._shown(line) if self._untaken else line)
                 continue
             if batch:
                 self._inner.write(b"".join(batch))
@@ -77,6 +93,23 @@ class DeskTransport(Wrapper):
         if self._to_router:
             # The router is not reentrant, and it is busy with the write that led here.
             asyncio.get_running_loop().call_soon(self._flush)
+
+    def _shown(self, line: bytes) -> bytes:
+        """A line to the client, with words for content that it does not take."""
+        from conductor.editor import content
+
+        assert self._untaken is not None
+        update = content.session_and_update(line)
+        if update is None:
+            return line
+        session, params = update
+        params, types = content.adapted(params, self._untaken)
+        for type_ in types:
+            again = (session, type_) in self._said or len(self._said) >= _MOST_ADAPTED
+            self._said.add((session, type_))
+            text = f"the editor shows no content of the type `{type_}`: it gets words"
+            self._adapted(text, again)
+        return _WRITER.notification(UPDATE, params) if types else line
 
     def _up(self, line: bytes) -> Iterable[Effect] | None:
         """What the desk makes of a line to the client; None: it goes on."""
@@ -189,6 +222,15 @@ class _Client(msgspec.Struct, frozen=True):
 
     def folders(self, session: str) -> tuple[str, ...]:
         return self.router.sessions.find(session).folders
+
+
+def _untaken(initialize: bytes) -> frozenset[str]:
+    """The types of blocks that the client of an `initialize` does not take."""
+    if b'"content"' not in initialize:
+        return frozenset()  # nearly all
+    from conductor.editor import content
+
+    return content.untaken(initialize)
 
 
 def _lines(data: bytes) -> list[bytes]:

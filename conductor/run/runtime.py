@@ -680,7 +680,7 @@ class Runtime:
         """The client's transport with the desk before it, that of an agent with the bridge: that
         gives it the MCP servers of proxies in a form it accepts."""
         if name == UPSTREAM:
-            return DeskTransport(transport, self.router, self._log)
+            return DeskTransport(transport, self.router, self._log, self._client_adapted)
         if name != self._tail:
             return transport
         self._bridged = BridgedTransport(
@@ -801,6 +801,12 @@ class Runtime:
             notice = None if theirs else self.router.notice(session, "warning", text)
             if notice is not None:
                 self._outboxes.apply(notice)
+
+    def _client_adapted(self, text: str, again: bool) -> None:
+        """The client got words for what it does not show: on record each time, else said once."""
+        self._audit.component_event("adapt", UPSTREAM, text)
+        if not again:
+            self._log("warning", UPSTREAM, text)
 
     def _violated(self, violation: Violated) -> None:
         """A component broke a rule; what it did has been undone already."""

@@ -50,6 +50,48 @@ def test_row_31_a_silent_agent_that_takes_text_alone(rig: Rig, tmp_path: Path) -
     assert [one["component"] for one in records if one["event"] == "adapt"] == ["A"] * 4
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_row_31_a_client_that_shows_no_images(rig: Rig, tmp_path: Path, version: int) -> None:
+    audit = tmp_path / "audit.jsonl"
+    chain = rig.agent(rig.x("X"), rig.demo(), options=("--audit", str(audit)))
+    shows = {"_meta": {"symposium": {"version": "1.0", "content": ["audio"]}}}
+    chain.initialize(
+        **({**V2, "capabilities": shows} if version == 2 else {"clientCapabilities": shows})
+    )
+    session = chain.new_session()
+    image = {"type": "image", "mimeType": "image/png", "data": "QUJD"}
+    audio = {"type": "audio", "mimeType": "audio/wav", "data": "QUJD"}
+    tool = {"sessionUpdate": "tool_call_update", "toolCallId": "t"}
+    said: list[Json] = [
+        {"sessionUpdate": "agent_message_chunk", "content": image},
+        {"sessionUpdate": "agent_message_chunk", "content": audio},
+        {**tool, "content": [{"type": "content", "content": image}, {"type": "diff"}]},
+    ]
+    for update in said:
+        params = json.dumps({"sessionId": session, "update": update})
+        chain.answer(chain.start_prompt(session, f"/notify session/update {params}"))
+    words = "[image: image/png, 3 bytes; left out, since this editor shows none]"
+    text = {"type": "text", "text": words}
+    shown = [
+        {**said[0], "content": text},
+        said[1],
+        {**tool, "content": [{"type": "content", "content": text}, {"type": "diff"}]},
+    ]
+
+    def got() -> list[Json]:
+        updates = [one["params"]["update"] for one in chain.seen("session/update")]
+        return [one for one in updates if one in shown]
+
+    chain.until(lambda: len(got()) == 3, "the updates")
+    assert got() == shown
+    updates = [one.raw for one in rig.log("X", "in") if b'"session/update"' in one.raw]
+    assert any(b"image/png" in one and b"QUJD" in one for one in updates)  # components see it
+    assert chain.finish() == 0
+    assert chain.stderr.count("shows no content of the type `image`") == 1
+    records = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert [one["component"] for one in records if one["event"] == "adapt"] == ["client"] * 2
+
+
 REVIEW = """
 from guest_sdk.python import Proxy
 

@@ -1,0 +1,72 @@
+"""What the agent's side shows in types of blocks that the client does not take, in words.
+
+A client may name the types it takes, besides text and links, as `content` in its section of the
+editor (docs/conversation.md). One that names none is taken to show all of them, as ACP has it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.adaptation import elements, in_words, text_of
+from conductor.core.json_text import read_members, write_members
+from conductor.core.policy.key_table import UPDATE
+
+TYPES: Final = frozenset({"image", "audio", "resource"})
+"""The types that a client may take or not; it shows all others."""
+
+_PLACES: Final = ("clientCapabilities", "capabilities")
+_notification: Final = b'{"jsonrpc":"2.0","method":"%b","params":' % UPDATE.encode()
+
+
+def untaken(initialize: bytes) -> frozenset[str]:
+    """The types that the client of an `initialize` does not take."""
+    members = read_members(Raw(initialize)) or {}
+    for place in (*map(members.get, _PLACES), Raw(initialize)):
+        section = read_members(place) or {}
+        for name in ("_meta", "symposium"):
+            section = read_members(section.get(name)) or {}
+        if bytes(section.get("content", b"")).startswith(b"["):
+            return TYPES - {text_of(one) for one in elements(section["content"])}
+    return frozenset()
+
+
+def session_and_update(line: bytes) -> tuple[str, Raw] | None:
+    """The session of a line to the client that is an update, and its params; None: it is none."""
+    if not line.startswith(_notification):
+        return None
+    params = Raw(line[len(_notification) : line.rindex(b"}")])
+    return text_of((read_members(params) or {}).get("sessionId")), params
+
+
+def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]:
+    """The params of an update with words for the blocks of the types `untaken`, and which those
+    are; what holds none stays as it is."""
+    members = read_members(params) or {}
+    update = read_members(members.get("update")) or {}
+    found: dict[str, None] = {}
+    content = _adapted(update.get("content", Raw(b"null")), untaken, found)
+    if not found:
+        return params, ()
+    shown = write_members({**update, "content": content})
+    return write_members({**members, "update": shown}), tuple(found)
+
+
+def _adapted(raw: Raw, untaken: frozenset[str], found: dict[str, None]) -> Raw:
+    """A block, what a tool shows, or a list of these."""
+    if bytes(raw).startswith(b"["):
+        return Raw(msgspec.json.encode([_adapted(one, untaken, found) for one in elements(raw)]))
+    members = read_members(raw) or {}
+    type_ = text_of(members.get("type"))
+    if type_ == "content":  # what a tool shows: a block inside
+        held = members.get("content", Raw(b"null"))
+        inner = _adapted(held, untaken, found)
+        return raw if inner is held else write_members({**members, "content": inner})
+    words = in_words(raw, type_, "this editor shows none") if type_ in untaken else None
+    if words is None:
+        return raw
+    found[type_] = None
+    return words
