@@ -664,6 +664,8 @@ OWN: dict[str, Any] = {
     "protocolVersion": 2,
     "agentCapabilities": {"_meta": FLAG, "loadSession": False, "fork": {}, "audio": {"out": 1}},
     "agentInfo": {"title": "p"},
+    "capabilities": {"of": "version 2"},
+    "info": {"name": "p", "version": "2"},
     "_meta": {"p": 1},
     "_p": 1,
 }

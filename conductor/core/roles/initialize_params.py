@@ -140,6 +140,11 @@ def has_offer(body: Raw | bytes | UnsetType) -> bool:
     return False
 
 
+def has_section(body: Raw | bytes | UnsetType) -> bool:
+    """Whether `body` has a `symposium` section, as an editor has that takes part in SCP."""
+    return any(_has_section(holder) for _, holder in _holders(read_members(body)))
+
+
 def offer_shape(body: Raw | bytes | UnsetType) -> Shape:
     """Which of the places that the flag is put in are there."""
     paths: set[str] = set()
@@ -228,6 +233,9 @@ def _holders(body: dict[str, Raw] | None) -> list[tuple[str, dict[str, Raw]]]:
 _DEEPEST: Final = 5
 """Capabilities are compared down to here, `capabilities/session/mcp/acp/…`: each level costs."""
 
+_OF_OTHERS: Final = {1: ("capabilities", "info"), 2: ("agentCapabilities", "agentInfo")}
+"""The members of a result of `initialize` that one version has and the other has not."""
+
 
 def composed(own: bytes, launched: bytes, successor: bytes) -> bytes:
     """The answer of an `scp` proxy to `initialize`: what it says of its successor, and beyond that
@@ -235,7 +243,8 @@ def composed(own: bytes, launched: bytes, successor: bytes) -> bytes:
 
     Of its successor it says what it makes of that one's answer in its own answer to `_scp/proxy`;
     so it may hide something. If that is no result of `initialize`, the successor's answer counts as
-    it is. Beyond that: members which are missing there, `false` or null.
+    it is. Beyond that: members which are missing there, `false` or null; but none that the version
+    of that answer does not have.
 
     Args:
         own: the proxy's result of `initialize`.
@@ -245,7 +254,10 @@ def composed(own: bytes, launched: bytes, successor: bytes) -> bytes:
     whole = read_members(Raw(launched)) or {}
     if version_of(whole) is None:
         whole = read_members(Raw(successor)) or {}
+    foreign = _OF_OTHERS.get(version_of(whole) or 0, ())
     for name, value in (read_members(remove_offer(Raw(own))) or {}).items():
+        if name in foreign:
+            continue
         if name in _CAPABILITIES or name == "_meta":
             _add(whole, name, value)
         else:
