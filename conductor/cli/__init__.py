@@ -8,6 +8,7 @@
     surroundings   the standard streams, the locale and the folder that a process starts with
     pages          lays pages of help out: topics, help_, man, completion
     run            starts a chain, and runs it on this process's standard input and output
+    scp            `proxy --dialect scp`: the client names the components behind this chain
     exec_          sends a prompt from the terminal: exec_turn, exec_output
     inspect_       what a component is and may do: inspect_card, inspect_text, and inspect_policy,
                    inspect_lock, which find it out

@@ -275,11 +275,13 @@ TABLE: Final = (
     Option(
         "--dialect",
         Kind("NAME", one_of(*DIALECTS), tuple(DIALECTS)),
-        f"Dialect of the outer conductor: {', '.join(DIALECTS)}.",
+        f"Dialect of the outer conductor: {', '.join(DIALECTS)}. With `scp` the client names "
+        "the components behind this proxy.",
         commands=("proxy",),
         typed=ALL,
         default="detected",
         rare=True,
+        page="See [A proxy of SCP](#a-proxy-of-scp).",
     ),
     Option(
         "--project",

@@ -18,7 +18,7 @@ import msgspec
 
 from conductor.cli import configured, log_file, report
 from conductor.cli.chain_log import ChainLog
-from conductor.core.dialects import DIALECTS
+from conductor.core.dialects import DIALECTS, SCP
 from conductor.errors import ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run import spawn
@@ -60,6 +60,8 @@ def chain(parsed: Parsed) -> int:
         parsed = configured.applied(parsed)
         # A person at a terminal is no editor, and is asked there.
         terminal = os.isatty(0) and os.isatty(2) and not report.is_json()
+        if parsed.dialect == SCP.name:
+            return _participate(parsed, early)
         started = Started(parsed, Where.TERMINAL if terminal else Where.EDITOR)
         spawn.discard()  # nobody took the host: files made something else of the command line
     except ConductorError as error:
@@ -421,9 +423,17 @@ def _obliged(parsed: Parsed) -> Parsed:
     return msgspec.structs.replace(parsed, mode=mode, options=obliged(parsed.options))
 
 
-def _run(started: Started, early: list[int]) -> int:
-    import gc
+def _participate(parsed: Parsed, early: list[int]) -> int:
+    """Runs the chain whose agent a client of SCP names. Raises `ConductorError`."""
+    from conductor.cli import scp
 
+    scp.checked(parsed)
+    stopped: list[int] = []
+    code = run_loop(scp.served(parsed, early, stopped))
+    return 128 + stopped[0] if stopped else code
+
+
+def _run(started: Started, early: list[int]) -> int:
     from conductor.transports.stdio import StdioTransport
 
     parsed = started.parsed
@@ -439,17 +449,25 @@ def _run(started: Started, early: list[int]) -> int:
         outer_dialect=DIALECTS.get(parsed.dialect) if parsed.dialect else None,
     )
     started.follow("line" if drawn else "nowhere")
-    # What exists now lives as long as the process; collecting it again and again costs latency.
-    gc.freeze()
-    gc.set_threshold(20_000, 50, 50)
-    gc.enable()
+    settled_memory()
     stopped: list[int] = []
-    code = run_loop(_until_done(runtime, stopped, early))
+    code = run_loop(until_done(runtime, stopped, early))
     started.close()
     return 128 + stopped[0] if stopped else code
 
 
-async def _until_done(runtime: Runtime, stopped: list[int], early: list[int]) -> int:
+def settled_memory() -> None:
+    """What exists now lives as long as the process; collecting it again and again costs latency."""
+    import gc
+
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 50)
+    gc.enable()
+
+
+async def until_done(runtime: Runtime, stopped: list[int], early: list[int]) -> int:
+    """Runs a chain until it ends or a signal ends it, whose number goes into `stopped`; the exit
+    code. `early`: the signals to reload that have come already."""
     import asyncio
 
     loop = asyncio.get_running_loop()

@@ -117,19 +117,28 @@ class Oversize:
         self._requests.complete(pending, b"error", body, out)
 
 
+def request_id(head: bytes) -> bytes | None:
+    """The id of a request, by what its line begins with; None: none can be read, or it is none."""
+    raw, following = _members(head[:_LOOKED_AT])
+    return raw if following not in _ANSWERS else None
+
+
 def _read(peer: Peer, line: bytes, *, whole: bool) -> tuple[Lane, bytes | None, bytes]:
     """Of a line, or what it begins with: its lane, its id (None: none can be read), and the name of
     its first member with a payload."""
     lane, head = _lane(peer, line[:_LOOKED_AT])
+    raw, following = _members(head, line[-_LAST_LOOKED_AT:] if whole else b"")
+    return lane, raw, following
+
+
+def _members(head: bytes, tail: bytes = b"") -> tuple[bytes | None, bytes]:
+    """The id that stands before a payload, or at the end of the line, and the payload's name."""
     members = _HEAD.match(head)
     if members is None:
-        return lane, None, b""
+        return None, b""
     before, following = members.groups()
-    with_id = _ID.search(before)
-    if with_id is None and whole:
-        with_id = _LAST_ID.search(line[-_LAST_LOOKED_AT:])
-    raw = jsonrpc.canonical_id(with_id.group(1)) if with_id is not None else None
-    return lane, raw, following
+    with_id = _ID.search(before) or _LAST_ID.search(tail)
+    return jsonrpc.canonical_id(with_id.group(1)) if with_id is not None else None, following
 
 
 def _lane(peer: Peer, frame: bytes) -> tuple[Lane, bytes]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conductor.core.oversize import request_id
 from conductor.core.roles.participant import MOST_SERVERS, Launch, Participant, repeated
 
 SECTION: dict[str, Any] = {"symposium": {"version": "1.0", "html_panel": True}}
@@ -130,6 +131,8 @@ def test_a_list_alone_names_successors_too(begun: Participant) -> None:
         {"servers": [{**AGENT, "name": "a\0"}]},
         {"servers": [{**AGENT, "env": {"A": "b"}}]},
         {"servers": [{**AGENT, "env": [{"name": "A", "value": "\0"}]}]},
+        {"servers": [{**AGENT, "env": [{"name": "A=B", "value": ""}]}]},
+        {"servers": [{**AGENT, "env": [{"name": "", "value": ""}]}]},
         {"servers": [{"type": "http", "name": "A", "url": "http://x"}]},
         {"servers": [{**AGENT, "type": "sse"}]},
         {"servers": [AGENT] * (MOST_SERVERS + 1)},
@@ -193,3 +196,17 @@ def test_row_14_a_second_launch_is_refused() -> None:
 )
 def test_nothing_else_is_a_second_launch(line: bytes) -> None:
     assert repeated(line) is None
+
+
+@pytest.mark.parametrize(
+    ("head", "id_"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"x', b"7"),
+        (b'{"id":"a","method":"x","params":[', b'"a"'),
+        (b'{"jsonrpc":"2.0","id":7,"result":{', None),
+        (b'{"jsonrpc":"2.0","method":"initialize","params":{"id":1', None),
+        (b"xxxx", None),
+    ],
+)
+def test_the_id_of_a_request_that_is_too_long(head: bytes, id_: bytes | None) -> None:
+    assert request_id(head) == id_

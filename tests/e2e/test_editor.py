@@ -30,10 +30,12 @@ def shower(form: str = "sandboxed", name: str = "X", editor: str = WORDS) -> str
     return json.dumps({"component": "py:tests.e2e.actors.showing_proxy:proxy", "name": name})
 
 
-def run(rig: Rig, *components: str, shows: Json | None = None, version: int = 1) -> Chain:
+def run(
+    rig: Rig, *components: str, shows: Json | None = None, version: int = 1, **env: str
+) -> Chain:
     """A chain whose client says that it shows this."""
     path = f"{ACTORS}:{python_path()}"
-    chain = rig.run("agent", *components, PYTHONPATH=path)
+    chain = rig.run("agent", *components, PYTHONPATH=path, **env)
     meta = {} if shows is None else {"_meta": {"symposium": {"version": "1.0", **shows}}}
     if version == 2:
         info = {"name": "c", "version": "1"}

@@ -165,6 +165,9 @@ def _servers(params: Params) -> list[Server]:
     for server in servers:
         words = [server.command, server.name, *server.args]
         words += [word for each in server.env for word in (each.name, each.value)]
-        if not server.command or any("\0" in word for word in words):
-            raise Malformed(INVALID_PARAMS, f"`{LAUNCH}` names a command that cannot be one")
+        odd = any(not each.name or "=" in each.name for each in server.env)
+        if not server.command or odd or any("\0" in word for word in words):
+            raise Malformed(
+                INVALID_PARAMS, f"`{LAUNCH}` names a command or a variable that cannot be one"
+            )
     return servers
