@@ -128,13 +128,14 @@ def test_files_are_written_where_that_is_granted() -> None:
                 await P.files.write(path, "no", root=root)
             except Refused as refused:
                 reasons.append([refused.service, refused.granted])
-        return [done, reasons, await P.files.read("notes/a"), await P.files.list()]
+        paths = [entry.path for entry in await P.files.list()]
+        return [done, reasons, await P.files.read("notes/a"), paths]
 
     done, reasons, read, listed = asked(code, grants=["write:notes", "files:**"])
     assert done == ["/project/notes/a", "/project/notes/b"]
     assert reasons == [["files/write", True]] * 3
     assert read == "é"
-    assert [entry["path"] for entry in listed] == done
+    assert listed == done
 
 
 def test_timers_run_in_the_background() -> None:
