@@ -57,6 +57,7 @@ ARROW: Final = (
     "How to repair it: Use an arrow function, or declare it as the first parameter: "
     "`function f(this: Type)`."
 )
+WHEN: Final = "say when: either `at`, or `minutes` from now"
 RULES: Final = [{"to": "a", "prefix": "a:"}]
 TASK: Final = {"research_task": "R", "review_task": "V"}
 ROWS: Final = (
@@ -76,7 +77,7 @@ ROWS: Final = (
         ("hi", TOLD), ('/call identity list {}', "1. call me Ada")],
         {"user": "row 80"}, grants=("kv",), commands="remember+forget"),
     Row("95", "reminders", [('/call reminders set {"text":"tea","minutes":60}', None),
-        ('/call reminders set {"text":"x"}', "tool error: say when: either `at`, or `minutes` from now"),
+        ('/call reminders set {"text":"x"}', f"tool error: {WHEN}"),
         ('/call reminders cancel {"number":1}', None), ("/call reminders list {}", "none")],
         grants=("clock", "timer", "kv", "write:.conductor/checkpoints")),
     Row("118", "rust-errors",
