@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300), everything]
 
-CALLS: Final = {
+CALLS: Final[dict[str, tuple[str, Json]]] = {
     "toolu_checkpoint": ("mcp__reminders__checkpoint", {"title": "begun"}),
     "toolu_set": ("mcp__reminders__set", {"text": "call Ada", "minutes": 0.001}),
 }
