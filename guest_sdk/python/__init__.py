@@ -17,13 +17,16 @@
 """
 
 from .calls import Call, Elicited, NotOffered
+from .comments import Comment, CommentReply, Thread
 from .content import Result, ToolError, audio, embedded, image, resource_link, unlinked
 from .conversation import Conversation, Event
+from .editor import Capabilities, Editor, NoOperation, Operation
 from .errors import Answered, Cancelled, ProxyError, Refused
 from .handling import Next
 from .messages import DROP, Drop, Message, Notification, Request, Update, text
 from .nested import Nested
 from .openings import Opening
+from .panels import Panel
 from .peers import Peer, PeerSession
 from .playground import Playground, played
 from .proxy import Proxy
@@ -33,6 +36,7 @@ from .resources import Contents, Resource
 from .servers import Server
 from .services import Response, RunningTimer
 from .sessions import OwnTurn, Session, SubSession, Turn
+from .shown import EditorEvent
 from .tasks import gather
 
 __all__ = [
@@ -40,18 +44,26 @@ __all__ = [
     "Answered",
     "Call",
     "Cancelled",
+    "Capabilities",
+    "Comment",
+    "CommentReply",
     "Contents",
     "Conversation",
     "Drop",
+    "Editor",
+    "EditorEvent",
     "Elicited",
     "Event",
     "Message",
     "Nested",
     "Next",
+    "NoOperation",
     "NotOffered",
     "Notification",
     "Opening",
+    "Operation",
     "OwnTurn",
+    "Panel",
     "Peer",
     "PeerSession",
     "Playground",
@@ -68,6 +80,7 @@ __all__ = [
     "Server",
     "Session",
     "SubSession",
+    "Thread",
     "ToolError",
     "Turn",
     "Update",

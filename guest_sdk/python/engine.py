@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import checked, failures
 from .cancelling import NOT_WANTED, Cancelling
+from .editor import EVENTS
 from .errors import METHOD_NOT_FOUND, Answered, Cancelled, ProxyError, Refused
 from .handling import Forwarded, Handling, Next, Rest
 from .jsontext import dumps
@@ -145,7 +146,7 @@ class Engine(Cancelling):
             self._cancel(side, said, message.params)
             return
         lane = (side, session)
-        queue = self.lanes.behind(lane)
+        queue = None if side == "p" and method in EVENTS else self.lanes.behind(lane)
         if queue is not None:
             queue.append(Waiting(partial(self._dispatch, lane, said, message), message))
         else:
@@ -164,7 +165,8 @@ class Engine(Cancelling):
             if found.replaying > 0:
                 put(message, "_replayed", True)
         handling = Handling(self, side, message)
-        self.lanes.hold(lane, handling)
+        if side != "p" or message.method not in EVENTS:
+            self.lanes.hold(lane, handling)
         if isinstance(message, Request):
             self._handlings[side, message.id] = handling
             handling.begin(self._request(handling, handlers))

@@ -19,6 +19,7 @@ from typing import Any, Final, ParamSpec, Self
 from .engine import Engine
 from .errors import METHOD_NOT_FOUND, ProxyError
 from .jsontext import dumps, loads
+from .playground_editor import FAMILIES, PretendEditor
 from .playground_mcp import McpClient
 from .pretend import Services
 from .proxy import Proxy
@@ -139,6 +140,8 @@ class Playground(McpClient):
         fetch: answers `fetch`: called with its parameters, returns its result, or the text.
         answer: how the agent answers (`Agent.answer`).
         client: how the client answers: called with each request (`Record`); returns the result.
+        editor: what the client's editor can, of `panel`, `comment`, `operation`, `log`; `p.editor`
+            holds what is shown there.
     """
 
     def __init__(
@@ -152,8 +155,10 @@ class Playground(McpClient):
         fetch: Callable[[dict[str, Any]], Any] | None = None,
         answer: Callable[[Record], Any] | None = None,
         client: Callable[[Record], Any] | None = None,
+        editor: Iterable[str] = (),
     ) -> None:
         self._engine = Engine(proxy)
+        self.editor = PretendEditor(self, editor)
         self.agent = Agent(self)
         self.agent.answer = answer
         self.client = client
@@ -167,7 +172,7 @@ class Playground(McpClient):
         self._config = config or {}
         self._answers: dict[tuple[str, Any], dict[str, Any]] = {}
         self._inbox: list[str] = []
-        self._busy = False
+        self._busy = self._initialized = False
         self._count = 0
         self._life = 1
         self.session = ""
@@ -204,13 +209,18 @@ class Playground(McpClient):
     # -- the client ----------------------------------------------------------------------------
 
     async def initialize(self, **params: Any) -> Any:
-        """Initializes the chain; the result."""
+        """Initializes the chain; the result. Where the editor can something, the first session
+        does that by itself."""
+        self._initialized = True
+        meta = {"_meta": {"symposium": self.editor.section()}} if self.editor.can else {}
         return await self.request(
-            "initialize", {"protocolVersion": 1, "clientCapabilities": {}, **params}
+            "initialize", {"protocolVersion": 1, "clientCapabilities": meta, **params}
         )
 
     async def new_session(self, cwd: str = "/project", **params: Any) -> str:
         """Opens a session; its id."""
+        if self.editor.can and not self._initialized:
+            await self.initialize()
         setup = {"cwd": cwd, "mcpServers": [], **params}
         result = await self.request("session/new", setup)
         self.session = str(result["sessionId"])
@@ -314,14 +324,25 @@ class Playground(McpClient):
 
     def _at_client(self, message: dict[str, Any]) -> None:
         self.heard.append(Record(message))
-        if "id" not in message:
+        method = message["method"]
+        if method.startswith(FAMILIES):
+            self._at_editor(method, message)
+        elif "id" not in message:
             return
-        if self.client is None:
-            error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {message['method']}"}
+        elif self.client is None:
+            error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {method}"}
             self._put("p", {"jsonrpc": "2.0", "id": message["id"], "error": error})
-            return
-        result = self.client(Record(message))
-        self._put("p", {"jsonrpc": "2.0", "id": message["id"], "result": result})
+        else:
+            result = self.client(Record(message))
+            self._put("p", {"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    def _at_editor(self, method: str, message: dict[str, Any]) -> None:
+        try:
+            answer = {"result": self.editor.asked(method, message["params"])}
+        except ProxyError as error:
+            answer = {"error": error.body()}
+        if "id" in message:
+            self._put("p", {"jsonrpc": "2.0", "id": message["id"], **answer})
 
 
 def _renamed(message: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:

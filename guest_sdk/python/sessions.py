@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from . import checked, keeping, names
+from .editor import Editor
 from .errors import METHOD_NOT_FOUND, Cancelled, ProxyError
 from .messages import Request, Update, text
 from .nested import Nested
@@ -27,7 +28,10 @@ _TEXT = "agent_message_chunk"
 class Session:
     """One session of the client. `state`: what the proxy keeps of it; gone when it is closed."""
 
-    __slots__ = ("_engine", "_kept", "_state", "began", "cwd", "id", "opening", "replaying", "told")
+    __slots__ = (
+        "_editor", "_engine", "_kept", "_state", "began", "cwd", "id", "opening", "replaying",
+        "told",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -37,6 +41,7 @@ class Session:
     ) -> None:
         held = kept or {}
         self._engine = engine
+        self._editor: Editor | None = None
         self._state: Any = None
         self._kept: dict[str, Any] | None = held.get("state")
         self.told: keeping.Kept | None = kept
@@ -63,6 +68,13 @@ class Session:
     @state.setter
     def state(self, value: Any) -> None:
         self._state = value
+
+    @property
+    def editor(self) -> Editor:
+        """The user's editor: panels, comments in files, operations, log lines."""
+        if self._editor is None:
+            self._editor = Editor(self._engine, self)
+        return self._editor
 
     def keep(self, *names: str) -> None:
         """Has the conductor keep this session for the next instance of the proxy, which there is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from . import keeping
+from . import editor, keeping
 from .messages import set_session
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def handlers(engine: Engine) -> Handlers:
     async def initialize(request: Request, following: Next) -> Any:
         if engine.failure is not None:
             raise engine.failure
+        engine.capabilities = editor.capabilities(request.params)
         result = await following(request)
         if isinstance(result, dict):
             engine.version = result.get("protocolVersion")
@@ -68,7 +69,7 @@ def last(engine: Engine) -> Handlers:
         _opened(engine, request, result)
         return result
 
-    return dict.fromkeys(SETUPS, set_up)
+    return {**dict.fromkeys(SETUPS, set_up), **editor.handlers(engine)}
 
 
 def _opened(engine: Engine, request: Request, result: Any) -> None:

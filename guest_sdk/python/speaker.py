@@ -13,6 +13,7 @@ from .sessions import Session, SubSession
 from .tasks import Loop, Task, Waiter, current
 
 if TYPE_CHECKING:
+    from .editor import Capabilities
     from .handling import Handling
     from .mcp import Host
     from .peers import PeerSession
@@ -48,6 +49,8 @@ class Speaker:
         """Its sessions with them, by peer and session."""
         self.version: Any = None
         """The version of ACP that client and agent agreed on, if the proxy was shown it."""
+        self.capabilities: Capabilities | None = None
+        """What the editor can show; None: the proxy was not shown `initialize`."""
         self.turns: dict[str, Running | Parting] = {}
         """Turns that the proxy has begun in sessions of the client, by session, and what parts
         those that are over from what comes next."""

@@ -71,7 +71,10 @@ PROXY: Final = """
 from dataclasses import dataclass
 from typing import Any, TypedDict, assert_type
 
-from guest_sdk.python import DROP, Drop, Next, Notification, Opening, Proxy, Request, Update
+from guest_sdk.python import (
+    DROP, Drop, Editor, EditorEvent, Next, NoOperation, Notification, Opening, Operation, Proxy,
+    Request, Session, Thread, Update,
+)
 
 
 @dataclass
@@ -112,6 +115,39 @@ def cancelled(notification: Notification) -> None:
 @proxy.opening
 async def opening(opening: Opening) -> str:
     return "hello"
+
+
+async def ask(session: Session) -> None:
+    editor = session.editor
+    assert_type(editor, Editor)
+    panel = editor.panel("plan")
+
+    @panel.on("click", "key")
+    async def clicked(event: EditorEvent) -> dict[str, Any]:
+        return {"name": event.name, "in": event.session.id}
+
+    @panel.on("close")
+    def closed(event: EditorEvent) -> None:
+        editor.log("info", "closed", event.data)
+
+    assert_type(await panel.show(label="Plan", contents="<b>1</b>", scripts=True), bool)
+    assert_type(await panel.get(), str | None)
+    comment = editor.comment("why")
+
+    @comment.on_reply
+    async def replied(text: str) -> bool:
+        await comment.reply(text)
+        return True
+
+    shown = await comment.show(url="file:///a.py", start=3, end=(4, 1), text="?", can_reply=True)
+    assert_type(shown, bool)
+    assert_type(await comment.get(), Thread | None)
+    assert_type(await editor.operations(), list[Operation])
+    assert_type(editor.capabilities.operation, bool)
+    try:
+        print(await editor.operation("rename", to="x"))
+    except NoOperation as error:
+        print(error.message)
 """
 
 

@@ -18,16 +18,26 @@ WORDS: Final = "panel+comment+operation+log"
 ALL: Final = {"html_panel": True, "file_comment": True, "ide_operation": True, "log": True}
 
 
-def shower(form: str = "sandboxed", name: str = "X", editor: str = WORDS) -> str:
-    """The component that asks for what a prompt says."""
-    file = str(ACTORS / "showing_proxy.py")
+def component(actor: str, form: str, name: str, **grants: object) -> str:
+    """A Python actor in one of the forms that a component can take."""
+    file = str(ACTORS / f"{actor}.py")
     if form == "sandboxed":
-        grants = {"methods": "_told", "allow": ["down:session/prompt:answer"]}
-        given = {"editor": editor} if editor else {}
-        return json.dumps({"component": file, "name": name, **grants, **given})
+        return json.dumps({"component": file, "name": name, **grants})
     if form == "program":
         return json.dumps({"command": sys.executable, "args": [file], "name": name})
-    return json.dumps({"component": "py:tests.e2e.actors.showing_proxy:proxy", "name": name})
+    return json.dumps({"component": f"py:tests.e2e.actors.{actor}:proxy", "name": name})
+
+
+def shower(form: str = "sandboxed", name: str = "X", editor: str = WORDS) -> str:
+    """The component that asks for what a prompt says."""
+    given = {"editor": editor} if editor else {}
+    allow = ["down:session/prompt:answer"]
+    return component("showing_proxy", form, name, methods="_told", allow=allow, **given)
+
+
+def editing(form: str = "sandboxed") -> str:
+    """The component that uses the editor by the SDK alone."""
+    return component("editing_proxy", form, "X", editor=WORDS)
 
 
 def run(
@@ -138,4 +148,51 @@ def test_an_editor_without_panels_gets_text(rig: Rig, version: int) -> None:
     assert one["content"] == {"type": "text", "text": expected}
     assert ask(chain, session, "html_panel/get", id="w") == {"result": html}
     assert not chain.seen(SHOW)
+    assert chain.finish() == 0
+
+
+@EACH
+def test_the_sdk_shows_and_hears(rig: Rig, form: str, version: int) -> None:
+    chain = run(rig, editing(form), rig.demo(), shows=ALL, version=version)
+    chain.serves |= {
+        SHOW: done,
+        "_scp/file_comment/show": done,
+        "_scp/file_comment/reply": done,
+        "_scp/ide_operation/run": lambda params: [params["name"], params["arguments"]],  # type: ignore[dict-item, return-value]
+        "_scp/ide_operation/list": lambda _: {"operations": [{"name": "get-selection"}]},
+    }
+    session = chain.new_session()
+    chain.prompt(session, "hi")
+    can = "Capabilities(panel=True, comment=True, operation=True, log=True)"
+    found = f"{can}, True, True, ['get-selection', {{}}], ['get-selection']"
+    chain.until(
+        lambda: f"{found}, [], []]" in "".join(chain.texts(session)), "what the agent heard"
+    )
+    click = {"sessionId": session, "id": "plan", "name": "click", "data": {"x": 1}}
+    assert chain.request("_scp/html_panel/event", click)["result"] == {"clicks": 1}
+    logged = chain.expect("_scp/log")["params"]
+    assert (logged["message"], logged["data"]) == ("clicked", {"x": 1})
+    reply = {"sessionId": session, "id": "why", "text": "because"}
+    assert chain.request("_scp/file_comment/reply", reply)["result"] == {}
+    assert chain.expect("_scp/file_comment/reply")["params"]["text"] == "You wrote: because"
+    passed = chain.request("_scp/file_comment/reply", {**reply, "text": "pass it on"})["result"]
+    assert passed["sessionId"] == session
+    assert "At p/a.py:3-5 " in passed["prompt"][0]["text"]
+    chain.prompt(session, "again")
+    replies = "[('user', 'because'), ('owner', 'You wrote: because'), ('user', 'pass it on')]"
+    heard = f"{found}, {replies}, [{{'x': 1}}]]"
+    chain.until(lambda: heard in "".join(chain.texts(session)), "what the agent heard then")
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_sdk_before_an_editor_without_any_of_it(rig: Rig, version: int) -> None:
+    chain = run(rig, editing(), rig.demo(), version=version)
+    session = chain.new_session()
+    chain.prompt(session, "hi")
+    can = "Capabilities(panel=False, comment=False, operation=False, log=False)"
+    heard = f"{can}, False, False, None, [], [], []]"
+    chain.until(lambda: heard in "".join(chain.texts(session)), "what the agent heard")
+    assert len(degraded(chain)) == 2
+    assert not [one for one in chain.frames if "_scp/" in str(one.get("method"))]
     assert chain.finish() == 0

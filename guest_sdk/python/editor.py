@@ -1,0 +1,182 @@
+"""The user's editor beside the conversation: panels, comments, operations, log lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from . import checked
+from .comments import Comment
+from .errors import METHOD_NOT_FOUND, Answered, ProxyError
+from .panels import Panel
+from .records import plain
+from .shown import Shown
+
+if TYPE_CHECKING:
+    from .engine import Engine
+    from .handling import Next
+    from .messages import Request
+    from .sessions import Session
+    from .setup import Handlers
+    from .speaker import Speaker
+
+Level = Literal["error", "warn", "info", "debug"]
+
+_LEVELS: Final = ("error", "warn", "info", "debug")
+_REPLY: Final = f"{Comment.family}/reply"
+EVENTS: Final = frozenset({f"{Panel.family}/event", f"{Comment.family}/event", _REPLY})
+"""What the editor sends to the owner of a panel or comment. They wait behind nothing: a handler
+that holds the user's prompt may wait for a click."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an editor says it can do; nothing, where it does not say so."""
+
+    panel: bool = False
+    """It shows panels."""
+    comment: bool = False
+    """It shows comments in files."""
+    operation: bool = False
+    """It has operations."""
+    log: bool = False
+    """It has a log."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something that an editor can be asked to do."""
+
+    name: str
+    """By which it is called."""
+    category: str = ""
+    """What it is listed under."""
+    description: str = ""
+    """What it does."""
+    input_schema: dict[str, Any] = field(default_factory=dict)
+    """JSON Schema of its arguments; empty in a list of operations."""
+
+
+class NoOperation(ProxyError):  # noqa: N818 - reads as what happened
+    """The editor does not have the operation that it was asked for, or has none at all."""
+
+
+S = TypeVar("S", bound=Shown)
+
+
+class Editor:
+    """The user's editor, in one session (`session.editor`)."""
+
+    def __init__(self, engine: Speaker, session: Session) -> None:
+        self._engine = engine
+        self._session = session
+        self._panels: dict[str, Panel] = {}
+        self._comments: dict[str, Comment] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the editor says it can do. What it cannot show reaches the user as text."""
+        return self._engine.capabilities or Capabilities()
+
+    def panel(self, id: str) -> Panel:  # noqa: A002 - the wire's name
+        """The proxy's panel of this id: the same one whenever it is asked for."""
+        return self._one(self._panels, Panel, id)
+
+    def comment(self, id: str) -> Comment:  # noqa: A002 - the wire's name
+        """The proxy's comment of this id: the same one whenever it is asked for."""
+        return self._one(self._comments, Comment, id)
+
+    def _one(self, known: dict[str, S], kind: type[S], id_: str) -> S:
+        if id_ not in known:
+            known[id_] = kind(self._engine, self._session, id_)
+        return known[id_]
+
+    async def operation(self, name: str, /, **arguments: Any) -> Any:
+        """Has the editor do something, as in `operation("get-selection")`; its result, any JSON.
+
+        Raises `NoOperation` where the editor cannot. A tool that needs one is hidden there by
+        `@proxy.tool(when=…)`, with a function that looks at `session.editor.capabilities`.
+        """
+        return await self._operation("run", name=name, arguments=plain(arguments))
+
+    async def operations(self, category: str | None = None) -> list[Operation]:
+        """What the editor can be asked to do, perhaps of one category only; empty: nothing."""
+        given = {} if category is None else {"category": category}
+        try:
+            found = await self._operation("list", **given)
+        except NoOperation:
+            return []
+        return [_described(one) for one in found["operations"]]
+
+    async def describe(self, name: str) -> Operation:
+        """An operation with the schema of its arguments. Raises `NoOperation`."""
+        return _described(await self._operation("describe", name=name))
+
+    async def _operation(self, method: str, **params: Any) -> Any:
+        known = self._engine.capabilities
+        if known is not None and not known.operation:
+            raise NoOperation("the editor has no operations", METHOD_NOT_FOUND)
+        named = {"sessionId": self._session.id, **params}
+        try:
+            return await self._engine.request("p", f"_scp/ide_operation/{method}", named)
+        except Answered as error:
+            if error.code != METHOD_NOT_FOUND:
+                raise
+            raise NoOperation(error.message, error.code, error.data) from None
+
+    def log(self, level: Level, message: str, data: Any = None) -> None:
+        """Writes a line into the editor's log; into the conductor's, where the editor has none.
+        `data`: any JSON. Raises `ValueError` for another level."""
+        if level not in _LEVELS:
+            raise ValueError(f"no level `{level}`; levels are: {', '.join(_LEVELS)}")
+        said = checked.said(message, "`log(…)`")
+        line = {"sessionId": self._session.id, "level": level, "message": said}
+        more = {} if data is None else {"data": plain(data)}
+        self._engine.notify("p", "_scp/log", {**line, **more})
+
+    def find(self, method: str, id_: object) -> Panel | Comment | None:
+        """What an event is about; None: it is not of this proxy."""
+        known: Any = self._panels if method.startswith(Panel.family) else self._comments
+        found: Panel | Comment | None = known.get(id_)
+        return found
+
+
+def capabilities(initialize: dict[str, Any]) -> Capabilities:
+    """What the editor of an `initialize` says it can do: its section `symposium`."""
+    held = (initialize.get("clientCapabilities"), initialize.get("capabilities"), initialize)
+    for place in held:
+        meta = place.get("_meta") if isinstance(place, dict) else None
+        said = meta.get("symposium") if isinstance(meta, dict) else None
+        if isinstance(said, dict):
+            names = ("html_panel", "file_comment", "ide_operation", "log")
+            return Capabilities(*(said.get(name) is True for name in names))
+    return Capabilities()
+
+
+def handlers(engine: Engine) -> Handlers:
+    """The handlers of what the editor sends an owner, behind those of the author."""
+
+    async def happened(request: Request, following: Next) -> Any:
+        if request.direction == "up":  # another component adds to its own comment's thread
+            return await following(request)
+        params = request.params
+        session = engine.sessions.get(str(params.get("sessionId")))
+        found = session.editor.find(request.method, params.get("id")) if session else None
+        if found is None:
+            text = f"`{engine.name}` shows nothing of the id {params.get('id')!r}"
+            raise ProxyError(text, METHOD_NOT_FOUND)
+        if request.method == _REPLY:
+            assert isinstance(found, Comment)
+            return await found.replied(str(params.get("text")))
+        return await found.happened(str(params.get("name")), params.get("data"))
+
+    return dict.fromkeys(EVENTS, happened)
+
+
+def _described(held: dict[str, Any]) -> Operation:
+    return Operation(
+        held["name"],
+        held.get("category", ""),
+        held.get("description", ""),
+        held.get("inputSchema", {}),
+    )
