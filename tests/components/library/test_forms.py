@@ -58,6 +58,9 @@ ARROW: Final = (
     "`function f(this: Type)`."
 )
 WHEN: Final = "say when: either `at`, or `minutes` from now"
+CRITERION: Final = (
+    "WCAG 1.4.3 Contrast (Minimum) (AA): text has a contrast of 4.5:1, large text of 3:1"
+)
 RULES: Final = [{"to": "a", "prefix": "a:"}]
 TASK: Final = {"research_task": "R", "review_task": "V"}
 ROWS: Final = (
@@ -84,6 +87,7 @@ ROWS: Final = (
         [('/call rust-errors explain_code {"code":"E0072"}', f"{CODE}\n{REPAIR}")]),
     Row("118", "ts-errors",
         [('/call ts-errors explain_code {"code":"TS2683"}', f"{THIS}\n{ARROW}")]),
+    Row("118", "a11y", [('/call a11y explain_rule {"rule":"1.4.3"}', CRITERION)]),
     Row("92", "redact", [(f"a {SECRET} b", f"a {HIDDEN} b")], at_agent=[f"a {HIDDEN} b"]),
     Row("91", "cache", [("one", "one"), ("one", "one"), ("two", "two")], grants=("clock",),
         at_agent=["one", "two"]),
