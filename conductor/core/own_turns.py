@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import Meta, Raw, UnsetType
 
 from conductor.core.agent_turns import only_begun, reported_state
 from conductor.core.effects import Effects
@@ -55,7 +55,7 @@ class _Wanted(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    turn: str
+    turn: Annotated[str, Meta(min_length=1)]  # a turn that waits has no id yet
 
 
 class OwnTurns:
