@@ -290,7 +290,8 @@ class OwnTurns:
         passed = [
             request
             for request in lane.requests.received.values()
-            if request is not beside and self._prompts_in(request, known_as)
+            if not (request is beside or request.originated)
+            and self._prompts_in(request, known_as)
         ]
         return len(given) > len(passed)
 

@@ -243,6 +243,7 @@ class Requests:
         elif method == PROMPT and trusted and lane.direction is Direction.DOWN:
             pending.names = session_of(params)
             if not self._own_turns.passes_on(lane, pending):
+                pending.originated = True
                 send = partial(self._send_out, lane, method, params, pending)
                 self._own_turns.prompts(lane, pending, send, out)
                 return

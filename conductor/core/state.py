@@ -161,7 +161,7 @@ class PendingRequest(msgspec.Struct, eq=False):
     forwards: Carried | None = None
     """The carried request that a policed component passes on by it."""
     originated: bool = False
-    """Whether a policed component sent it of its own."""
+    """Whether a component sent it of its own: one that has a policy, or a trusted one's prompt."""
     session: str | None = None
     """The session of a prompt that an agent has."""
     names: str | None = None

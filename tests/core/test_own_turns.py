@@ -606,6 +606,24 @@ def test_of_a_trusted_program_by_how_many_it_holds() -> None:
         pb << ("agent", request(Hole("none"), PROMPT, {"prompt": []}))
 
 
+def test_a_prompt_of_a_trusted_programs_own_is_not_one_that_it_passed_on() -> None:
+    """Neither in another session of its own, nor in a turn of its own."""
+    with chain_of(trusted("f", "acp"), guest(**FREE)) as pb:
+        for other in ("T", "S2"):
+            if other == "S2":
+                pb >> ("f", request(7, "_conductor/turn/begin", {"sessionId": "S2"}))
+                pb << ("f", result(7, {"turn": Hole("turn")}))
+            pb >> ("f", wrapped("acp", request(f"own-{other}", PROMPT, prompt("mine", other))))
+            at_agent(pb, f"own-{other}", "mine", other)
+            asks(pb)
+            pb.values.pop("f-a", None)
+            pb << ("f", request(Hole("f-a"), PROMPT, prompt("hi")))
+            pb >> ("f", wrapped("acp", request("on", PROMPT, prompt("hi"))))
+            at_agent(pb, "on")
+            pb >> ("agent", result(Hole("a-on"), DONE)) << ("f", result("on", DONE))
+            pb >> ("f", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
+
+
 # -- hosts of guests -------------------------------------------------------------------------------
 
 
