@@ -252,14 +252,14 @@ class OwnTurns:
 
     def passes_on(self, lane: Lane, request: PendingRequest) -> bool:
         """Whether a prompt of a trusted component is one that it was given. Where a library chooses
-        ids it is taken for that, while the component has passed on fewer than it was given, and has
-        no turn in that session."""
+        ids it is taken for that, while the component has passed on fewer than it was given in that
+        session, and has no turn there."""
         if lane.peer.sideband:
             given = lane.other.requests.sent.get(request.key)
             return given is not None and given.method == PROMPT
         if self.any and self._mine(lane.peer, request.names):
             return False
-        return self._holds(lane, None, beside=request)
+        return self._holds(lane, request.names, beside=request)
 
     def _mine(self, peer: Peer, session: str | None) -> list[QueuedTurn]:
         """The turns that a component has in a session."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from . import checked
@@ -10,7 +9,7 @@ from .errors import Cancelled, ProxyError
 from .jsontext import dumps
 from .messages import Notification, Request, Update
 from .reading import Answer, read
-from .sessions import Asked, answered
+from .sessions import Asked, Seen, answered, show
 from .tasks import Waiter
 from .turns import Running, Turn
 
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
 ENVELOPE = "proxy/successor"
 """The method of a message to or from a peer agent, on side `s`."""
-
-Seen = Callable[[Update], Any]
-"""Takes each update of a turn as it comes."""
 
 
 class Peer:
@@ -58,6 +54,10 @@ class Peer:
     def forget(self, session: PeerSession) -> None:
         """What it still says in this session concerns nobody."""
         self._engine.peer_sessions.pop((self.name, session.id), None)
+
+    def show(self, seen: Seen | None, update: Update) -> None:
+        """Calls what is to get each update."""
+        show(self._engine, seen, update)
 
 
 class PeerSession:
@@ -130,8 +130,7 @@ class PeerSession:
 
     def updated(self, update: Update) -> None:
         """Keeps an update for the turn that runs."""
-        if self._seen is not None:
-            self._seen(update)
+        self._peer.show(self._seen, update)
         self._running.heard(update)
 
     async def asked(self, request: Request) -> Any:

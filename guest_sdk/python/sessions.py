@@ -177,6 +177,9 @@ class Session:
 Asked = Callable[[Request], Any]
 """Answers what the agent asks in a sub-session: a result, or an awaitable of one."""
 
+Seen = Callable[[Update], Any]
+"""Takes each update of a turn as it comes."""
+
 
 class SubSession:
     """A session that the proxy opens with the agent; the client never hears of it.
@@ -191,6 +194,7 @@ class SubSession:
         self._params = params
         self._on_request = on_request
         self._running: Running | None = None
+        self._seen: Seen | None = None
         self._left = False
         self.id = ""
 
@@ -231,9 +235,13 @@ class SubSession:
             closed.result()
             self._engine.disown(self)
 
-    async def prompt(self, *blocks: str | dict[str, Any] | Record) -> Turn:
-        """Prompts the agent with text or content blocks; what it answered."""
+    async def prompt(
+        self, *blocks: str | dict[str, Any] | Record, on_update: Seen | None = None
+    ) -> Turn:
+        """Prompts the agent with text or content blocks; what it answered. `on_update` gets each
+        update as it comes."""
         running = self._running = Running()
+        self._seen = on_update
         begin(self._engine, self.id, blocks, running)
         await running.over
         return running.turn()
@@ -245,11 +253,24 @@ class SubSession:
     def updated(self, update: Update) -> None:
         """Keeps an update for the turn that runs."""
         if self._running is not None:
+            show(self._engine, self._seen, update)
             self._running.heard(update)
 
     async def asked(self, request: Request) -> Any:
         """The answer to a request of the agent."""
         return await answered(self._on_request, request)
+
+
+def show(engine: Speaker, seen: Seen | None, update: Update) -> None:
+    """Calls `on_update` as a handler is called: what it does wrong is said in the log."""
+
+    async def called() -> None:
+        found = seen(update) if seen is not None else None
+        if isinstance(found, Awaitable):
+            await found
+
+    if seen is not None:
+        engine.start(called(), "`on_update`")
 
 
 async def answered(on_request: Asked | None, request: Request) -> Any:
@@ -263,4 +284,4 @@ async def answered(on_request: Asked | None, request: Request) -> Any:
     raise ProxyError(f"`{request.method}` is not available in this session", METHOD_NOT_FOUND)
 
 
-__all__ = ["Asked", "OwnTurn", "Session", "SubSession", "Turn"]
+__all__ = ["Asked", "OwnTurn", "Seen", "Session", "SubSession", "Turn"]

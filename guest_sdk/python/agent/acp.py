@@ -174,6 +174,9 @@ class Acp:
         session.turns.append(turn)
         turn.task = self._running.host(turn.run())
         turn.task.add_done_callback(lambda _: session.turns.remove(turn))
+        mine = asyncio.current_task()
+        assert mine is not None
+        mine.add_done_callback(lambda _: turn.accepted.set())  # behind what writes the answer
         awaited = turn.task if self.shape is V1 else turn.begun
         while True:
             try:

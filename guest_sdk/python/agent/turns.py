@@ -101,7 +101,9 @@ class Turn:
         self.shape = self._running.acp.shape
         self.task: asyncio.Task[Any]
         self.begun: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        """Its answer in version 2."""
+        """Its answer in version 2 …"""
+        self.accepted = asyncio.Event()
+        """… and whether that is written: nothing of the turn may overtake it."""
         self._ids: dict[str, str] = {}
         self._calls = 0
 
@@ -259,9 +261,8 @@ class Turn:
         for update in self.shape.user(self.prompt, name):
             self.session.send(update)
         self.begun.set_result({"messageId": name})
-        await asyncio.sleep(0)
-        self._running.flush()
         try:
+            await self.accepted.wait()
             stop: dict[str, Any] = {"stopReason": await self._answered()}
         except asyncio.CancelledError:
             stop = {"stopReason": "cancelled"}

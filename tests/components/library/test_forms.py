@@ -37,6 +37,8 @@ class Row(NamedTuple):
     """The commands that it may send."""
     at_agent: list[str] | None = None
     """The prompts that the agent got, each by its first text."""
+    later: str = ""
+    """What all that the user reads ends with, once turns that nobody asked for are over."""
 
 
 CALL: Final = '/call subagents run {"tasks":["x","y"]}'
@@ -61,6 +63,8 @@ WHEN: Final = "say when: either `at`, or `minutes` from now"
 CRITERION: Final = (
     "WCAG 1.4.3 Contrast (Minimum) (AA): text has a contrast of 4.5:1, large text of 3:1"
 )
+RESEARCH: Final = '/call research begin_research {"question":"Is it?"}'
+REPORT: Final = "<research-complete/>\nYou began this research: Is it?\n\nThe report:\n\nR\nIs it?"
 RULES: Final = [{"to": "a", "prefix": "a:"}]
 TASK: Final = {"research_task": "R", "review_task": "V"}
 ROWS: Final = (
@@ -72,6 +76,7 @@ ROWS: Final = (
         commands="symposium:hi", at_agent=["/symposium:hi", "one", "two"]),
     Row("74", "sparkle", [("one", "one"), ("two", "two")], {"show": "hidden", "prompt": "be"},
         at_agent=["be", "one", "two"]),
+    Row("75", "research", [(RESEARCH, None)], {"task": "R"}, grants=("timer",), later=REPORT),
     Row("76", "tangent", [("p1", "p1"), ("/tangent", None), ("p2", None), ("/tangent", None),
         ("p3", "p3"), ("/history", history("p1", "p3", "/history"))]),
     Row("64-86", "subagents", [(CALL, "## Task 1\n\nx\n\n## Task 2\n\ny"),
@@ -125,6 +130,8 @@ def test_a_row_in_every_form(rig: Rig, row: Row, form: str, version: int) -> Non
     for text, wanted in row.turns:
         heard = said(chain, session, text, version)
         assert wanted is None or heard.strip() == wanted
+    if row.later:
+        chain.until(lambda: "".join(chain.texts(session)).endswith(row.later), "what comes later")
     if row.at_agent is not None:
         prompts = [one.frame for one in rig.log("A", "in") if one.frame.get("method") == PROMPT]
         assert [one["params"]["prompt"][0]["text"] for one in prompts] == row.at_agent

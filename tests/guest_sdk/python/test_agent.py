@@ -46,6 +46,26 @@ async def test_it_answers(version: int) -> None:
             assert _kinds(heard.updates) == ["agent_message_chunk"] * 2
 
 
+@played
+async def test_in_version_2_the_answer_to_a_prompt_comes_before_the_turn() -> None:
+    """Else its client would wait for the end of a turn that is over."""
+    agent = Agent("quick")
+
+    @agent.prompt
+    async def answer(turn: Turn) -> str:
+        return "done"
+
+    async with AgentPlayground(agent, version=2) as p:
+        await p.new_session()
+        for _ in range(3):
+            mark, params = len(p.heard), {"sessionId": p.session, "prompt": []}
+            await p.request("session/prompt", params)
+            kinds = [one.raw["params"]["update"].get("state") for one in p.heard[mark:]]
+            assert "idle" not in kinds
+            while p.heard[-1].raw["params"]["update"].get("state") != "idle":
+                await asyncio.sleep(0)
+
+
 @BOTH
 @played
 async def test_cancel_is_raised_where_the_handler_waits(version: int) -> None:
