@@ -1,4 +1,4 @@
-"""`personality`, `sparkle`, `cache` and `history` before a real agent; a mock model."""
+"""`personality`, `sparkle`, `cache`, `history` and `research` before a real agent; a mock model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, user_text
-from tests.e2e.peers.test_mcp_agents import everything
+from tests.e2e.peers.mock_messages import (
+    Answer,
+    Json,
+    MockMessages,
+    Text,
+    ToolUse,
+    tool_results,
+    user_text,
+)
+from tests.e2e.peers.test_mcp_agents import MOST_SEARCHES, everything
 from tests.e2e.peers.test_sessions import environment, opened, said
 from tests.record.trace import pairs
 
@@ -77,3 +85,60 @@ def test_components_of_the_conversation(
     events = pairs.read(trace)
     asked = [one for one in events if (one.get("method"), one["to"]) == ("session/prompt", "agent")]
     assert len(asked) == count
+
+
+def calls(body: Json, name: str, arguments: Json, id_: str) -> Answer:
+    """The model calls a tool, once it has looked it up; `NONE` if it cannot be found."""
+    names: list[str] = [tool["name"] for tool in body.get("tools", ())]
+    if name in names:
+        return ToolUse(name, arguments, id_)
+    searches = sum("search" in one["tool_use_id"] for one in tool_results(body))
+    if "ToolSearch" in names and searches < MOST_SEARCHES:
+        query = {"query": f"select:{name}", "max_results": 5}
+        return ToolUse("ToolSearch", query, f"{id_}_search_{searches}")
+    return Text(("There is no such tool.",))
+
+
+def allows(params: Json) -> Json:
+    """The user allows what the agent asks for."""
+    option = next(one for one in params["options"] if one["kind"].startswith("allow"))
+    return {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
+
+
+QUESTION: Final = "Is Rust fast?"
+BEGIN: Final = ("mcp__research__begin_research", {"question": QUESTION}, "toolu_begin")
+
+
+def research(body: Json) -> Answer:
+    """The model: begins research, does it, and says what the report says."""
+    told = user_text(body)
+    if "You are a researcher" in told:
+        return Text(("Rust is fast, says a stopwatch.",))
+    if "<research-complete/>" in told and "says a stopwatch" in told:
+        return Text(("Research says Rust is fast.",))
+    if "Look into it" in told and all(one["tool_use_id"] != BEGIN[2] for one in tool_results(body)):
+        return calls(body, *BEGIN)
+    return Text(("I'm looking into it!",))
+
+
+def test_row_75_research_comes_back_by_itself(
+    launch: Launch, node_peers: NodePeers, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    command = launch.agent("research", "claude-agent-acp")
+    with MockMessages(research).serving() as model:
+        env = environment(launch, node_peers, model, tmp_path / "home")
+        with opened(command, env, project) as client:
+            client.serves["session/request_permission"] = allows
+            setup: dict[str, Any] = {"cwd": str(project), "mcpServers": []}
+            session = client.request("session/new", setup)["result"]["sessionId"]
+            blocks = [{"type": "text", "text": "Look into it"}]
+            answer = client.request("session/prompt", {"sessionId": session, "prompt": blocks})
+            assert answer.get("result", {}).get("stopReason") == "end_turn", client.story()
+            client.until(lambda: "Research says Rust is fast." in said(client), "the report")
+            assert said(client).startswith("I'm looking into it!"), client.story()
+            assert "stopwatch" not in said(client)
+            updates = client.seen("session/update")
+            assert {one["params"]["sessionId"] for one in updates} == {session}
+            assert client.finish() == 0
