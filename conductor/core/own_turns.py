@@ -290,8 +290,7 @@ class OwnTurns:
         passed = [
             request
             for request in lane.requests.received.values()
-            if not (request is beside or request.originated)
-            and self._prompts_in(request, known_as)
+            if not (request is beside or request.originated) and self._prompts_in(request, known_as)
         ]
         return len(given) > len(passed)
 

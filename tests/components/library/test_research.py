@@ -169,9 +169,7 @@ async def test_what_a_failure_has_lost_is_reported() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_row_75_the_user_works_on_until_the_report_comes(
-    rig: Rig, form: str, version: int
-) -> None:
+def test_row_75_the_user_works_on_until_the_report_comes(rig: Rig, form: str, version: int) -> None:
     pipe = rig.folder / "pipe"
     os.mkfifo(pipe)
     grants = {"grants": ["timer"]} if form != "sandboxed" else {}
