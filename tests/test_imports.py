@@ -95,7 +95,8 @@ RULES: Final = (
         (
             *("conductor.client", "conductor.telemetry", "conductor.record", "conductor.run"),
             *("conductor.spec", "conductor.mcp", "conductor.services", "conductor.transports"),
-            *("conductor.core", "conductor.errors", "conductor.version"),
+            *("conductor.editor.messages", "conductor.core", "conductor.errors"),
+            "conductor.version",
         ),
         ("msgspec",),
     ),
@@ -119,7 +120,13 @@ RULES: Final = (
         "conductor.page",
         (
             *("conductor.page", "conductor.control", "conductor.client", "conductor.record"),
-            *("conductor.run", "conductor.spec", "conductor.mcp", "conductor.transports"),
+            *(
+                "conductor.editor.messages",
+                "conductor.run",
+                "conductor.spec",
+                "conductor.mcp",
+                "conductor.transports",
+            ),
             *("conductor.core", "conductor.errors", "conductor.version"),
         ),
         ("anyio", "msgspec", "starlette", "uvicorn", "h11"),

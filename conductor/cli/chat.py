@@ -27,6 +27,7 @@ from conductor.client.setup import folder
 from conductor.errors import ConductorError, RequestError, with_log
 from conductor.page import server
 from conductor.page.chat import ChatRoutes
+from conductor.page.editor import EditorRoutes
 from conductor.page.running import RunningChain
 from conductor.spec.consent import Where
 from conductor.transports.memory import MemoryTransport
@@ -122,8 +123,12 @@ class _Sitting:
         """Serves the page until the chat is to end, also when the chain has ended before."""
         secret = server.new_secret()
         pause = partial(self._pause, running)
-        routes = ChatRoutes(self._chat, self._source, pause).all
-        serving = _Server(server.config(self._source, self._listening, secret, _START, routes))
+        routes = [
+            *ChatRoutes(self._chat, self._source, pause).all,
+            *EditorRoutes(self._chat, self._chat.cwd).all,
+        ]
+        config = server.config(self._source, self._listening, secret, _START, routes, frames=True)
+        serving = _Server(config)
         running.add_done_callback(lambda _: self._chain_ended())
         task = asyncio.create_task(serving.serve(sockets=[self._listening]))
         trace_view.announce(self._listening, secret, opens=opens)

@@ -191,6 +191,8 @@ class _Printer:
     def _title(self) -> Iterator[Line]:
         turn = self._turn
         left = f"Turn {turn.number}" if turn.number else "Outside of turns"
+        if turn.by:
+            left += f" by {one_line(turn.by, 40)}, unprompted"
         session = one_line(turn.session, 24) if self._names_session else ""
         facts = [] if not turn.number else [self._total(), *_cost(turn)]
         right = ", ".join(fact for fact in facts if fact)

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from conductor.client.chat_session import Question, Session, members, plain
 from conductor.client.connection import PERMISSION, ChainEnded, Connection, Handler
-from conductor.client.handlers import capabilities
+from conductor.client.editing import CAPABILITIES, Editing
+from conductor.client.handlers import READ, capabilities
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.transports.memory import Channel
 
@@ -41,9 +42,14 @@ class Chat:
         self.cwd = cwd
         self._events = events
         self._answers = answers
-        served = {**handlers, PERMISSION: self._asked}
-        self._capabilities = capabilities(served)
-        self._connection = Connection("chat", served, on_update=self._updated)
+        self.editing = Editing(self._changed, self._request)
+        served = {**handlers, PERMISSION: self._asked, **self.editing.handlers}
+        self._capabilities = {**capabilities(served), "_meta": CAPABILITIES}
+        self._connection = Connection(
+            "chat", served, on_update=self._updated, hears=self.editing.hears
+        )
+        self.reads = READ in handlers
+        """Whether the chain gets the files of the folder."""
         self.sessions: dict[str, Session] = {}
         self.questions: dict[int, Question] = {}
         self._early: list[tuple[str, dict[str, Any]]] = []
@@ -109,6 +115,9 @@ class Chat:
     def _changed(self) -> None:
         self.version += 1
 
+    async def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._connection.request(method, params)
+
     def state(self) -> dict[str, Any]:
         """All that a page shows beside the trace."""
         prompts = members(self._can.get("promptCapabilities"))
@@ -119,9 +128,11 @@ class Chat:
                 "image": prompts.get("image") is True,
                 "load": self._loads,
                 "list": self._lists,
+                "search": self.reads,
             },
             "sessions": [session.state() for session in self.sessions.values()],
             "questions": [question.state for question in self.questions.values()],
+            "editor": self.editing.state(),
             "ended": self._ended,
         }
 
@@ -208,6 +219,20 @@ class Chat:
             await self._events()  # the page shows the whole turn once it is over
             session.running = session.cancelling = False
             self._changed()
+            if session.waiting and not self._ended[0]:
+                self.prompt(session.id, session.waiting.pop(0))
+
+    async def reply(self, id_: str, comment: str, text: str) -> None:
+        """Replies to a comment. If nobody takes the reply, it becomes the next prompt. Raises
+        `UsageError`, `RequestError`, `ChainEnded`."""
+        session = self._session(id_)
+        blocks = await self.editing.reply(id_, comment, text)
+        if not blocks:
+            return
+        if session.running or session.loading:
+            session.waiting.append(blocks)
+        else:
+            self.prompt(id_, blocks)
 
     def cancel(self, id_: str) -> None:
         """Cancels the turn of a session; its questions are answered by that."""

@@ -36,6 +36,8 @@ class Session:
         self.running = False
         self.cancelling = False
         self.loading = False
+        self.waiting: list[list[dict[str, Any]]] = []
+        """Prompts that are sent once no turn runs."""
         self.history: tuple[int, int] | None = None
         """The events of the trace between which the agent repeated an older session."""
         self.error = ("", "")

@@ -62,6 +62,7 @@ class Connection:
         handlers: By method: how requests of the chain are served.
         on_update: Takes each update, in order; the next message waits for it.
         on_frame: Takes each frame before anything else does.
+        hears: By method: what takes notifications.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Connection:
         *,
         on_update: OnUpdate,
         on_frame: OnFrame | None = None,
+        hears: Mapping[str, Callable[[dict[str, Any]], None]] | None = None,
     ) -> None:
         self._name = name
+        self._hears = hears or {}
         self._handlers = handlers
         self._on_update = on_update
         self._on_frame = on_frame
@@ -236,6 +239,8 @@ class Connection:
             serving = self._serving.get(params.get("requestId"))
             if serving is not None:
                 serving[2].cancel()
+        elif method in self._hears:
+            self._hears[method](params)
 
     def _resolve(self, message: dict[str, Any]) -> None:
         method, answer = self._pending.pop(message.get("id", 0), ("", None))

@@ -34,9 +34,10 @@ POLICY: Final = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """What the page may load and run: its own files, and pictures that messages hold."""
+FRAMES: Final = "; frame-src 'self'"
+"""What a page with frames adds. It also keeps a frame from going elsewhere."""
 
 _HEADERS: Final = (
-    (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
@@ -81,8 +82,9 @@ class Guard:
     """Lets in only requests to this very server, from its own page, and those for data only with
     the secret; and puts the headers of a careful page on every answer."""
 
-    def __init__(self, app: ASGIApp, port: int, secret: str) -> None:
+    def __init__(self, app: ASGIApp, port: int, secret: str, policy: str) -> None:
         self._app = app
+        self._headers = ((b"content-security-policy", policy.encode()), *_HEADERS)
         self._hosts = {f"{name}:{port}".encode() for name in (HOST, "localhost")}
         self._origins = {b"http://" + host for host in self._hosts}
         self._secret = f"Bearer {secret}".encode()
@@ -94,7 +96,10 @@ class Guard:
 
         async def careful(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+                given = list(message.get("headers", ()))
+                names = {name for name, _ in given}
+                others = [each for each in self._headers if each[0] not in names]
+                message["headers"] = [*given, *others]
             await send(message)
 
         refusal = self._refused(scope)
@@ -150,7 +155,13 @@ class Punctual(H11Protocol):
 
 
 def app(
-    source: Source, port: int, secret: str, start: str, more: Sequence[BaseRoute] = ()
+    source: Source,
+    port: int,
+    secret: str,
+    start: str,
+    more: Sequence[BaseRoute] = (),
+    *,
+    frames: bool = False,
 ) -> ASGIApp:
     """The whole server.
 
@@ -160,6 +171,7 @@ def app(
         secret: What requests for data must bring.
         start: The name of the page in `static` that `/` shows.
         more: Further routes; what is below `/api/` needs the secret.
+        frames: The page shows frames of this server.
     """
     pages = Data(source)
     routes = [
@@ -173,7 +185,7 @@ def app(
         *more,
         Route("/{name}", _static),
     ]
-    return Guard(Starlette(routes=routes), port, secret)
+    return Guard(Starlette(routes=routes), port, secret, POLICY + FRAMES * frames)
 
 
 def _file(name: str) -> Handler:
@@ -202,10 +214,12 @@ def config(
     secret: str,
     start: str,
     more: Sequence[BaseRoute] = (),
+    *,
+    frames: bool = False,
 ) -> uvicorn.Config:
     """How the server of a page is run."""
     return uvicorn.Config(
-        app(source, listening.getsockname()[1], secret, start, more),
+        app(source, listening.getsockname()[1], secret, start, more, frames=frames),
         log_level="critical",
         access_log=False,
         lifespan="off",

@@ -59,7 +59,7 @@ def panels(rest: str) -> object:
 def panel(rest: str) -> object:
     """Shows the HTML of a file: `panel LABEL PATH [scripts]`."""
     label, path, *scripts = rest.split()
-    contents = Path(path).read_text(encoding="utf-8")
+    contents = Path(path).read_bytes().decode()
     return show(label, label=label, contents=contents, scripts=bool(scripts))
 
 

@@ -6,13 +6,14 @@ import { Composer } from "./composer.js";
 import * as conversation from "./conversation.js";
 import { open, Trouble } from "./data.js";
 import { Details } from "./details.js";
-import { duration, el, fill, renew, several } from "./dom.js";
+import { el, fill, renew, several } from "./dom.js";
 import { help, listen } from "./help.js";
 import { TurnPane } from "./pane.js";
 import { show } from "./panes.js";
 import { Questions } from "./questions.js";
 import { settings } from "./settings.js";
-import { mark, neighbour, Turns } from "./turns.js";
+import { Showing } from "./showing.js";
+import { mark, neighbour, took, Turns, unprompted } from "./turns.js";
 
 const $ = (id) => document.getElementById(id);
 const AGAIN = 2000;
@@ -24,6 +25,7 @@ const composer = new Composer((parts) => post("prompt", { session: session()?.id
 const questions = new Questions($("questions"), (question, option) => act("answer", { question, option }), (text) => {
   $("announcement").textContent = text;
 });
+const showing = new Showing(data, post, problem, (text) => { $("news").textContent = text; });
 let head = { components: ["client", "agent"], events: 0, turns: 0, gaps: [], live: false, running: [] };
 let chat = null;
 const turns = new Turns(data);
@@ -89,6 +91,13 @@ function draw() {
   if (number === null || turns.at(number) === undefined) {
     pane.empty(chat === null ? "" : "What each component does with your prompt shows here.");
   } else pane.show(turns.at(number), head, { ...now, turn: number });
+  showing.draw(held?.id, head.components);
+}
+
+/** Shows the chosen turn, in front of panels and files. */
+function showTurn() {
+  showing.beside.choose("turn");
+  show("turn");
 }
 
 function used(usage) {
@@ -117,7 +126,9 @@ function state() {
 function own(held) {
   if (!held) return [];
   const since = held.history?.[0] ?? 0;
-  return turns.all.filter((turn) => turn.number > 0 && turn.session === held.id && (turn.events?.[0] ?? 0) >= since);
+  // Of a turn that a component hides nothing is to be read here.
+  const isHidden = (turn) => turn.by && turn.ms !== undefined && !turn.answer && !turn.tools;
+  return turns.all.filter((turn) => turn.number > 0 && turn.session === held.id && (turn.events?.[0] ?? 0) >= since && !isHidden(turn));
 }
 
 function talk(held, now) {
@@ -167,7 +178,7 @@ function working(held) {
 
 function setUp(current) {
   return el("button.turn-head.set-up", {
-    type: "button", "aria-current": String(current === 0), onclick: () => { go({ turn: 0, event: null }); show("turn"); },
+    type: "button", "aria-current": String(current === 0), onclick: () => { go({ turn: 0, event: null }); showTurn(); },
   }, "Set-up of the chain and its sessions");
 }
 
@@ -186,7 +197,7 @@ function before(held) {
 
 function article(turn) {
   const heading = el("button.turn-head", {
-    type: "button", onclick: () => { go({ turn: turn.number, event: null }); show("turn"); },
+    type: "button", onclick: () => { go({ turn: turn.number, event: null }); showTurn(); },
   });
   const made = el("article.turn", { "aria-label": `turn ${turn.number}`, "data-turn": turn.number }, heading, el("div.turn-inside"));
   articles.set(turn.number, made);
@@ -206,7 +217,7 @@ const near = new IntersectionObserver((entries) => {
 /** Draws a turn; what has not changed of it stays as it is. */
 async function whole(turn, made) {
   made.dataset.mark = mark(turn);
-  fill(made.firstChild, `Turn ${turn.number} `, el("span.note", {}, [turn.ms === undefined || turn.ms === null ? "" : duration(turn.ms),
+  fill(made.firstChild, `Turn ${turn.number} `, unprompted(turn), el("span.note", {}, [turn.ms === undefined || turn.ms === null ? "" : took(turn),
     turn.verdicts ? `⚠ ${turn.verdicts} refused` : ""].filter(Boolean).join(" · ")));
   try {
     const known = details.known(turn);
@@ -243,6 +254,7 @@ async function take({ chat: state, ...news }) {
   chat = state ?? chat;
   head = news;
   await turns.update(head, running);
+  await showing.sync(chat?.editor, chat?.can ?? {});
   failure = null;
   draw();
 }

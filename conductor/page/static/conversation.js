@@ -111,7 +111,7 @@ export function items(all, behind = () => null) {
 function item(held) {
   switch (held.kind) {
     case "prompt":
-      return el("div.speech.you", {}, el("p.who", {}, "You"), (held.blocks ?? []).length
+      return el(held.component ? "div.speech.own" : "div.speech.you", {}, el("p.who", {}, held.component ? `${held.component} to the agent` : "You"), (held.blocks ?? []).length
         ? held.blocks.map(block) : text(held.text));
     case "text":
       return el("div.speech.agent", {}, el("p.who", {}, held.component || "Agent"),
@@ -141,7 +141,7 @@ function item(held) {
     case "error":
       return el("div.act.refused", {}, el("b", {}, "error "), held.text ?? "");
     case "notice":
-      return held.component ? el("p.happened", {}, el("b", {}, `${held.component} `), held.text ?? "")
+      return held.component ? el("p.happened", {}, el("b", {}, `${held.component} `), held.text ?? "", held.status === "error" ? " → error" : "")
         : el("p.note", {}, held.text ?? "", held.status ? ` → ${held.status}` : "", held.ms ? ` · ${duration(held.ms)}` : "");
     case "mode":
       return el("p.note", {}, `mode: ${held.text ?? ""}`);

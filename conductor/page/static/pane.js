@@ -1,12 +1,13 @@
 // The chosen turn: where its time went, what the agent got of the prompt, what each component did,
 // and its messages.
 
-import { duration, el, fill, refill, several } from "./dom.js";
+import { el, fill, refill, several } from "./dom.js";
 import { message } from "./message.js";
 import { difference, got, words } from "./prompt.js";
 import { Rows } from "./rows.js";
 import { Sequence } from "./sequence.js";
 import { cards, cost, waterfall } from "./turn.js";
+import { took, unprompted } from "./turns.js";
 
 const sentence = (error) => `${error.message[0].toUpperCase()}${error.message.slice(1)}.`;
 
@@ -59,9 +60,9 @@ export class TurnPane {
 
   summary() {
     const { turn } = this;
-    const facts = [turn.ms === undefined || turn.ms === null ? (turn.number ? "not ended" : "") : duration(turn.ms), cost(turn),
+    const facts = [turn.ms === undefined || turn.ms === null ? (turn.number ? "not ended" : "") : took(turn), cost(turn),
       turn.verdicts ? `⚠ ${turn.verdicts} refused` : "", turn.failed ? "failed" : turn.stop === "end_turn" ? "" : turn.stop];
-    fill(this.title, turn.number ? `Turn ${turn.number}` : "Outside of turns", " ",
+    fill(this.title, turn.number ? `Turn ${turn.number}` : "Outside of turns", " ", unprompted(turn),
       el("span.note", {}, facts.filter(Boolean).join(" · ")));
     this.failed.hidden = !turn.failed;
     fill(this.failed, turn.stop ?? "");
@@ -95,7 +96,7 @@ export class TurnPane {
   /** What the agent got of the prompt. */
   async words(detail) {
     const { key, prompt, chosen, head, turn } = this;
-    prompt.hidden = !turn.number || Boolean(chosen.component) || detail === null;
+    prompt.hidden = !turn.number || Boolean(turn.by) || Boolean(chosen.component) || detail === null;
     if (prompt.hidden) return;
     const received = got(detail, head.components);
     const first = turn.events?.[0];

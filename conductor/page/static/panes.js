@@ -4,10 +4,11 @@ import { el } from "./dom.js";
 
 const NAMES = ["conversation", "turn"];
 const main = document.querySelector("main");
+const sections = main.querySelectorAll(":scope > section");
 const tabs = new Map(NAMES.map((name, place) => [name, el("button", {
-  role: "tab", type: "button", id: `tab-${name}`, "aria-controls": main.querySelectorAll(":scope > section")[place].id,
+  role: "tab", type: "button", id: `tab-${name}`, "aria-controls": sections[place].id,
   onclick: () => show(name), onkeydown: (event) => other(event, name),
-}, `${name[0].toUpperCase()}${name.slice(1)}`)]));
+}, sections[place].dataset.tab ?? `${name[0].toUpperCase()}${name.slice(1)}`)]));
 main.before(el("div.tabs", { role: "tablist", "aria-label": "panes" }, [...tabs.values()]));
 show("conversation");
 

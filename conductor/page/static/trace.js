@@ -5,14 +5,14 @@ import { Chain } from "./chain.js";
 import * as conversation from "./conversation.js";
 import { open, Trouble } from "./data.js";
 import { Details } from "./details.js";
-import { duration, el, fill, several } from "./dom.js";
+import { el, fill, several } from "./dom.js";
 import { filterHelp, help, listen } from "./help.js";
 import { histogram } from "./histogram.js";
 import { List } from "./list.js";
 import { TurnPane } from "./pane.js";
 import { show } from "./panes.js";
 import { cost } from "./turn.js";
-import { mark, neighbour, Turns } from "./turns.js";
+import { mark, neighbour, took, Turns, unprompted } from "./turns.js";
 
 const $ = (id) => document.getElementById(id);
 const data = open();
@@ -160,9 +160,9 @@ function article(number) {
   const turn = turns.at(number);
   const heading = el("button.turn-head", {
     type: "button", "data-key": `turn ${number}`, onclick: () => { go({ turn: number }); show("turn"); },
-  }, number ? `Turn ${number}` : "Outside of turns", " ", el("span.note", {}, [
+  }, number ? `Turn ${number}` : "Outside of turns", " ", unprompted(turn), el("span.note", {}, [
     number ? "" : "set-up, and what belongs to no prompt", namesSession ? turn.session : "",
-    number ? duration(turn.ms) : "", cost(turn),
+    number ? took(turn) : "", cost(turn),
     turn.verdicts ? `⚠ ${turn.verdicts} refused` : ""].filter(Boolean).join(" · ")));
   const inside = el("div.turn-inside", {}, number || turn.verdicts ? conversation.turn(turn, details.known(turn)) : []);
   const made = el("article.turn", {

@@ -46,6 +46,14 @@ export function hue(components, name) {
   return String((Math.max(place, 0) * 67 + 200) % 360);
 }
 
+/** The name of a component that shows something; a name that is none in the chain is the agent's own. */
+export function owner(components, name) {
+  const made = el("span.owner", {}, name);
+  const first = name.split("/")[0];
+  made.style.setProperty("--hue", hue(components, components.includes(first) ? first : components.at(-1)));
+  return made;
+}
+
 /** When the agent got each prompt of the turn, and when it had answered it, in seconds. */
 function agentTimes(detail, components) {
   const { turn } = detail;

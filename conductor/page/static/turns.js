@@ -1,5 +1,7 @@
 // The turns of a trace in short, as both pages know them.
 
+import { duration, el } from "./dom.js";
+
 /** The turns that have come so far, by number. */
 export class Turns {
   /** @param {object} data  where the trace is */
@@ -36,6 +38,12 @@ export class Turns {
 
 /** What differs once a turn has changed. */
 export const mark = (turn) => `${turn.events?.[1]} ${turn.ms} ${turn.stop}`;
+
+/** What says that a component, or the agent, began a turn that nobody had asked for. */
+export const unprompted = (turn) => (turn.by ? [el("span.by", {}, `unprompted, by ${turn.by}`), " "] : null);
+
+/** How long a turn took, in words; what was said without a prompt has no length. */
+export const took = (turn) => (turn.by && !turn.prompt ? "" : duration(turn.ms));
 
 /** The number that is so many places away in a list; at an end of it that end.
  * @param {number[]} numbers  not empty */

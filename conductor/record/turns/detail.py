@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from conductor.core.policy.key_table import STAMP
 from conductor.record.turns import edits
 from conductor.record.turns.line import (
     AGENT,
@@ -51,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 
 def detail(reader: Reader, turn: Turn) -> TurnDetail:
     """All that is shown of a turn."""
-    items, visits = _Items(reader), _Visits(reader)
+    items, visits = _Items(reader, turn.by), _Visits(reader)
     verdicts: list[Verdict] = []
     for number, line in reader.of_turn(turn):
         if line.verdict is not None:
@@ -120,9 +121,10 @@ def _exchange(update: dict[str, Any]) -> tuple[str, str]:
 class _Items:
     """Collects what a person reads: what the client sent and got."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, by: str = "") -> None:
         self.all: list[Item] = []
         self._reader = reader
+        self._by = by
         self._top = reader.top
         self._tools: dict[str, Item] = {}
         self._asked: dict[int, Item] = {}
@@ -169,10 +171,11 @@ class _Items:
             self._mcp(number, line)
         elif line.type == "response":
             self._response(number, line)
-        elif line.method == PROMPT and line.source == CLIENT:
+        elif line.method == PROMPT and self._begins(number, line):
             params = _object(line.params)
             text = edits.text_of(bytes(line.params))[:_LONGEST]
-            self._add(number, line, "prompt", text=text, blocks=_list(params.get("prompt")))
+            blocks = _list(params.get("prompt"))
+            self._add(number, line, "prompt", text=text, blocks=blocks, component=self._by)
         elif line.method == UPDATE and line.target == self._top:
             self._update(number, line)
         elif line.method in QUESTIONS and line.target == self._top:
@@ -182,9 +185,16 @@ class _Items:
         elif line.method == "log" and line.target == CONDUCTOR:
             self._logged(number, line)
         elif self._is_asked(line):
-            path = _words(_object(line.params).get("path"))
-            item = self._add(number, line, "notice", text=f"{line.method} {path}".rstrip())
-            self._asked[number] = item
+            params = _object(line.params)
+            who, text = _of_editor(line.method, params)
+            text = text or f"{line.method} {_words(params.get('path'))}".rstrip()
+            self._asked[number] = self._add(number, line, "notice", text=text, component=who)
+
+    def _begins(self, number: int, line: Line) -> bool:
+        """Whether a prompt is that of the turn."""
+        if not self._by:
+            return line.source == CLIENT
+        return line.source == self._by and self._reader.before(number) is None
 
     def _maker(self, number: int, line: Line) -> str:
         """The component that made a message itself; empty: none."""
@@ -314,6 +324,25 @@ class _Items:
             item = self._add(number, line, "mcp", text=f"{line.method} {name}".rstrip())
             item.component = line.target if line.target != CLIENT else ""
             self._asked[number] = item
+
+
+def _of_editor(method: str, params: dict[str, Any]) -> tuple[str, str]:
+    """Who shows something in the editor or asks it, and what, in words (docs/editor.md)."""
+    meta, start = params.get("_meta"), params.get("start")
+    who = _words(meta.get(STAMP)) if isinstance(meta, dict) else ""
+    id_ = _words(params.get("id"))
+    words = {
+        "_scp/html_panel/show": f"shows a panel: {_words(params.get('label')) or id_}",
+        "_scp/html_panel/clear": f"takes a panel away: {id_}",
+        "_scp/file_comment/show": f"comments in {_words(params.get('url'))}",
+        "_scp/file_comment/clear": f"takes a comment away: {id_}",
+        "_scp/file_comment/reply": f"replies below its comment: {id_}",
+        "_scp/ide_operation/run": f"asks the editor: {_words(params.get('name'))}",
+    }
+    line = start.get("line") if isinstance(start, dict) else None
+    at = f":{line}" if method == "_scp/file_comment/show" and isinstance(line, int) else ""
+    text = words.get(method, "")[:_LONGEST]
+    return (who, text + at) if text else ("", "")
 
 
 def _steps(entries: Any) -> str:

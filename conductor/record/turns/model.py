@@ -108,7 +108,7 @@ class Item(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Of a tool call its last status, of a question the answer in words, of MCP `ok` or the error.
     """
     component: str = ""
-    """Who made it, where that is neither client nor agent."""
+    """Who made it, where that is neither client nor agent; of a prompt the component."""
     id: str = ""
     """Of a tool call its id."""
     nested: str = ""
@@ -150,16 +150,18 @@ class Share(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Turn(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A prompt and all until its answer. What comes before the first prompt, and what belongs to
-    no turn, is turn 0."""
+    """A prompt and all until its answer, or what the client got to read without one. What comes
+    before the first prompt, and what belongs to no turn, is turn 0."""
 
     number: int
     session: str = ""
     at: float = 0.0
     ms: float | None = None
     """None: it has not ended."""
+    by: str = ""
+    """Who began it unasked: a component, or the agent. Empty: the client."""
     prompt: str = ""
-    """The words of the client, the first 500 characters."""
+    """The words of the client, or of the component, the first 500 characters."""
     answer: str = ""
     """The words of the agent as the client got them, the first 500 characters."""
     stop: str = ""

@@ -119,8 +119,8 @@ class OpenShare:
 class OpenTurn:
     """A turn, as it grows."""
 
-    __slots__ = ("_waits", "_works", "answer", "at", "failed", "first", "inserted", "last", "ms",
-                 "number", "person", "prompt", "session", "shares", "stop", "tokens_in",
+    __slots__ = ("_waits", "_works", "answer", "at", "by", "failed", "first", "inserted", "last",
+                 "ms", "number", "person", "prompt", "session", "shares", "stop", "tokens_in",
                  "tokens_out", "tools", "usage", "verdicts")  # fmt: skip
 
     def __init__(self, number: int, session: str, at: float, event: int) -> None:
@@ -129,7 +129,7 @@ class OpenTurn:
         self.at = at
         self.first = self.last = event
         self.ms: float | None = None
-        self.prompt = self.answer = self.stop = ""
+        self.prompt = self.answer = self.stop = self.by = ""
         self.failed = False
         self.person = Time()
         self.shares: dict[str, OpenShare] = {}
@@ -263,6 +263,7 @@ class OpenTurn:
             session=self.session,
             at=self.at,
             ms=None if self.ms is None else round(self.ms, 3),
+            by=self.by,
             prompt=self.prompt,
             answer=self.answer,
             stop=self.stop,

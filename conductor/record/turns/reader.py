@@ -54,6 +54,14 @@ _MOST_GAPS: Final = 20
 _LARGEST: Final = 4 * 1024 * 1024
 """Bytes of two messages that are compared by their values."""
 
+_SPOKEN: Final = frozenset(
+    {
+        *("agent_message_chunk", "agent_message", "agent_thought_chunk", "agent_thought"),
+        *("tool_call", "plan", "notice"),
+    }
+)
+"""Updates that a person reads: where no prompt runs they are an unprompted turn."""
+_LOADS: Final = frozenset({"session/load", "session/resume"})
 _CHANGES: Final = tuple(Change)
 _PLACES: Final = {change: place for place, change in enumerate(_CHANGES)}
 _NO_CHANGE: Final = 255
@@ -134,6 +142,12 @@ class Reader:
         self._turns: list[OpenTurn] = [OpenTurn(0, "", 0.0, 0)]
         self._running: dict[str, OpenTurn] = {}
         """The open turn of each session."""
+        self._loose: dict[str, OpenTurn] = {}
+        """By session: what was said there since its last turn, and nobody had asked for."""
+        self._loading: set[int] = set()
+        """Requests of the client that load a session."""
+        self._prompted: set[str] = set()
+        """Sessions in which the client has prompted."""
         self._gaps: list[str] = []
         self._paused: dict[str, None] = {}
         """The components that are paused now."""
@@ -418,11 +432,14 @@ class Reader:
         """A request or a notification."""
         got = self._got_before(line, own)
         turn = self._turn_for(line, got)
-        if line.type == "request" and line.method == PROMPT and line.source == CLIENT:
-            turn = self._begin(number, line)
+        update = update_of(line)
+        if line.type == "request" and line.method == PROMPT:
+            if line.source == CLIENT or self._prompts_itself(line, got):
+                turn = self._begin(number, line)
+        elif not turn.number and update is not None and self._is_unprompted(line, update.kind):
+            turn = self._said(number, line, got)
         self._belongs(number, turn)
         seen = _Seen(number, line.ts, line.fingerprint, turn.number)
-        update = update_of(line)
         chunk = chunk_of(update)
         if chunk is not None:
             turn.chunk(line, chunk)
@@ -507,8 +524,12 @@ class Reader:
         )  # fmt: skip
         self._open[own.n or (line.source, line.target, line.key)] = asked
         self._asked[number] = asked
+        if line.source == CLIENT and method in _LOADS:
+            self._loading.add(number)
         if len(self._open) > _MOST_OPEN:
-            del self._asked[self._open.popitem(last=False)[1].event]
+            forgotten = self._open.popitem(last=False)[1].event
+            del self._asked[forgotten]
+            self._loading.discard(forgotten)
         if line.source == AGENT:
             turn.agent_asks(line.left)
         elif line.target == AGENT and line.method == PROMPT:
@@ -521,6 +542,7 @@ class Reader:
             self.gap(f"line {number + 1} answers nothing that was asked")
             return
         self._asked.pop(asked.event, None)
+        self._loading.discard(asked.event)
         turn = self._turns[asked.turn]
         self._belongs(number, turn)
         self._pairs[number], self._pairs[asked.event] = asked.event, number
@@ -542,7 +564,8 @@ class Reader:
             self._answered(number, line, own, asked, turn)
         if line.target == AGENT:
             turn.agent_is_answered(line.ts)
-        if asked.method == PROMPT and line.target == CLIENT:
+        is_its = not turn.by or asked.event == turn.first
+        if asked.method == PROMPT and line.target == (turn.by or CLIENT) and is_its:
             self._prompt_answered(line, turn)
 
     def _answered(self, number: int, line: Line, own: Own, asked: _Open, turn: OpenTurn) -> None:
@@ -611,9 +634,52 @@ class Reader:
                 self._turn_of[each] = turn.number
             self._before_turn[turn.number], self._between = self._between, []
         self._turns.append(turn)
-        self._running[session] = turn
-        turn.prompt = edits.text_of(bytes(line.params))[:SHOWN]
+        self._loose.pop(session, None)
+        if line.method == PROMPT:
+            self._running[session] = turn
+            turn.prompt = edits.text_of(bytes(line.params))[:SHOWN]
+            if line.source != CLIENT:
+                turn.by = line.source
+            elif len(self._prompted) < _MOST_NAMES:
+                self._prompted.add(session)
         return turn
+
+    def _prompts_itself(self, line: Line, got: _Seen | None) -> bool:
+        """Whether a prompt is a component's own, in a session of the client that is idle."""
+        own = line.own
+        is_own = own is not None and not own.by and got is None and line.source not in ENDS
+        session = line.names_session
+        return is_own and session in self._prompted and session not in self._running
+
+    def _is_unprompted(self, line: Line, kind: str) -> bool:
+        """Whether the client gets something to read while no prompt runs, and no session is
+        loaded: then an agent repeats what was said in it."""
+        if kind not in _SPOKEN or line.target != self.top or not self._is_ours:
+            return False
+        return bool(line.names_session) and not self._loading
+
+    def _said(self, number: int, line: Line, got: _Seen | None) -> OpenTurn:
+        """The unprompted turn that an update is of; it ends with each of them."""
+        session = line.names_session
+        turn = self._loose.get(session)
+        if turn is None:
+            turn = self._begin(number, line)
+            if not turn.number:
+                return turn
+            turn.by = self._maker(line, got)
+            self._loose[session] = turn
+        turn.ms, turn.stop = max(line.ts - turn.at, 0.0) * 1000, "end_turn"
+        return turn
+
+    def _maker(self, line: Line, got: _Seen | None) -> str:
+        """Who has made a message that has come up the chain."""
+        if got is None:
+            return line.source
+        first = got.event
+        while self._got[first] >= 0:
+            first = self._got[first]
+        made = read_line(self._lines.line(first))
+        return line.source if made is None else made.source
 
     def _prompt_answered(self, line: Line, turn: OpenTurn) -> None:
         if line.is_error:

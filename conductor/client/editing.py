@@ -1,0 +1,242 @@
+"""What components show beside a chat, and ask of its editor (docs/editor.md).
+
+It is kept here for pages that come and go. A page shows it, and answers what components ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from conductor.client.chat_session import plain
+from conductor.client.connection import Handler
+from conductor.core.jsonrpc import INTERNAL_ERROR
+from conductor.editor.messages import (
+    CLEAR_COMMENT,
+    CLEAR_PANEL,
+    CLOSE,
+    LOG,
+    OPERATIONS,
+    REPLY,
+    SHOW_COMMENT,
+    SHOW_PANEL,
+)
+from conductor.errors import RequestError, UsageError
+
+CAPABILITIES: Final = {
+    "symposium": {
+        "version": "1.0",
+        "html_panel": True,
+        "file_comment": True,
+        "ide_operation": True,
+        "log": True,
+    }
+}
+"""What the client says in the `_meta` of its capabilities."""
+_MOST_LINES: Final = 500
+"""Lines of the log that are kept."""
+_MOST_ASKED: Final = 100
+_PATIENCE: Final = 30.0
+"""Seconds that a component waits for a page to answer."""
+_SHOWN: Final = {CLEAR_PANEL: SHOW_PANEL, CLEAR_COMMENT: SHOW_COMMENT}
+
+Send = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""Sends a request to the chain."""
+
+
+class Shown(msgspec.Struct):
+    """A panel or a comment that a component shows."""
+
+    number: int
+    """Another one each time something has changed of it."""
+    method: str
+    """The message that has shown it …"""
+    params: dict[str, Any]
+    """… and what it held."""
+    secret: str
+    """The last part of the address where a frame gets the HTML of a panel."""
+    replies: list[dict[str, str]] = []
+    """What was said below a comment: `from` is `user` or a component, and `text`."""
+
+
+class Asked(msgspec.Struct):
+    """What a component asks of the editor; it waits for a page."""
+
+    number: int
+    method: str
+    params: Any
+    answer: asyncio.Future[Any]
+
+
+class Editing:
+    """The editor's side of a chat.
+
+    Args:
+        changed: Called when a page should know of something.
+        send: Sends a request to the chain.
+    """
+
+    def __init__(self, changed: Callable[[], None], send: Send) -> None:
+        self._changed = changed
+        self._send = send
+        self._shown: dict[tuple[str, str, str], Shown] = {}
+        """By method, session and id; the one in front is the last."""
+        self._asked: dict[int, Asked] = {}
+        self._count = 0
+        self._lines: deque[tuple[int, dict[str, Any]]] = deque(maxlen=_MOST_LINES)
+        self._logged = 0
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """What it serves to the chain, by method."""
+        return {
+            SHOW_PANEL: self._show_panel,
+            SHOW_COMMENT: self._show_comment,
+            CLEAR_PANEL: self._clear_panel,
+            CLEAR_COMMENT: self._clear_comment,
+            REPLY: self._owner_replies,
+            **{method: self._asker(method) for method in OPERATIONS},
+        }
+
+    @property
+    def hears(self) -> dict[str, Callable[[dict[str, Any]], None]]:
+        """Which notifications it takes."""
+        return {LOG: self._log}
+
+    # -- what a page gets ----------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """What there is, in short."""
+        return {
+            "shown": [
+                {"number": one.number, "method": key[0], "session": key[1], "id": key[2]}
+                for key, one in self._shown.items()
+            ],
+            "asked": [
+                {"number": one.number, "method": one.method, "params": one.params}
+                for one in self._asked.values()
+            ],
+            "lines": self._logged,
+        }
+
+    def shown(self, number: int) -> Shown | None:
+        """A panel or comment; None: it has changed, or is gone."""
+        return next((one for one in self._shown.values() if one.number == number), None)
+
+    def framed(self, secret: str) -> Shown | None:
+        """The panel of a frame; None: it has changed, or is gone."""
+        for one in self._shown.values():
+            if one.method == SHOW_PANEL and secrets.compare_digest(one.secret, secret):
+                return one
+        return None
+
+    def lines(self, after: int) -> list[dict[str, Any]]:
+        """The lines of the log behind so many."""
+        return [line for number, line in self._lines if number > after]
+
+    # -- what the person does ------------------------------------------------------------------
+
+    async def happened(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Something has happened to a panel or a comment: its owner hears of it, and answers.
+        Raises `RequestError`, `ChainEnded`."""
+        key = self._key(method, params)
+        if params.get("name") == CLOSE and self._shown.pop(key, None) is not None:
+            self._changed()
+        return await self._send(method, params)
+
+    async def reply(self, session: str, id_: str, text: str) -> list[dict[str, Any]]:
+        """The person replies to a comment; the blocks of a prompt that its owner wants to be sent
+        in its place. Raises `RequestError`, `ChainEnded`."""
+        params = {"sessionId": session, "id": id_, "text": text}
+        answer = await self._send(REPLY, params)
+        self._add_reply(params, "user")
+        prompt = answer.get("prompt")
+        return prompt if isinstance(prompt, list) else []
+
+    def answer(self, number: int, result: Any, error: RequestError | None) -> None:
+        """A page answers what a component asks. Raises `UsageError`: another one has."""
+        asked = self._asked.get(number)
+        if asked is None or asked.answer.done():
+            raise UsageError("nobody waits for this answer any more", "")
+        if error is not None:
+            asked.answer.set_exception(error)
+        else:
+            asked.answer.set_result(result)
+
+    # -- what the chain sends ------------------------------------------------------------------
+
+    def _next(self) -> int:
+        self._count += 1
+        self._changed()
+        return self._count
+
+    @staticmethod
+    def _key(method: str, params: Mapping[str, Any]) -> tuple[str, str, str]:
+        show = SHOW_PANEL if "/html_panel/" in method else SHOW_COMMENT
+        return show, str(params.get("sessionId")), str(params.get("id"))
+
+    async def _show_panel(self, params: dict[str, Any]) -> dict[str, Any]:
+        return self._show(SHOW_PANEL, params)
+
+    async def _show_comment(self, params: dict[str, Any]) -> dict[str, Any]:
+        return self._show(SHOW_COMMENT, params)
+
+    def _show(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        key = self._key(method, params)
+        old = self._shown.pop(key, None)
+        replies = [] if old is None else old.replies
+        secret = secrets.token_urlsafe(32)
+        self._shown[key] = Shown(self._next(), method, params, secret, replies)
+        return {}
+
+    async def _clear_panel(self, params: dict[str, Any]) -> dict[str, Any]:
+        return self._clear(CLEAR_PANEL, params)
+
+    async def _clear_comment(self, params: dict[str, Any]) -> dict[str, Any]:
+        return self._clear(CLEAR_COMMENT, params)
+
+    def _clear(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if self._shown.pop(self._key(method, params), None) is not None:
+            self._changed()
+        return {}
+
+    async def _owner_replies(self, params: dict[str, Any]) -> dict[str, Any]:
+        meta = params.get("_meta")
+        owner = meta.get("conductor.component") if isinstance(meta, dict) else None
+        self._add_reply(params, str(owner or "component"))
+        return {}
+
+    def _add_reply(self, params: Mapping[str, Any], by: str) -> None:
+        comment = self._shown.get(self._key(REPLY, params))
+        if comment is not None:
+            comment.replies = [*comment.replies, {"from": by, "text": str(params.get("text"))}]
+            comment.number = self._next()
+
+    def _asker(self, method: str) -> Handler:
+        async def ask(params: dict[str, Any]) -> Any:
+            if len(self._asked) == _MOST_ASKED:
+                raise RequestError(INTERNAL_ERROR, f"{_MOST_ASKED} operations wait already")
+            waiting = asyncio.get_running_loop().create_future()
+            number = self._next()
+            self._asked[number] = Asked(number, method, plain(params), waiting)
+            try:
+                return await asyncio.wait_for(waiting, _PATIENCE)
+            except TimeoutError:
+                raise RequestError(
+                    INTERNAL_ERROR, "no page of this chat answers\nhint: open its address"
+                ) from None
+            finally:
+                del self._asked[number]
+                self._changed()
+
+        return ask
+
+    def _log(self, params: dict[str, Any]) -> None:
+        self._logged += 1
+        self._lines.append((self._logged, {"number": self._logged, "params": plain(params)}))
+        self._changed()

@@ -1,0 +1,51 @@
+"""The frame of a panel: HTML of a component, in a document that can reach nothing.
+
+Three things keep it there, each by itself enough for what it stands for: the sandbox (no script, no
+form, no window, no way to the page), the policy of the frame (nothing is loaded), and that of the
+page (the frame goes nowhere else).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; "
+    "font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+_VOID: Final = re.compile(r"<(?=(?:link|meta|base|embed|set|animate)[\s/>])", re.IGNORECASE)
+_NESTED: Final = re.compile(
+    r"<(?=(?:i?frame|frameset|object|portal|fencedframe|applet)[\s/>])", re.IGNORECASE
+)
+_LINK: Final = re.compile(r"<(a|area)(?=[\s/>])", re.IGNORECASE)
+_STYLE: Final = (
+    "<!doctype html><style>:root{color-scheme:light dark;font:14px/1.5 system-ui,sans-serif}"
+    "body{margin:12px 16px}</style>"
+)
+_NO_CALLS: Final = (
+    "<script>for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection'])"
+    " delete window[name]; document.currentScript.remove();</script>"
+)
+"""No policy of a document covers calls from browser to browser."""
+
+
+def document(contents: str, *, scripts: bool) -> str:
+    """The document of a frame.
+
+    Of HTML without scripts no element stays that a browser acts on before any policy: it looks up
+    the name of a frame's or a link's host. Each `<` before such a name counts, wherever it stands,
+    so no way of reading HTML finds one more. A link opens a window, which the sandbox forbids:
+    so a click does nothing.
+    """
+    if scripts:
+        return f"{_STYLE}{_NO_CALLS}{contents}"
+    tame = _NESTED.sub("<x-", _VOID.sub("<wbr ", contents))
+    return _STYLE + _LINK.sub(r"<\1 target=_blank ", tame)
+
+
+def headers(*, scripts: bool) -> dict[str, str]:
+    """The headers of a frame."""
+    sandbox = "sandbox allow-scripts" if scripts else "sandbox"
+    policy = f"{sandbox}; {_POLICY}" + ("; script-src 'unsafe-inline'" if scripts else "")
+    return {"Content-Security-Policy": policy, "X-DNS-Prefetch-Control": "off"}
