@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,8 +94,8 @@ class Project:
             raise UsageError(f"`{url[:200]}` is no path", "") from None
         if not path.is_relative_to(self._root):
             raise UsageError(f"`{name[:200]}` is outside of the folder of the chat", "")
-        if not path.is_file():
-            raise UsageError(f"there is no file `{self._short(path)}`", "")
+        if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
+            raise UsageError(f"there is no file `{self._short(path)[:200]}`", "")
         return path
 
     def _short(self, path: Path) -> str:
@@ -113,7 +112,7 @@ class Project:
                 if count > _MOST_FILES:
                     return
                 path = Path(folder, name)
-                if stat.S_ISREG(path.lstat().st_mode):
+                if not path.is_symlink() and os.path.isfile(path):
                     yield path
 
     def _search(self, pattern: str) -> dict[str, Any]:

@@ -377,3 +377,67 @@ def test_no_text_of_a_trace_is_obeyed_by_the_terminal(
         assert shown.err == ""
         assert "onerror" in shown.out or arguments == "stats"  # it cuts long names
         assert not set(shown.out) & set("\x1b\x07\r\u202e\x9b"), arguments
+
+
+# -- turns that nobody asked for -------------------------------------------------------------------
+
+
+def test_what_nobody_asked_for_is_a_turn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = 0
+
+    def line(kind: str, source: str, target: str, passes: int = 0, **more: object) -> bytes:
+        nonlocal count
+        count += 1
+        own = {"n": count} | ({"passes": passes} if passes else {})
+        held = {"type": kind, "ts": count, "from": source, "to": target, "session": "s", **more}
+        return json.dumps({**held, "_conductor": own}).encode() + b"\n"
+
+    def prompt(source: str, target: str, text: str, passes: int = 0) -> bytes:
+        params = {"sessionId": "s", "prompt": [{"type": "text", "text": text}]}
+        more = {"id": count, "method": "session/prompt", "params": params}
+        return line("request", source, target, passes, **more)
+
+    def answer(of: int, source: str, target: str) -> bytes:
+        nonlocal count
+        count += 1
+        held = {"type": "response", "ts": count, "from": source, "to": target, "id": of - 1}
+        own = {"n": count, "of": of}
+        return json.dumps(
+            {**held, "payload": {"stopReason": "end_turn"}, "_conductor": own}
+        ).encode()
+
+    def said(source: str, target: str, text: str, passes: int = 0) -> bytes:
+        content = {"type": "text", "text": text}
+        update = {"sessionUpdate": "agent_message_chunk", "content": content}
+        params = {"sessionId": "s", "update": update}
+        return line("notification", source, target, passes, method="session/update", params=params)
+
+    head = b'{"type":"_conductor","components":["p","a"],"content":"all"}\n'
+    lines = [
+        head,
+        *(line("request", "client", "p", id=0, method="session/load"), said("p", "client", "old")),
+        answer(1, "p", "client"),
+        *(prompt("client", "p", "hi"), prompt("p", "agent", "hi", 4), answer(5, "agent", "p")),
+        answer(4, "p", "client"),
+        *(prompt("p", "agent", "own"), said("agent", "p", "yes"), said("p", "client", "yes", 9)),
+        answer(8, "agent", "p"),
+        *(said("agent", "p", "late"), said("p", "client", "late", 12), said("p", "client", "mine")),
+        prompt("client", "p", "next"),
+    ]
+    made = read(lines)
+    look_at_all(made)
+    turns = [(turn.by, turn.prompt, turn.answer, turn.ms) for turn in made.turns[1:]]
+    assert turns == [
+        ("", "hi", "", 3000.0),
+        ("p", "own", "yes", 3000.0),
+        ("agent", "", "latemine", 1000.0),
+        ("", "next", "", None),
+    ]
+    items = [(item.kind, item.text, item.component) for item in made.detail(2).items]
+    assert items == [("prompt", "own", "p"), ("text", "yes", "")]
+    file = tmp_path / "t.jsons"
+    file.write_bytes(b"".join(each.rstrip() + b"\n" for each in lines))
+    assert main(["trace", "show", str(file)]) == 0
+    assert "Turn 2 by p, unprompted" in capsys.readouterr().out

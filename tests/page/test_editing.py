@@ -1,0 +1,196 @@
+"""The editor's side of a chat without a browser: what its server keeps, answers and refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conductor.client import editing as module
+from conductor.client.editing import Editing
+from conductor.errors import RequestError, UsageError
+from conductor.page import frames
+from tests.page import editing
+from tests.page.talking import Talking, idle
+
+AGENT = f"{sys.executable} {editing.__file__}"
+
+
+@pytest.fixture(scope="module")
+def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talking]:
+    """A chat that lends no files, with an agent that shows panels."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "a.py").write_text("x = 1\n")
+    (folder / "panel.html").write_text("<b>one</b>")
+    with Talking("--cwd", str(folder), AGENT) as talking:
+        yield talking
+
+
+def shown(talking: Talking, text: str) -> dict[str, Any]:
+    """What the agent shows, as a page gets it."""
+    talking.say("one", text)
+    held = talking.until(idle)["editor"]["shown"][-1]
+    status, content = talking.ask(f"/api/chat/shown/{held['number']}")
+    assert status == 200
+    return {**held, **content}
+
+
+def test_nobody_else_sees_or_does_anything(talking: Talking) -> None:
+    for path in ("shown/1", "lines", "file?url=a.py", "found/references?word=x"):
+        assert talking.ask(f"/api/chat/{path}", Authorization="")[0] == 401
+    for path in ("event", "reply", "answered"):
+        assert talking.ask(f"/api/chat/{path}", {}, Authorization="")[0] == 401
+    assert talking.ask("/frame/guessed")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "why"),
+    [
+        ("event", {"of": "page", "session": "one", "id": "p", "name": "x"}, 409, "neither"),
+        ("event", {"of": "panel", "session": "one", "id": "no", "name": "x"}, 502, "no panel `no`"),
+        ("reply", {"session": "one", "id": "no", "text": "x"}, 502, "no comment `no`"),
+        ("reply", {"session": "one", "id": "no", "text": " "}, 409, "empty"),
+        ("reply", {"session": "two", "id": "no", "text": "x"}, 409, "not open"),
+        ("answered", {"number": 99, "result": 1}, 409, "nobody waits"),
+        ("answered", {"number": 99, "result": "x" * (1 << 20)}, 413, "1024 KiB"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_words(
+    talking: Talking, path: str, body: object, status: int, why: str
+) -> None:
+    got, answer = talking.ask(f"/api/chat/{path}", body)
+    assert (got, why in answer["error"]) == (status, True), answer
+
+
+def test_files_are_for_the_person_unless_they_are_lent(talking: Talking) -> None:
+    assert talking.ask("/api/chat/file?url=a.py")[1]["text"] == "x = 1\n"
+    assert talking.ask("/api/chat/file?url=../x")[0] == 409
+    for what in ("references?word=x", "definitions?word=x", "diagnostics"):
+        status, answer = talking.ask(f"/api/chat/found/{what}")
+        assert (status, "--fs read" in answer["error"]) == (409, True)
+    assert talking.until(idle)["can"]["search"] is False
+
+
+def test_a_frame_can_reach_nothing(talking: Talking) -> None:
+    folder = Path(str(talking.until(idle)["cwd"]))
+    held = shown(talking, f"panel Plan {folder / 'panel.html'}")
+    with talking._asked("GET", held["frame"], None, {"Authorization": ""}) as answer:
+        policy = answer.headers.get_all("content-security-policy")
+        content = answer.read().decode()
+    assert policy is not None
+    assert len(policy) == 1
+    assert policy[0].startswith("sandbox; default-src 'none'; style-src 'unsafe-inline';")
+    assert "script-src" not in policy[0]
+    assert content.endswith("<b>one</b>")
+    page = talking.ask("/")[1]
+    assert b"/frame/" not in page
+    with talking._asked("GET", "/", None, {}) as answer:
+        assert answer.headers["content-security-policy"].endswith("; frame-src 'self'")
+        answer.read()
+    widget = frames.headers(scripts=True)["Content-Security-Policy"]
+    assert widget.startswith("sandbox allow-scripts; default-src 'none'")
+    assert "same-origin" not in widget
+    comment = {"id": "c", "url": "no.py", "start": {"line": 1}, "text": "t"}
+    held = shown(talking, f"comment {json.dumps(comment)}")
+    assert talking.ask(held["frame"])[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("html", "becomes"),
+    [
+        ("<LINK rel=preconnect href=//a>", "<wbr LINK rel=preconnect href=//a>"),
+        ("<meta/http-equiv=refresh>", "<wbr meta/http-equiv=refresh>"),
+        ("<iframe\nsrc=//a></iframe>", "<x-iframe\nsrc=//a></iframe>"),
+        ("<<object data=//a>", "<<x-object data=//a>"),
+        ("<a/href=//a target=_self>", "<a target=_blank /href=//a target=_self>"),
+        ("<svg><A\thref=//a>", "<svg><A target=_blank \thref=//a>"),
+        ("<abbr>a<b <links> &lt;link> 1<a", "<abbr>a<b <links> &lt;link> 1<a"),
+    ],
+)
+def test_what_a_browser_acts_on_at_once_is_taken_out(html: str, becomes: str) -> None:
+    assert frames.document(html, scripts=False).endswith(f"</style>{becomes}")
+    assert frames.document(html, scripts=True).endswith(f"</script>{html}")
+
+
+# -- what is kept, without a chain -----------------------------------------------------------------
+
+
+def made(answers: Mapping[str, Any]) -> tuple[Editing, list[Any]]:
+    """The editor's side of a chain that gives this answer, and what the chain gets."""
+    sent: list[Any] = []
+
+    async def send(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        sent.append((method, dict(params)))
+        return dict(answers)
+
+    return Editing(lambda: None, send), sent
+
+
+def test_what_is_shown_is_kept_until_it_is_gone() -> None:
+    async def run() -> None:
+        prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "so"}]}
+        editing, sent = made(prompt)
+        serve = editing.handlers
+        named = {"sessionId": "s", "id": "x", "_meta": {"conductor.component": "P"}}
+        await serve["_scp/html_panel/show"]({**named, "label": "L", "contents": "1"})
+        await serve["_scp/file_comment/show"]({**named, "url": "a", "text": "t"})
+        first, comment = editing.state()["shown"]
+        assert (first["id"], comment["method"]) == ("x", "_scp/file_comment/show")
+        assert await editing.reply("s", "x", "why?") == prompt["prompt"]
+        await serve["_scp/file_comment/reply"]({**named, "text": "since"})
+        await serve["_scp/file_comment/reply"]({**named, "id": "other", "text": "lost"})
+        held = editing.shown(editing.state()["shown"][1]["number"])
+        assert held is not None
+        assert held.replies == [
+            {"from": "user", "text": "why?"},
+            {"from": "P", "text": "since"},
+        ]
+        assert editing.shown(comment["number"]) is None
+        panel = editing.shown(first["number"])
+        assert panel is not None
+        assert editing.framed(panel.secret) is panel
+        assert editing.framed(held.secret) is None
+        await serve["_scp/html_panel/show"]({**named, "label": "L", "contents": "2"})
+        assert editing.framed(panel.secret) is None
+        await editing.happened("_scp/html_panel/event", {**named, "name": "click"})
+        await editing.happened("_scp/html_panel/event", {**named, "name": "close"})
+        await serve["_scp/html_panel/clear"](named)
+        await serve["_scp/file_comment/clear"](named)
+        assert editing.state()["shown"] == []
+        assert [method for method, _ in sent][1:] == ["_scp/html_panel/event"] * 2
+        for number in range(600):
+            editing.hears["_scp/log"]({"message": f"{number}"})
+        assert [line["number"] for line in editing.lines(598)] == [599, 600]
+        assert len(editing.lines(0)) == 500
+
+    asyncio.run(run())
+
+
+def test_what_is_asked_waits_for_one_page_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        editing, _ = made({})
+        run_it = editing.handlers["_scp/ide_operation/run"]
+        asked = [asyncio.ensure_future(run_it({"name": "x"})) for _ in range(2)]
+        await asyncio.sleep(0)
+        one, other = editing.state()["asked"]
+        editing.answer(one["number"], {"n": 1}, None)
+        editing.answer(other["number"], None, RequestError(-32602, "no such operation"))
+        with pytest.raises(UsageError, match="nobody waits"):
+            editing.answer(one["number"], {"n": 2}, None)
+        assert await asked[0] == {"n": 1}
+        with pytest.raises(RequestError, match="no such operation"):
+            await asked[1]
+        monkeypatch.setattr(module, "_PATIENCE", 0.0)
+        with pytest.raises(RequestError, match="no page of this chat answers"):
+            await run_it({"name": "x"})
+        assert editing.state()["asked"] == []
+        monkeypatch.setattr(module, "_MOST_ASKED", 0)
+        with pytest.raises(RequestError, match="wait already"):
+            await run_it({"name": "x"})
+
+    asyncio.run(run())
