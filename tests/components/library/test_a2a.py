@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-from tests.components.library.support import load, play, plays
+from tests.components.library.a2a_server import serving
+from tests.components.library.support import (
+    FORMS,
+    V2,
+    agent,
+    folders,
+    in_form,
+    load,
+    play,
+    plays,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tests.harness.process.rig import Chain, Rig
 
 Json = dict[str, Any]
 HOST: Final = "https://w.example"
@@ -377,3 +389,56 @@ async def test_settings_that_cannot_be(config: Any) -> None:
     async with play("a2a", config=config) as p:
         with pytest.raises(ProxyError):
             await p.initialize()
+
+
+def begun_chain(rig: Rig, form: str, version: int, url: str, *names: str) -> tuple[Chain, str]:
+    """A chain with the agents that the fixture server has below these names, and a session."""
+    config = {"agents": {name: f"{url}/{name}" for name in names}}
+    grants = ["random", "timer", f"fetch:{url}", f"fetch:POST@{url}"]
+    made = in_form(form, "a2a", config, grants=grants)
+    chain = agent(rig, made, rig.demo("--acp"), PYTHONPATH=folders("a2a"))
+    chain.initialize(**({} if version == 1 else V2))
+    return chain, chain.new_session()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
+def test_row_97_in_every_form(rig: Rig, form: str, version: int) -> None:
+    with serving() as url:
+        chain, session = begun_chain(rig, form, version, url, "good")
+        prompted = chain.start_prompt(session, '/call a2a good_echo {"message":"hi there"}')
+        assert "result" in chain.answer(prompted)
+        chain.until(lambda: "hi there" in "".join(chain.texts(session)), "the result")
+        assert chain.finish() == 0
+        assert chain.stderr == ""
+
+
+def test_row_97_servers_that_lie_are_refused_by_name(rig: Rig) -> None:
+    lies = {
+        "redirect": "it redirects to http://127.0.0.1:",
+        "away": "http://localhost:",
+        "elsewhere": "the endpoint http://192.0.2.1/rpc, on another host than the card's",
+        "large": "its answer has more than 262,144 bytes",
+        "endless": "its answer has more than 262,144 bytes",
+        "deep": "its card is no JSON",
+    }
+    with serving() as url:
+        chain, session = begun_chain(rig, "sandboxed", 1, url, "good", *lies)
+        print(chain.stderr)
+        for name, why in lies.items():
+            (line,) = [one for one in chain.stderr.splitlines() if f"agent `{name}` has no" in one]
+            assert why in line
+        told = chain.prompt(session, "/call a2a agents {}")
+        assert told.startswith("good: Echo; tools: good_echo\n")
+        assert told.count("cannot be asked: ") == len(lies)
+
+        def asked(message: str) -> str:
+            arguments = json.dumps({"message": message})
+            return chain.prompt(session, f"/call a2a good_echo {arguments}")
+
+        assert "tool error: `good`: its answer has more than 1,048,576 bytes" in asked("endless")
+        assert "tool error: `good`: " in asked("redirect")
+        assert "localhost" in asked("redirect")
+        assert asked("still here") == "still here"
+        assert chain.prompt(session, "hello") == "hello"
+        assert chain.finish() == 0

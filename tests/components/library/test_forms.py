@@ -59,6 +59,7 @@ ARROW: Final = (
     "How to repair it: Use an arrow function, or declare it as the first parameter: "
     "`function f(this: Type)`."
 )
+NO_AGENTS: Final = "none: the user names them by the setting `agents`"
 WHEN: Final = "say when: either `at`, or `minutes` from now"
 CRITERION: Final = (
     "WCAG 1.4.3 Contrast (Minimum) (AA): text has a contrast of 4.5:1, large text of 3:1"
@@ -88,6 +89,7 @@ ROWS: Final = (
         ('/call reminders set {"text":"x"}', f"tool error: {WHEN}"),
         ('/call reminders cancel {"number":1}', None), ("/call reminders list {}", "none")],
         grants=("clock", "timer", "kv", "write:.conductor/checkpoints")),
+    Row("97", "a2a", [("/call a2a agents {}", NO_AGENTS)], grants=("random", "timer")),
     Row("118", "rust-errors",
         [('/call rust-errors explain_code {"code":"E0072"}', f"{CODE}\n{REPAIR}")]),
     Row("118", "ts-errors",
