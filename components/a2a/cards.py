@@ -1,9 +1,10 @@
 """A2A agent cards: what a stranger says of itself, taken only as far as it makes sense."""
 
-import json
 import re
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from guest_sdk.python import read_json
 
 LARGEST = 256 * 1024
 """Bytes of a card."""
@@ -50,8 +51,8 @@ def read(body: bytes, url: str, endpoint: str) -> Card:
     """Reads a card that came from `url`. `endpoint`: the one that the user allows besides those on
     the card's own host; may be empty. Raises `CardError`."""
     try:
-        held = json.loads(body)
-    except (ValueError, RecursionError):
+        held = read_json(body)
+    except ValueError:
         raise CardError("its card is no JSON") from None
     if not isinstance(held, dict):
         raise CardError("its card is no JSON object")

@@ -22,12 +22,15 @@ from guest_sdk.python import (
     Request,
     ToolError,
     gather,
+    read_json,
 )
 
 LARGEST = 1024 * 1024
 """Bytes of an answer."""
 MESSAGE = 100_000
 """Characters of a message."""
+CARD_SECONDS = 10.0
+"""Within them a card must be there: the set-up of a session waits for it."""
 NAME = re.compile(r"[A-Za-z0-9-]{1,32}")
 POLL, LONGEST_POLL = 0.1, 10.0
 """Seconds before a task is asked for again: at first, and at most."""
@@ -222,7 +225,7 @@ async def answered(name: str, method: str, params: Any) -> answers.Answer:
     sent = {"jsonrpc": "2.0", "id": 1, "method": answers.METHODS[card.version][method]}
     try:
         body = await fetched(name, card.endpoint, LARGEST, {**sent, "params": params})
-        held = json.loads(body)
+        held = read_json(body)
         if not isinstance(held, dict):
             raise answers.AnswerError("its answer is no JSON object")
         if "error" in held:
@@ -234,7 +237,7 @@ async def answered(name: str, method: str, params: Any) -> answers.Answer:
         raise ToolError(f"`{name}`: {error}") from None
     except answers.AnswerError as error:
         raise ToolError(f"`{name}`: {error}") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise ToolError(f"`{name}`: its answer is no JSON") from None
 
 
@@ -246,7 +249,7 @@ async def fetched(name: str, url: str, most: int, sent: Any = None) -> bytes:
         headers |= {"Content-Type": "application/json"}
         headers |= {"A2A-Version": known[name].version} if known[name].version != "0.3" else {}
         more = {"method": "POST", "body": json.dumps(sent)}
-    timeout = proxy.config.patience
+    timeout = min(proxy.config.patience, CARD_SECONDS if sent is None else 60)
     try:
         response = await proxy.fetch(url, headers=headers, max_bytes=most, timeout=timeout, **more)
     except Refused as refused:

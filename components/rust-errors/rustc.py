@@ -1,10 +1,11 @@
 """Reads what rustc and cargo print: as text, in short, or as JSON."""
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from guest_sdk.python import read_json
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _HEAD = re.compile(r"(error|warning)(?:\[([\w:]+)\])?: (\S.*)")
@@ -75,8 +76,8 @@ def _lines(output: str) -> Iterator[str]:
             yield line
             continue
         try:
-            held = json.loads(line)
-        except (ValueError, RecursionError):
+            held = read_json(line)
+        except ValueError:
             continue
         if isinstance(held, dict) and isinstance(held.get("message"), dict):
             held = held["message"]  # of cargo, around rustc's

@@ -23,6 +23,7 @@ from .conversation import Conversation, Event
 from .editor import Capabilities, Editor, NoOperation, Operation
 from .errors import Answered, Cancelled, ProxyError, Refused
 from .handling import Next
+from .jsontext import read_json
 from .messages import DROP, Drop, Message, Notification, Request, Update, text
 from .nested import Nested
 from .openings import Opening
@@ -89,6 +90,7 @@ __all__ = [
     "gather",
     "image",
     "played",
+    "read_json",
     "resource_link",
     "text",
     "unlinked",

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from .engine import engine
 from .errors import Refused
+from .jsontext import read_json
 from .records import Record
 from .tasks import Waiter
 
@@ -163,10 +164,8 @@ class Response:
         return self.body.decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """The body as JSON. Raises `ValueError`."""
-        import json
-
-        return json.loads(self.body)
+        """The body as JSON. Raises `ValueError`, also for what nests deeper than 200 levels."""
+        return read_json(self.body)
 
 
 class Fetch(Service):

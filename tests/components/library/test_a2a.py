@@ -424,7 +424,6 @@ def test_row_97_servers_that_lie_are_refused_by_name(rig: Rig) -> None:
     }
     with serving() as url:
         chain, session = begun_chain(rig, "sandboxed", 1, url, "good", *lies)
-        print(chain.stderr)
         for name, why in lies.items():
             (line,) = [one for one in chain.stderr.splitlines() if f"agent `{name}` has no" in one]
             assert why in line

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from guest_sdk.python.jsontext import dumps, members
+from guest_sdk.python.jsontext import dumps, members, read_json
 from guest_sdk.python.merging import merge
 
 ODD = (
@@ -161,3 +161,22 @@ def test_one_changed_member_leaves_the_others_alone(
     for name, value in old.items():
         if name != key:
             assert json.dumps(value, separators=(" , ", " : ")) in merged
+
+
+@given(JSON)
+def test_json_of_strangers_is_read_as_any(value: Any) -> None:
+    text = json.dumps(value)
+    for form in (text, text.encode(), text.encode("utf-16")):
+        assert json.dumps(read_json(form)) == text
+
+
+def test_json_of_strangers_may_not_nest_too_deep() -> None:
+    wide = json.dumps([[], {}, '"[{' * 300, "\\"] * 300)
+    assert read_json(wide) == json.loads(wide)
+    assert read_json("[" * 200 + "]" * 200)
+    for text in ("[" * 201 + "]" * 201, '{"a":' * 201 + "1" + "}" * 201, "[" * 100_000):
+        with pytest.raises(ValueError, match="nests deeper than 200 levels"):
+            read_json(text)
+    for text in ("", "{", '"' + "[" * 300, "]" * 300):
+        with pytest.raises(ValueError, match=r"."):
+            read_json(text)
