@@ -64,6 +64,11 @@ WHEN: Final = "say when: either `at`, or `minutes` from now"
 CRITERION: Final = (
     "WCAG 1.4.3 Contrast (Minimum) (AA): text has a contrast of 4.5:1, large text of 3:1"
 )
+WALK: Final = '/call walkthrough show {"markdown":"# Add\\n*one*"}'
+WALKED: Final = (
+    "[walkthrough: Add]\n\n**Add**\n\n*one*\nthe user sees `Add` as text, since the editor has no "
+    "panels"
+)
 RESEARCH: Final = '/call research begin_research {"question":"Is it?"}'
 REPORT: Final = "<research-complete/>\nYou began this research: Is it?\n\nThe report:\n\nR\nIs it?"
 RULES: Final = [{"to": "a", "prefix": "a:"}]
@@ -82,6 +87,7 @@ ROWS: Final = (
         ("p3", "p3"), ("/history", history("p1", "p3", "/history"))]),
     Row("64-86", "subagents", [(CALL, "## Task 1\n\nx\n\n## Task 2\n\ny"),
         ("/history", history(CALL, "/history"))]),
+    Row("77", "walkthrough", [(WALK, WALKED)], grants=("files:**",)),
     Row("80", "identity", [("/remember call me Ada", "[identity: remembered: 1. call me Ada]"),
         ("hi", TOLD), ('/call identity list {}', "1. call me Ada")],
         {"user": "row 80"}, grants=("kv",), commands="remember+forget"),

@@ -1,4 +1,7 @@
-"""`personality`, `sparkle`, `cache`, `history` and `research` before a real agent; a mock model."""
+"""`personality`, `sparkle`, `cache`, `history`, `research` and `walkthrough` before a real agent.
+
+The model is a mock.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from tests.e2e.peers.mock_messages import (
 )
 from tests.e2e.peers.test_mcp_agents import MOST_SEARCHES, everything
 from tests.e2e.peers.test_sessions import environment, opened, said
+from tests.harness.process.client import Client
 from tests.record.trace import pairs
 
 if TYPE_CHECKING:
@@ -141,4 +145,45 @@ def test_row_75_research_comes_back_by_itself(
             assert "stopwatch" not in said(client)
             updates = client.seen("session/update")
             assert {one["params"]["sessionId"] for one in updates} == {session}
+            assert client.finish() == 0
+
+
+WALK: Final = "# Add\nThe sum:\n```comment add.py symbol=add\nIt adds.\n```"
+SHOW: Final = ("mcp__walkthrough__show", {"markdown": WALK}, "toolu_show")
+
+
+def walk(body: Json) -> Answer:
+    """The model: shows a walkthrough, and says what became of it."""
+    told = [one["content"] for one in tool_results(body) if one["tool_use_id"] == SHOW[2]]
+    if told:
+        return Text((f"told {json.dumps(told)}",))
+    return calls(body, *SHOW) if "Explain it" in user_text(body) else Text(("hm",))
+
+
+def test_row_77_a_walkthrough_is_shown(
+    launch: Launch, node_peers: NodePeers, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "add.py").write_text("import x\ndef add(a, b):\n    return a + b\n", "utf-8")
+    command = launch.agent("walkthrough", "claude-agent-acp")
+    section = {"version": "1.0", "html_panel": True, "file_comment": True}
+    able = {"clientCapabilities": {"_meta": {"symposium": section}}}
+    with MockMessages(walk).serving() as model:
+        env = environment(launch, node_peers, model, tmp_path / "home")
+        with Client(command, env=env, cwd=project) as client:
+            client.serves["session/request_permission"] = allows
+            for family in ("html_panel", "file_comment"):
+                client.serves[f"_scp/{family}/show"] = lambda _: {}
+            client.request("initialize", {"protocolVersion": 1, **able})
+            setup: dict[str, Any] = {"cwd": str(project), "mcpServers": []}
+            session = client.request("session/new", setup)["result"]["sessionId"]
+            blocks = [{"type": "text", "text": "Explain it"}]
+            answer = client.request("session/prompt", {"sessionId": session, "prompt": blocks})
+            assert answer.get("result", {}).get("stopReason") == "end_turn", client.story()
+            assert "the user sees `Add`" in said(client), client.story()
+            (panel,) = client.seen("_scp/html_panel/show")
+            assert "<code>add.py:2</code>" in panel["params"]["contents"]
+            (comment,) = client.seen("_scp/file_comment/show")
+            assert comment["params"]["start"] == {"line": 2, "column": 5}
             assert client.finish() == 0
