@@ -15,7 +15,7 @@ import msgspec
 
 from conductor.client.chat_session import plain
 from conductor.client.connection import Handler
-from conductor.core.jsonrpc import INTERNAL_ERROR
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from conductor.editor.messages import (
     CLEAR_COMMENT,
     CLEAR_PANEL,
@@ -41,6 +41,9 @@ CAPABILITIES: Final = {
 _MOST_LINES: Final = 500
 """Lines of the log that are kept."""
 _MOST_ASKED: Final = 100
+"""Operations that wait for a page …"""
+_MOST_PARAMS: Final = 64 * 1024
+"""… and bytes of what one of them is given."""
 _PATIENCE: Final = 30.0
 """Seconds that a component waits for a page to answer."""
 _SHOWN: Final = {CLEAR_PANEL: SHOW_PANEL, CLEAR_COMMENT: SHOW_COMMENT}
@@ -221,9 +224,13 @@ class Editing:
         async def ask(params: dict[str, Any]) -> Any:
             if len(self._asked) == _MOST_ASKED:
                 raise RequestError(INTERNAL_ERROR, f"{_MOST_ASKED} operations wait already")
+            given = plain(params)
+            if len(msgspec.json.encode(given)) > _MOST_PARAMS:
+                text = f"an operation takes at most {_MOST_PARAMS} bytes of arguments"
+                raise RequestError(INVALID_PARAMS, text)
             waiting = asyncio.get_running_loop().create_future()
             number = self._next()
-            self._asked[number] = Asked(number, method, plain(params), waiting)
+            self._asked[number] = Asked(number, method, given, waiting)
             try:
                 return await asyncio.wait_for(waiting, _PATIENCE)
             except TimeoutError:

@@ -16,7 +16,8 @@ from conductor.client.editing import Editing
 from conductor.errors import RequestError, UsageError
 from conductor.page import frames
 from tests.page import editing
-from tests.page.talking import Talking, idle
+from tests.page.talking import DEMO, Talking, idle
+from tests.places import ACTORS
 
 AGENT = f"{sys.executable} {editing.__file__}"
 
@@ -117,6 +118,28 @@ def test_what_a_browser_acts_on_at_once_is_taken_out(html: str, becomes: str) ->
     assert frames.document(html, scripts=True).endswith(f"</script>{html}")
 
 
+def test_a_reply_that_nobody_takes_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
+    file = ACTORS / "showing_proxy.py"
+    showing = {"command": sys.executable, "args": [str(file)], "name": "X", "profile": "trusted"}
+    with Talking("--cwd", str(tmp_path), json.dumps(showing), DEMO) as talking:
+        session = talking.until(idle)["sessions"][0]["id"]
+        comment = {"id": "c", "url": "a.py", "start": {"line": 1}, "text": "t", "can_reply": True}
+        talking.say(session, f"/ask _scp/file_comment/show {json.dumps(comment)}")
+        (held,) = talking.until(idle)["editor"]["shown"]
+        talking.say(session, "/hang")
+        talking.do("reply", session=session, id="c", text="taken")
+        talking.do("reply", session=session, id="c", text="pass")
+        content = talking.ask(f"/api/chat/shown/{held['number'] + 2}")[1]
+        assert [each["text"] for each in content["replies"]] == ["taken", "pass"]
+        assert content["params"]["_meta"] == {"conductor.component": "X"}
+        assert talking.until(lambda chat: not idle(chat))
+        talking.do("cancel", session=session)
+        talking.until(lambda chat: idle(chat) and talking.ask("/api/head")[1]["turns"] == 4)
+        turns = talking.ask("/api/turns?after=2")[1]
+        assert [turn["stop"] for turn in turns] == ["cancelled", "end_turn"]
+        assert "a.py:1" in turns[1]["prompt"]
+
+
 # -- what is kept, without a chain -----------------------------------------------------------------
 
 
@@ -189,6 +212,8 @@ def test_what_is_asked_waits_for_one_page_and_not_for_ever(monkeypatch: pytest.M
         with pytest.raises(RequestError, match="no page of this chat answers"):
             await run_it({"name": "x"})
         assert editing.state()["asked"] == []
+        with pytest.raises(RequestError, match="at most 65536 bytes"):
+            await run_it({"name": "x" * 65536})
         monkeypatch.setattr(module, "_MOST_ASKED", 0)
         with pytest.raises(RequestError, match="wait already"):
             await run_it({"name": "x"})

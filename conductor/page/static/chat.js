@@ -127,7 +127,7 @@ function own(held) {
   if (!held) return [];
   const since = held.history?.[0] ?? 0;
   // Of a turn that a component hides nothing is to be read here.
-  const isHidden = (turn) => turn.by && turn.ms !== undefined && !turn.answer && !turn.tools;
+  const isHidden = (turn) => turn.by && !turn.answer && !turn.tools;
   return turns.all.filter((turn) => turn.number > 0 && turn.session === held.id && (turn.events?.[0] ?? 0) >= since && !isHidden(turn));
 }
 

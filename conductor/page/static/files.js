@@ -16,8 +16,9 @@ export class Files {
    * @param {object} acts  `reply(comment, text)` and `close(comment)` */
   constructor(place, data, acts) {
     Object.assign(this, { place, data, acts });
-    /** Files by the URL that was asked for: `{url, path, text}`, or `{error}`. */
+    /** Files by the URL that was asked for, and by their own: `{url, path, text, number}`, or `{url, path, error}`. */
     this.read = new Map();
+    this.reads = 0;
     this.comments = [];
     this.components = [];
     this.url = "";
@@ -47,12 +48,22 @@ export class Files {
     return this.text(url);
   }
 
+  /** The URL of a file, however somebody names it. */
+  own(url) {
+    return this.read.get(url)?.url ?? url;
+  }
+
   async load(url) {
     if (!this.read.has(url)) {
+      let file;
       try {
-        this.read.set(url, await this.data.json(`/api/chat/file?${new URLSearchParams({ url })}`));
+        file = await this.data.json(`/api/chat/file?${new URLSearchParams({ url })}`);
       } catch (error) {
-        this.read.set(url, { url, path: url, error: error.message });
+        file = { url, path: url, error: error.message };
+      }
+      file.number = ++this.reads;
+      for (const name of [url, file.url, ...this.comments.map(({ comment }) => comment.url).filter((each) => this.own(each) === file.url)]) {
+        this.read.set(name, file);
       }
     }
     return this.read.get(url);
@@ -66,11 +77,9 @@ export class Files {
       this.read.delete(url);
       throw new Error(file.error);
     }
-    const known = [...this.read].find(([, each]) => each.url === file.url)?.[0] ?? url;
-    if (known !== url) this.read.set(known, file);
-    if (!this.opened.includes(known)) this.opened.push(known);
+    if (!this.opened.includes(file.url)) this.opened.push(file.url);
     this.range = start ? resolve(file.text, start, end) : null;
-    this.url = known;
+    this.url = file.url;
     this.draw();
     if (this.range) this.scroll(this.range.start.line);
   }
@@ -97,7 +106,7 @@ export class Files {
 
   /** Brings a comment into view. */
   reveal(comment) {
-    this.url = comment.url;
+    this.url = this.own(comment.url);
     this.range = null;
     this.draw();
     this.scroll(comment.range.start.line);
@@ -108,20 +117,21 @@ export class Files {
   }
 
   get urls() {
-    return [...new Set([...this.comments.map(({ comment }) => comment.url), ...this.opened])];
+    return [...new Set([...this.comments.map(({ comment }) => this.own(comment.url)), ...this.opened])];
   }
 
   draw() {
     const { urls } = this;
     if (!urls.includes(this.url)) this.url = urls[0] ?? "";
-    const here = this.comments.filter(({ comment }) => comment.url === this.url);
+    const of = (url) => this.comments.filter(({ comment }) => this.own(comment.url) === url);
+    const here = of(this.url);
     const file = this.read.get(this.url);
-    const mark = JSON.stringify([urls, this.url, file?.text?.length, file?.error, this.range, here.map((each) => each.number)]);
+    const mark = JSON.stringify([urls, this.url, file?.number, this.range, here.map((each) => each.number)]);
     if (mark === this.mark) return;
     const isOther = this.drawnUrl !== this.url;
     Object.assign(this, { mark, drawnUrl: this.url });
     refill(this.names, urls.map((url) => {
-      const count = this.comments.filter(({ comment }) => comment.url === url).length;
+      const count = of(url).length;
       return el("button.file-name", { type: "button", "data-key": `file ${url}`, "aria-pressed": String(url === this.url), onclick: () => {
         this.url = url;
         this.range = null;

@@ -55,7 +55,7 @@ export class Panels {
     const answer = (more) => source.postMessage({ name, ...more }, "*");
     one.waiting++;
     try {
-      if (name === "close") this.close(one.panel);
+      if (name === "close") await this.close(one.panel);
       else if (name.length + (JSON.stringify(data) ?? "").length > MOST_EVENT) answer({ error: "an event has at most 48 KiB" });
       else answer({ result: await this.happened(one.panel, name, data) });
     } catch (error) {

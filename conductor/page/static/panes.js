@@ -19,6 +19,12 @@ export function show(name) {
     tab.setAttribute("aria-selected", String(each === name));
     tab.tabIndex = each === name ? 0 : -1;
   }
+  delete tabs.get(name).dataset.news;
+}
+
+/** Marks the tab of a pane that has something new, until it is shown. */
+export function news(name) {
+  if (main.dataset.pane !== name) tabs.get(name).dataset.news = "true";
 }
 
 /** Goes to the other tab by an arrow key. */

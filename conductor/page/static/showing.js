@@ -5,6 +5,7 @@ import { Beside } from "./beside.js";
 import { Editor } from "./editor.js";
 import { Files, wordAt } from "./files.js";
 import { Log, Panels } from "./panels.js";
+import { news } from "./panes.js";
 
 const $ = (id) => document.getElementById(id);
 /** Milliseconds that a page waits which nobody looks at: the one that a person looks at answers first. */
@@ -97,6 +98,7 @@ export class Showing {
     const isPanel = each.method.includes("panel");
     if (this.isFirst || (!isPanel && !isNew)) return;
     this.front = each.number;
+    news("turn");
     this.announce(isPanel ? `Panel of ${one.component}: ${one.label}` : `${one.component} comments in a file`);
   }
 
