@@ -268,6 +268,7 @@ function lastLine({ start, end }) {
 }
 
 function where({ start, end }) {
+  if (start.line === end.line && start.column === end.column) return `line ${start.line}, ${start.column}`;
   return start.line === end.line ? `line ${start.line}, ${start.column}–${end.column}` : `lines ${start.line}–${lastLine({ start, end })}`;
 }
 
