@@ -29,6 +29,7 @@ from conductor.spec.consent import Where
 from conductor.transports.memory import MemoryTransport
 
 if TYPE_CHECKING:
+    from conductor.cli.exec_editor import PlayedEditor
     from conductor.cli.options import Parsed
 
 EXIT_FAILED: Final = 1
@@ -76,6 +77,7 @@ def execute(
     timeout: float | None = None,
     format: str = "text",  # noqa: A002 - the option's name
     json: bool = False,
+    editor: str | None = None,
     **_: Any,
 ) -> int:
     """Runs one turn; the exit code: see `conductor exec --help`. Raises `ConductorError`.
@@ -93,8 +95,9 @@ def execute(
     lend_terminal()
     text, answers = _prompt(prompt), _permissions(permissions, prompt)
     session = folder(cwd, "--cwd")
+    played = None if editor is None else _editor(editor, session, view)
     started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
-    turn = _turn(text, session, answers, fs, view, started)
+    turn = _turn(text, session, answers, fs, view, started, played)
     runtime = started.runtime(MemoryTransport(turn.run))
     turn.knows(runtime.agent_command)
     started.follow("line" if report.can_cover() else "once")
@@ -107,7 +110,21 @@ def execute(
         raise turn.defect
     if output.line_open and output.terminal:
         report.write("")
-    return _report(control, turn, started, runtime)
+    code = _report(control, turn, started, runtime)
+    if code == 0 and played is not None and played.undone:
+        what = ", ".join(played.undone)
+        hint = "the id is the one that the component shows; what is shown stands above"
+        report.error(f"the user of `{editor}` could not do this: {what}: it was not shown", hint)
+        return EXIT_FAILED
+    return code
+
+
+def _editor(path: str, cwd: str, view: View) -> PlayedEditor:
+    """The editor of a fixture. Raises `UsageError`."""
+    from conductor.cli.editor_fixture import read  # pydantic, which few runs need
+    from conductor.cli.exec_editor import PlayedEditor
+
+    return PlayedEditor(read(path), cwd, view.note)
 
 
 def lend_terminal() -> None:
@@ -144,7 +161,13 @@ def _on_terminal(prompt: str) -> bool:
 
 
 def _turn(
-    prompt: str, cwd: str, permissions: str, fs: str, view: View, started: Started
+    prompt: str,
+    cwd: str,
+    permissions: str,
+    fs: str,
+    view: View,
+    started: Started,
+    editor: PlayedEditor | None,
 ) -> ExecTurn:
     async def ask(question: str) -> str:
         with started.hushed():
@@ -152,7 +175,14 @@ def _turn(
 
     permission = Permissions(permissions, view.note, ask).request
     handlers = {PERMISSION: permission, **Files(Path(cwd), fs).handlers()}
-    return ExecTurn(prompt=prompt, cwd=cwd, view=view, handlers=handlers, answers=started.answers)
+    return ExecTurn(
+        prompt=prompt,
+        cwd=cwd,
+        view=view,
+        handlers=handlers,
+        answers=started.answers,
+        editor=editor,
+    )
 
 
 class _Control:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductor.cli.exec_output import OutputClosed, View
 from conductor.client.connection import ChainEnded, Connection, Handler
 from conductor.client.handlers import capabilities
 from conductor.errors import RequestError
 from conductor.transports.memory import Channel
+
+if TYPE_CHECKING:
+    from conductor.cli.exec_editor import PlayedEditor
 
 _PARTS: Final = frozenset(
     {"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"}
@@ -28,16 +31,26 @@ class ExecTurn:
         view: View,
         handlers: Mapping[str, Handler],
         answers: Callable[[], None],
+        editor: PlayedEditor | None = None,
     ) -> None:
         """`answers`: called with each part of the answer, before it is shown."""
         self._answers = answers
+        self._editor = editor
         self._prompt = prompt
         self._cwd = cwd
         self._capabilities = capabilities(handlers)
         self._view = view
+        if editor is not None:
+            self._capabilities["_meta"] = {"symposium": editor.section}
         self._connection = Connection(
-            "exec", handlers, on_update=self._updated, on_frame=view.frame
+            "exec",
+            {**handlers, **(editor.handlers() if editor is not None else {})},
+            on_update=self._updated,
+            on_frame=view.frame,
+            hears=editor.hears() if editor is not None else None,
         )
+        if editor is not None:
+            editor.connected(self._connection)
         self._session: str | None = None
         self.stop_reason: str | None = None
         self.error: RequestError | ChainEnded | OutputClosed | None = None
@@ -63,7 +76,15 @@ class ExecTurn:
         await self._connection.initialize(self._capabilities)
         self._session = await self._connection.new_session(self._cwd)
         blocks = [{"type": "text", "text": self._prompt}]
-        return await self._connection.prompt(self._session, blocks)
+        stopped = await self._connection.prompt(self._session, blocks)
+        if self._editor is not None:
+            await self._editor.settled()
+            while self._editor.prompts:  # of comments whose reply nobody took
+                session, blocks = self._editor.prompts.pop(0)
+                await self._view.finish()
+                stopped = await self._connection.prompt(session, blocks)
+                await self._editor.settled()
+        return stopped
 
     async def _updated(self, session: str, update: dict[str, Any]) -> None:
         # The id is unknown until the answer to `session/new`; there is only one session.

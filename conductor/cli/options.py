@@ -264,6 +264,16 @@ TABLE: Final = (
     ),
     Option("--json", SWITCH, "The same as `--format json`.", ("exec",), typed=ALL),
     Option(
+        "--editor",
+        FILE,
+        "Play an editor with panels, comments, operations and a log, and its user, as this JSON "
+        "file says.",
+        commands=("exec",),
+        typed=ALL,
+        rare=True,
+        page="See [An editor for tests](editor.md#an-editor-for-tests).",
+    ),
+    Option(
         "--proxy",
         SWITCH,
         "Run as `conductor proxy` does.",

@@ -35,7 +35,7 @@ ADVICE: Final = {
 }
 """Error code -> hint."""
 
-Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+Handler = Callable[[dict[str, Any]], Awaitable[Any]]
 """Serves one method: params in, result out. May raise `RequestError` to answer with an error."""
 
 OnUpdate = Callable[[str, dict[str, Any]], Awaitable[None]]
@@ -83,7 +83,7 @@ class Connection:
         self._reader: asyncio.Task[None] | None = None
         self._last_id = 0
         self._pending: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
-        self._serving: dict[object, tuple[str, str, asyncio.Task[dict[str, Any]]]] = {}
+        self._serving: dict[object, tuple[str, str, asyncio.Task[Any]]] = {}
         """Requests of the chain, by id: method, session and task."""
         self._ended: BaseException | None = None
         self._cancelled: set[str] = set()
@@ -271,7 +271,7 @@ class Connection:
         # A callback, since a task that is cancelled before it runs cannot answer.
         task.add_done_callback(lambda done: self._respond(request_id, done))
 
-    def _respond(self, request_id: object, done: asyncio.Task[dict[str, Any]]) -> None:
+    def _respond(self, request_id: object, done: asyncio.Task[Any]) -> None:
         method, session, _ = self._serving.pop(request_id)
         if done.cancelled():
             if method == PERMISSION and session in self._cancelled:
@@ -290,9 +290,7 @@ class Connection:
                 self._send(id=request_id, error={"code": INTERNAL_ERROR, "message": str(defect)})
                 self._fail(defect)
 
-    async def _call_handler(
-        self, method: str, session: str, params: dict[str, Any]
-    ) -> dict[str, Any]:
+    async def _call_handler(self, method: str, session: str, params: dict[str, Any]) -> Any:
         handler = self._handlers.get(method)
         if handler is None:
             text = f"Method not found: this client has no `{method}`"
