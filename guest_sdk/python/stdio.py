@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from .engine import Engine
@@ -35,15 +34,18 @@ def run(proxy: Proxy[Any]) -> None:
     if not os.environ.get("PYTHONBREAKPOINT"):
         sys.breakpointhook = debug
     try:
-        _serve(wire.receive)
+        successor_ended = not _serve(wire)
     except BrokenPipeError:
         # Nobody reads any more; the interpreter would complain about it at exit once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return
     except KeyboardInterrupt:
         return
     finally:
         sys.stdout = printed
         sys.breakpointhook = sys.__breakpointhook__
+    if successor_ended:
+        sys.exit(f"`{proxy.name}`: its successor has ended")
 
 
 def debug(*_: Any, **__: Any) -> None:
@@ -77,7 +79,11 @@ def remind(proxy: Proxy[Any]) -> None:
         )
 
 
-def _serve(receive: Callable[[list[str]], list[str]]) -> None:
+def _serve(wire: Wire) -> bool:
+    """Serves until the input ends; False if the successor that the proxy has started ends before.
+
+    The first request shows whether the client takes part in SCP.
+    """
     held: list[bytes] = []
     while data := os.read(0, _CHUNK):
         whole, newline, rest = data.rpartition(b"\n")
@@ -87,12 +93,19 @@ def _serve(receive: Callable[[list[str]], list[str]]) -> None:
         held.append(whole)
         lines = b"".join(held).decode("utf-8", "surrogateescape").split("\n")
         held = [rest]
-        said = receive(lines)
+        if not wire.has_role and any('"symposium"' in line for line in lines):
+            from . import scp  # few do
+
+            if scp.begins(lines):
+                return scp.serve(wire, lines, rest)
+        said = wire.receive(lines)
         if said:
-            _write("".join(line + "\n" for line in said).encode("utf-8", "surrogateescape"))
+            write(1, said)
+    return True
 
 
-def _write(data: bytes) -> None:
-    view = memoryview(data)
+def write(fd: int, lines: list[str]) -> None:
+    """Writes all of these lines."""
+    view = memoryview("".join(line + "\n" for line in lines).encode("utf-8", "surrogateescape"))
     while view:
-        view = view[os.write(1, view) :]
+        view = view[os.write(fd, view) :]

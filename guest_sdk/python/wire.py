@@ -22,7 +22,7 @@ from .speaker import CANCEL
 ROLE: Final = "proxy/initialize"
 CONDUCTOR: Final = "_conductor/"
 _CONFIGURE: Final = CONDUCTOR + "configure"
-_NO_SETTINGS: Final = 'c{"jsonrpc":"2.0","method":"configure","params":{}}'
+NO_SETTINGS: Final = 'c{"jsonrpc":"2.0","method":"configure","params":{}}'
 
 Held = dict[str, Member]
 
@@ -40,6 +40,8 @@ class Wire:
         self._from_successor: set[str] = set()
         """Ids of requests that came in an envelope and are not answered."""
         self._out: list[str] = []
+        self.has_role = False
+        """Whether it has been asked to be a proxy."""
         self._configured = False
         """Whether the conductor has said how the proxy is configured, or that it is not."""
 
@@ -49,6 +51,10 @@ class Wire:
         for line in lines:
             if line.strip():
                 self._read(line, inside)
+        return self._through(inside)
+
+    def _through(self, inside: list[str]) -> list[str]:
+        """Gives the engine lines; what it says for the wire."""
         for said in self._engine.receive(inside):
             self._write(said[0], said[1:])
         out, self._out = self._out, []
@@ -63,17 +69,28 @@ class Wire:
             self._refuse("null", PARSE_ERROR, "a line is no JSON object")
             return
         method = held["method"].value if "method" in held else None
-        id_ = _raw(line, held, "id")
+        id_ = raw(line, held, "id")
         if not isinstance(method, str):
             self._answered(line, held, id_, inside)
-        elif method == ENVELOPE:
+        elif method.startswith(CONDUCTOR):
+            name = dumps(method.removeprefix(CONDUCTOR))
+            self._configured |= method == _CONFIGURE
+            inside.append("c" + message(id_, name, raw(line, held, "params")))
+        else:
+            self._takes(method, line, held, id_, inside)
+
+    def _takes(
+        self, method: str, line: str, held: Held, id_: str | None, inside: list[str]
+    ) -> None:
+        """Takes a request or a notification of the neighbours."""
+        if method == ENVELOPE:
             self._unwrap(line, held, id_, inside)
         elif method == ROLE:
             # A proxy nobody gave settings is not told any here, but what it does when it is, it
             # does in the sandbox as well.
-            inside += () if self._configured else (_NO_SETTINGS,)
-            self._configured = True
-            inside.append("p" + _message(id_, '"initialize"', _raw(line, held, "params")))
+            inside += () if self._configured else (NO_SETTINGS,)
+            self.has_role = self._configured = True
+            inside.append("p" + message(id_, '"initialize"', raw(line, held, "params")))
         elif method == "initialize":
             text = f"`{self._engine.name}` is a proxy: it is initialized by `{ROLE}`"
             self._refuse(id_ or "null", INVALID_REQUEST, text)
@@ -81,10 +98,6 @@ class Wire:
             params = held["params"].value if "params" in held else {}
             asked = dumps(params.get("requestId") if isinstance(params, dict) else None)
             inside.append(("s" if asked in self._from_successor else "p") + line)
-        elif method.startswith(CONDUCTOR):
-            name = dumps(method.removeprefix(CONDUCTOR))
-            self._configured |= method == _CONFIGURE
-            inside.append("c" + _message(id_, name, _raw(line, held, "params")))
         else:
             inside.append("p" + line)
 
@@ -95,23 +108,23 @@ class Wire:
         self._ids.pop(known, None)
         side, own = known
         member = "error" if "error" in held else "result"
-        body = _raw(line, held, member) or "null"
+        body = raw(line, held, member) or "null"
         inside.append(f'{side}{{"jsonrpc":"2.0","id":{own},"{member}":{body}}}')
 
     def _unwrap(self, line: str, held: Held, id_: str | None, inside: list[str]) -> None:
         params = held.get("params")
         inner = members(line, params.start)[0] if params and isinstance(params.value, dict) else []
         names = {one.name: one for one in inner}
-        method = _raw(line, names, "method")
+        method = raw(line, names, "method")
         if method is None:
             self._refuse(id_ or "null", INVALID_REQUEST, f"`{ENVELOPE}` has no method")
             return
         if id_ is not None:
             self._from_successor.add(id_)
         if "peer" in names:  # of a peer agent: an envelope in the engine as well
-            inside.append("s" + _message(id_, dumps(ENVELOPE), _raw(line, held, "params")))
+            inside.append("s" + message(id_, dumps(ENVELOPE), raw(line, held, "params")))
         else:
-            inside.append("s" + _message(id_, method, _raw(line, names, "params")))
+            inside.append("s" + message(id_, method, raw(line, names, "params")))
 
     def _refuse(self, id_: str, code: int, text: str) -> None:
         error = f'{{"code":{code},"message":{dumps(text)}}}'
@@ -121,8 +134,8 @@ class Wire:
 
     def _write(self, side: str, said: str) -> None:
         held = {one.name: one for one in members(said)[0]}
-        method = _raw(said, held, "method")
-        id_ = _raw(said, held, "id")
+        method = raw(said, held, "method")
+        id_ = raw(said, held, "id")
         if method is None:
             self._from_successor.discard(id_ or "")
             self._out.append(said)
@@ -131,22 +144,22 @@ class Wire:
             params = held["params"].value
             sent = self._ids.get((side, dumps(params.get("requestId"))))
             if sent is not None:
-                self._out.append(_message(None, dumps(CANCEL), f'{{"requestId":{sent}}}'))
+                self._out.append(message(None, dumps(CANCEL), f'{{"requestId":{sent}}}'))
             return
-        params = _raw(said, held, "params")
+        params = raw(said, held, "params")
         outer = self._sent_as(side, id_) if id_ is not None else None
         if side == "s" and held["method"].value == ENVELOPE:
-            self._out.append(_message(outer, method, params))
+            self._out.append(message(outer, method, params))
         elif side == "s":
             inner = _message_members(method, params)
-            self._out.append(_message(outer, dumps(ENVELOPE), "{" + inner + "}"))
+            self._out.append(message(outer, dumps(ENVELOPE), "{" + inner + "}"))
         elif side == "c":
             name = dumps(CONDUCTOR + str(held["method"].value))
-            self._out.append(_message(outer, name, params))
+            self._out.append(message(outer, name, params))
         elif outer is None:
             self._out.append(said)
         else:
-            self._out.append(_message(outer, method, params))
+            self._out.append(message(outer, method, params))
 
     def _sent_as(self, side: str, id_: str) -> str:
         """The id of a request on the wire: the engine's own.
@@ -163,7 +176,8 @@ class Wire:
         return outer
 
 
-def _raw(line: str, held: Held, name: str) -> str | None:
+def raw(line: str, held: Held, name: str) -> str | None:
+    """The text of a member; None: there is none."""
     one = held.get(name)
     return line[one.start : one.end] if one is not None else None
 
@@ -172,7 +186,7 @@ def _message_members(method: str, params: str | None) -> str:
     return f'"method":{method}' + (f',"params":{params}' if params is not None else "")
 
 
-def _message(id_: str | None, method: str, params: str | None) -> str:
+def message(id_: str | None, method: str, params: str | None) -> str:
     """A request or notification from raw JSON."""
     head = f'{{"jsonrpc":"2.0","id":{id_},' if id_ is not None else '{"jsonrpc":"2.0",'
     return head + _message_members(method, params) + "}"
