@@ -203,6 +203,20 @@ def test_rows_36_and_56_a_plain_agent_calls_two_proxies_by_name(rig: Rig, versio
     assert chain.finish() == 0
 
 
+@pytest.mark.parametrize("generation", ["scp", "stateless"])
+def test_row_36_an_agent_of_scp_calls_two_proxies_by_name(rig: Rig, generation: str) -> None:
+    """It gets servers of type `scp`, and its `_scp/mcp` goes to the proxy that it names."""
+    chain = scp(rig, proxy(rig, generation, "one"), proxy(rig, generation, "two"))
+    session = begun(chain, server(rig.actor("scp_agent", name="A")))
+    entries = json.loads(chain.prompt(session, "servers"))
+    assert [(one["type"], one["name"]) for one in entries] == [("scp", "one"), ("scp", "two")]
+    for name in ("one", "two"):
+        assert chain.prompt(session, f"/call {name} to {name}") == f"to {name}"
+        assert f'"to {name}"' in json.dumps(called(rig, name))
+    assert "-32601" in chain.prompt(session, "/call nobody x")
+    assert chain.finish() == 0
+
+
 def test_row_36_a_server_of_the_host_is_called_by_its_name(rig: Rig) -> None:
     chain = scp(rig, "passthrough", options=("--mcp-bridge", "stdio"))
     asked: list[Json] = []

@@ -11,10 +11,9 @@ from conductor.mcp.bridge.capabilities import Support
 from tests.harness.bridge.rig import DECLARED, META, MODERN_META, BridgeRig, Json
 
 GENERATIONS: Final = tuple(DECLARED)
-AGENTS: Final = GENERATIONS[:-1]
-"""An agent that takes servers of type `scp` has no way to say so."""
 NEW: Final = Support(1, acp=True)
 OLD: Final = Support(1, old=True)
+SCP: Final = Support(1, scp=True)
 
 
 class NativeAgent:
@@ -66,6 +65,9 @@ class NativeAgent:
                 return "_mcp/message", {"connectionId": self.connection, **inner}
             case "sacp":
                 return f"_mcp/{kind}", {"connection_id": self.connection, **inner}
+            case "scp":
+                whole = {"jsonrpc": "2.0", **head, **inner}
+                return "_scp/mcp", {"name": "tools", "message": whole}
             case _:
                 whole = {"jsonrpc": "2.0", **head, **inner}
                 return f"_mcp/client_to_server/{kind}", {"url": f"acp:{self.id}", "message": whole}
@@ -111,13 +113,14 @@ class NativeAgent:
 
 def pair(speaks: str, generation: str) -> tuple[BridgeRig, NativeAgent]:
     """An agent and a component, and a session."""
-    rig = BridgeRig(generation, "auto", OLD if speaks in ("sdk-0.12", "sacp", "pacp") else NEW)
+    old = OLD if speaks in ("sdk-0.12", "sacp", "pacp") else NEW
+    rig = BridgeRig(generation, "auto", SCP if speaks == "scp" else old)
     rig.set_up()
     return rig, NativeAgent(rig, speaks)
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-@pytest.mark.parametrize("speaks", AGENTS)
+@pytest.mark.parametrize("speaks", GENERATIONS)
 def test_every_agent_uses_every_component(speaks: str, generation: str) -> None:
     rig, agent = pair(speaks, generation)
     assert rig.listeners == {}
@@ -136,7 +139,7 @@ def test_every_agent_uses_every_component(speaks: str, generation: str) -> None:
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-@pytest.mark.parametrize("speaks", AGENTS)
+@pytest.mark.parametrize("speaks", GENERATIONS)
 def test_a_request_is_cancelled_and_answered(speaks: str, generation: str) -> None:
     rig, agent = pair(speaks, generation)
     agent.begin()
@@ -153,7 +156,7 @@ def test_a_request_is_cancelled_and_answered(speaks: str, generation: str) -> No
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-@pytest.mark.parametrize("speaks", ["sdk-2", "rfd", "sdk-0.12", "sacp", "pacp"])
+@pytest.mark.parametrize("speaks", ["sdk-2", "rfd", "sdk-0.12", "sacp", "pacp", "scp"])
 def test_a_component_asks_the_agent(speaks: str, generation: str) -> None:
     rig, agent = pair(speaks, generation)
     agent.begin()
@@ -218,6 +221,40 @@ def test_declarations_in_the_form_the_agent_reads() -> None:
             assert old == declared, "as it was declared"
         if "serverId" in declared:
             assert new == declared, "as it was declared"
+        scp = BridgeRig(generation, "auto", SCP).set_up()["mcpServers"][0]
+        assert (scp["type"], scp["name"]) == ("scp", "tools")
+        if generation == "scp":
+            assert scp == declared, "as it was declared"
+
+
+@pytest.mark.parametrize("speaks", ["stateless", "scp"])
+def test_an_older_session_has_its_server_back_once_the_latest_ends(speaks: str) -> None:
+    """Their messages name a server, and no session: two sessions have one of this name."""
+    rig, agent = pair(speaks, "scp")
+    agent.begin()
+    rig.set_up()
+    assert "result" in agent.tool("echo", "of the latest")
+    id_ = rig.request("session/close", {"sessionId": "S2"})
+    rig.up({"id": id_, "result": {}})
+    assert "result" in agent.tool("echo", "of the first again")
+    id_ = rig.request("session/close", {"sessionId": "S1"})
+    rig.up({"id": id_, "result": {}})
+    method, params = agent.carried("tools/call", agent.params("echo", "x"), 900)
+    rig.up({"id": 900, "method": method, "params": params})
+    assert rig.upstream[-1]["id"] == 900, "nothing of ours any more: for the router"
+
+
+def test_an_agent_of_scp_calls_servers_by_the_names_that_it_was_given() -> None:
+    """The second server of a name has another one there, and its component its own."""
+    rig = BridgeRig("scp", "auto", SCP)
+    taken = {"name": "tools", "command": "/bin/tools", "args": [], "env": []}
+    given = rig.set_up(taken, DECLARED["scp"])["mcpServers"]
+    assert [one["name"] for one in given] == ["tools", "tools-2"]
+    agent = NativeAgent(rig, "scp")
+    held = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    answer = agent.ask("_scp/mcp", {"name": "tools-2", "message": held})
+    assert "result" in answer["result"]["message"]
+    assert [one["method"] for one in rig.component.heard] == ["tools/list"], "under its own name"
 
 
 def test_between_two_of_the_schema_params_pass_as_they_are() -> None:
@@ -241,7 +278,7 @@ def test_between_two_of_the_schema_params_pass_as_they_are() -> None:
 # -- of one generation -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("generation", AGENTS)
+@pytest.mark.parametrize("generation", GENERATIONS)
 def test_of_one_generation_the_component_hears_the_agent_only(generation: str) -> None:
     rig, agent = pair(generation, generation)
     said: list[str] = []

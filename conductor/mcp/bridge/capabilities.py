@@ -28,12 +28,21 @@ class Support(msgspec.Struct, frozen=True):
     """Servers of ACP transport (`mcpCapabilities.acp`; v2: `capabilities.session.mcp.acp`)."""
     old: bool = False
     """Servers with an `acp:` URL (the `mcp_acp_transport` flag of the first generations)."""
+    scp: bool = False
+    """Servers of type `scp`: an agent of SCP has `"proxy": false` in its `symposium` section."""
+
+    @property
+    def form(self) -> str:
+        """The form of declarations that the agent reads: `acp`, `url` or `scp`."""
+        if self.acp or not (self.old or self.scp):
+            return "acp"
+        return "url" if self.old else "scp"
 
     def kind(self, wanted: str = "auto") -> str:
         """What a declaration of ACP transport becomes; `wanted`: one of `conductor.mcp.KINDS`."""
         if wanted != "auto":
             return wanted
-        if self.acp or self.old:
+        if self.acp or self.old or self.scp:
             return "acp"
         return "http" if self.http else "stdio"
 
@@ -41,16 +50,19 @@ class Support(msgspec.Struct, frozen=True):
 def support(result: Raw | bytes) -> Support:
     """The capabilities in the result of `initialize`; nothing but stdio if it has none."""
     fields = read(result)
-    if value(fields.get("protocolVersion")) == 2:
-        mcp = _path(decoded(fields.get("capabilities")), "session", "mcp")
-        # An object means support; null is the same as nothing.
-        return Support(2, isinstance(mcp.get("http"), dict), isinstance(mcp.get("acp"), dict))
-    agent = decoded(fields.get("agentCapabilities"))
-    mcp = _path(agent, "mcpCapabilities")
+    newer = value(fields.get("protocolVersion")) == 2
+    agent = decoded(fields.get("capabilities" if newer else "agentCapabilities"))
     metas = (_path(agent, "_meta"), decoded(fields.get("_meta")))
+    scp = any(_path(meta, "symposium").get("proxy") is False for meta in metas)
+    if newer:
+        mcp = _path(agent, "session", "mcp")
+        # An object means support; null is the same as nothing.
+        http, acp = (isinstance(mcp.get(kind), dict) for kind in ("http", "acp"))
+        return Support(2, http, acp, scp=scp)
+    mcp = _path(agent, "mcpCapabilities")
     places = [place for meta in metas for place in (meta, _path(meta, "symposium"))]
     old = any(place.get(_OLD) is True for place in places)
-    return Support(1, mcp.get("http") is True, mcp.get("acp") is True, old)
+    return Support(1, mcp.get("http") is True, mcp.get("acp") is True, old, scp)
 
 
 def _path(fields: dict[str, Any], *names: str) -> dict[str, Any]:

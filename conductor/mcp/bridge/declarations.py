@@ -160,9 +160,11 @@ def _pairs(pairs: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
     return [{"name": name, "value": text_} for name, text_ in pairs]
 
 
-def native(declared: Declared, *, old: bool) -> dict[str, object] | None:
-    """A server of ACP transport as the agent takes it. `old`: the agent wants an `acp:` URL."""
-    if old:
+def native(declared: Declared, form: str) -> dict[str, object] | None:
+    """A server of ACP transport as the agent takes it. `form`: see `Support.form`."""
+    if form == "scp":
+        return None if declared.form == "scp" else {"type": "scp"}
+    if form == "url":
         fields: dict[str, object] = {"type": "http", "url": declared.url, "headers": []}
         return None if declared.form == "url" else fields
     if declared.form == "serverId":

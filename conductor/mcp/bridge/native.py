@@ -17,6 +17,7 @@ from conductor.mcp.bridge.generations import (
     DISCONNECTS,
     PACP,
     SACP,
+    SCP,
     SDK_0,
     SDK_2,
     STATELESS,
@@ -40,6 +41,7 @@ _CONNECTED: Final = {
 _CONNECTIONLESS: Final = {
     "_mcp/client_to_server/request": PACP,
     "_mcp/client_to_server/notification": PACP,
+    "_scp/mcp": SCP,
 }
 """The same for an agent that names a server; STATELESS for all other methods."""
 
@@ -57,7 +59,7 @@ class NativeConnection(ClientConnection):
         self._address: dict[str, object] = {
             "id": declared.id,
             "url": declared.url,
-            "name": declared.name,
+            "name": server.name,
         }
         self.opened(id_)
         self._pending: dict[bytes, McpMessage] = {}
@@ -144,20 +146,24 @@ class NativeClients:
     def __init__(self, clients: Clients, agent: AcpEndpoint) -> None:
         self._all = clients
         self._agent = agent
-        self._servers: dict[str, Server] = {}
-        """By the id that the component declared."""
+        self._servers: dict[str, list[Server]] = {}
+        """By what the agent calls them. Of the sessions that have such a server the latest is last:
+        messages that name no connection are for that."""
         self._clients: dict[str, _Native] = {}
         """By the id of the connection."""
         self._count = 0
 
-    def serve(self, server: Server) -> None:
-        """The agent may use this server from now on."""
-        self._servers[server.declared.id] = server
+    def serve(self, server: Server, id_: str) -> None:
+        """The agent may use this server from now on, which it calls `id_`."""
+        self._servers.setdefault(id_, []).append(server)
 
     def forget(self, server: Server) -> None:
         """The agent's session with this server is over."""
-        if self._servers.get(server.declared.id) is server:
-            del self._servers[server.declared.id]
+        for id_, servers in list(self._servers.items()):
+            if server in servers:
+                servers.remove(server)
+                if not servers:
+                    del self._servers[id_]
         for key, native in list(self._clients.items()):
             if native.client.server is server:
                 del self._clients[key]
@@ -218,7 +224,7 @@ class NativeClients:
         native.client.closed()
 
     def _connect(self, id_: bytes, method: str, message: McpMessage) -> bool:
-        server = self._servers.get(message.server or "")
+        server = self._server(message)
         if server is None:
             return False
         if self._all.count(server) >= limits.NATIVE_CLIENTS:
@@ -257,13 +263,17 @@ class NativeClients:
         field = connection.generation.disconnect_fields[0][0]
         self._agent.respond(id_, member, write({field: name}))
 
+    def _server(self, message: McpMessage) -> Server | None:
+        servers = self._servers.get(message.server or "")
+        return servers[-1] if servers else None
+
     def _addressee(self, method: str, message: McpMessage) -> _Native | None:
         if message.connection is not None:
             native = self._clients.get(text(message.connection) or "")
             if native is not None and method in _CONNECTED:
                 native.connection.generation = _CONNECTED[method]
             return native
-        server = self._servers.get(message.server or "")
+        server = self._server(message)
         if server is None:
             return None
         generation = _CONNECTIONLESS.get(method, STATELESS)

@@ -53,7 +53,7 @@ class Setups:
         emit: Callable[[Effect], None],
     ) -> None:
         """`kind`: of `conductor.mcp.KINDS`."""
-        self._old_form = support.old and not support.acp
+        self._form = support.form
         self._version = support.version
         self._kind = support.kind(kind)
         self._clients = clients
@@ -119,9 +119,10 @@ class Setups:
 
     def _offer(self, setup: _Setup, server: Server) -> None:
         if self._kind == "acp":
-            fields = declarations.native(server.declared, old=self._old_form)
+            fields = declarations.native(server.declared, self._form)
             setup.entries[server.declared.place] = Entry(server.name, fields)
-            self._native.serve(server)
+            named = self._form == "scp"
+            self._native.serve(server, server.name if named else server.declared.id)
             self.any_native = True
         else:
             setup.missing.add(server.listener)
