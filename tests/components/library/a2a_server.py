@@ -14,6 +14,8 @@ WELL_KNOWN = "/.well-known/agent-card.json"
 
 class _Handler(BaseHTTPRequestHandler):
     url: ClassVar[str]
+    over: ClassVar[threading.Event]
+    """Set when the server ends."""
 
     def do_GET(self) -> None:
         """A card: below `/good` a good one, elsewhere a lie."""
@@ -42,6 +44,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(json.dumps({**card, "x": "x" * 10_000_000}))
             case "/endless":
                 self._endless()
+            case "/silent":
+                self.over.wait()
             case "/deep":
                 self._answer("[" * 200_000)
             case _:
@@ -90,15 +94,18 @@ class _Handler(BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def serving() -> Iterator[str]:
     """The address of the server while the block runs."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {}))
+    over = threading.Event()
+    handler = type("Handler", (_Handler,), {"over": over})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    server.RequestHandlerClass.url = url  # type: ignore[attr-defined]
+    handler.url = url  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
         yield url
     finally:
+        over.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -192,6 +192,20 @@ async def test_a_task_that_never_ends_is_given_up_and_stopped() -> None:
 
 
 @plays
+async def test_when_a_call_is_cancelled_so_is_its_task() -> None:
+    working = task("TASK_STATE_WORKING")
+    servers = Servers(CARD, {"task": working}, working, working, said("sun"))
+    async with play("a2a", config=CONFIG, fetch=servers) as p:
+        await begun(p)
+        pending = await start(p, "hi")
+        p.services.advance(0.2)
+        p.agent.notify("$/cancel_request", {"requestId": pending})
+        p.services.advance(60)
+        assert [one["method"] for one in servers.asked] == ["SendMessage", "GetTask", "CancelTask"]
+        assert await called(p) == "sun"
+
+
+@plays
 async def test_version_0_3() -> None:
     data = {"kind": "data", "data": {"c": 20}}
     file = {"kind": "file", "file": {"name": "a.png", "mimeType": "image/png", "bytes": "AA=="}}
@@ -391,9 +405,11 @@ async def test_settings_that_cannot_be(config: Any) -> None:
             await p.initialize()
 
 
-def begun_chain(rig: Rig, form: str, version: int, url: str, *names: str) -> tuple[Chain, str]:
+def begun_chain(
+    rig: Rig, form: str, version: int, url: str, *names: str, **more: Any
+) -> tuple[Chain, str]:
     """A chain with the agents that the fixture server has below these names, and a session."""
-    config = {"agents": {name: f"{url}/{name}" for name in names}}
+    config = {"agents": {name: f"{url}/{name}" for name in names}, **more}
     grants = ["random", "timer", f"fetch:{url}", f"fetch:POST@{url}"]
     made = in_form(form, "a2a", config, grants=grants)
     chain = agent(rig, made, rig.demo("--acp"), PYTHONPATH=folders("a2a"))
@@ -439,5 +455,13 @@ def test_row_97_servers_that_lie_are_refused_by_name(rig: Rig) -> None:
         assert "tool error: `good`: " in asked("redirect")
         assert "localhost" in asked("redirect")
         assert asked("still here") == "still here"
+        assert chain.prompt(session, "hello") == "hello"
+        assert chain.finish() == 0
+
+
+def test_row_97_a_server_that_never_answers_is_given_up(rig: Rig) -> None:
+    with serving() as url:
+        chain, session = begun_chain(rig, "sandboxed", 1, url, "silent", patience=0.2)
+        assert "the A2A agent `silent` has no tools: fetch: no answer within 200 ms" in chain.stderr
         assert chain.prompt(session, "hello") == "hello"
         assert chain.finish() == 0

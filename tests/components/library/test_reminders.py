@@ -215,14 +215,14 @@ async def test_settings_that_cannot_be(config: Any) -> None:
 
 
 def begun(
-    rig: Rig, project: Path, time: str, version: int = 1, form: str = "sandboxed"
+    rig: Rig, project: Path, time: str, version: int = 1, form: str = "sandboxed", **config: Any
 ) -> tuple[Chain, str]:
     """A chain of one project at a time, and its session."""
     project.mkdir(exist_ok=True)
     options = ("--project", str(project), "--clock", f"2025-10-08T{time}:00+00:00")
     env = {"XDG_DATA_HOME": str(project.parent / "data"), "PYTHONPATH": folders("reminders")}
     grants = {"grants": list(load("reminders").wants)} if form != "sandboxed" else {}
-    made = in_form(form, "reminders", {}, **grants)
+    made = in_form(form, "reminders", config, **grants)
     chain = agent(rig, made, rig.demo("--acp"), options=options, **env)
     chain.initialize(**({} if version == 1 else V2))
     return chain, chain.new_session(cwd=str(project))
@@ -271,5 +271,21 @@ def test_row_95_in_every_form(rig: Rig, tmp_path: Path, form: str, version: int)
     chain.until(lambda: f"written: {path}" in heard(), "the checkpoint")
     chain.until(lambda: "[reminder: now]\n" in heard(), "the reminder")
     assert "**User**\n\nhello\n\n**Agent**\n\nhello\n" in path.read_text()
+    assert chain.finish() == 0
+    assert chain.stderr == ""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_row_95_a_reminder_that_prompts_waits_for_the_users_turn(
+    rig: Rig, tmp_path: Path, version: int
+) -> None:
+    chain, session = begun(rig, tmp_path / "project", "12:00", version, act=True)
+    arguments = '{"text":"look","minutes":0.001,"act":true}'
+    prompted = chain.start_prompt(session, f"/call reminders set {arguments}")
+    assert "result" in chain.answer(prompted)
+    acts = "This reminder of yours is due, act on it: look"
+    chain.until(lambda: acts in "".join(chain.texts(session)), "the agent's turn")
+    heard = "".join(chain.texts(session))
+    assert heard.index("set: 1.") < heard.index("[reminder: look]\n") < heard.index(acts)
     assert chain.finish() == 0
     assert chain.stderr == ""

@@ -29,6 +29,7 @@ async def prompt(request, next):
     await proxy.kv.set("turns", turns)
     page = await proxy.fetch(proxy.config["url"])
     note = await proxy.files.read("note.md")
+    await proxy.files.write("out/page.md", page.text)
     lot = await proxy.random.bytes(8)
     now = await proxy.clock.now()
     await proxy.timer.sleep(0.02)
@@ -41,7 +42,8 @@ if __name__ == "__main__":
     proxy.run()
 """
 METHODS: Final = {
-    "kv/get", "kv/set", "fetch", "files/read", "random", "clock", "timer/start", "log", "metric",
+    "kv/get", "kv/set", "fetch", "files/read", "files/write", "random", "clock", "timer/start",
+    "log", "metric",
 }  # fmt: skip
 
 
@@ -102,6 +104,7 @@ def test_nothing_is_done_again(
     with page("a page") as url:
         options = (
             f"grant=kv,grant=timer,grant=clock,grant=random,grant=files:*.md,grant=fetch:{url},"
+            "grant=write:out,"
             f"config.url={url}/"
         )
         command = [
@@ -111,6 +114,7 @@ def test_nothing_is_done_again(
         ]  # fmt: skip
         assert talk(command, said(tmp_path)) == 0
     note.unlink()
+    (tmp_path / "out/page.md").unlink()
     for name in ("busy", "program"):
         asked = {one["method"] for one in services(trace) if one["from"] == name}
         assert asked == METHODS
@@ -120,6 +124,7 @@ def test_nothing_is_done_again(
     busy, other = ran.out.splitlines()
     assert busy.startswith("same    busy: ")
     assert other.startswith("same    program: ")
+    assert list((tmp_path / "out").iterdir()) == []
 
     changed = tmp_path / "changed.py"
     changed.write_text(BUSY.replace("note} ", "note}! "))
