@@ -44,6 +44,8 @@ _MOST_ASKED: Final = 100
 """Operations that wait for a page …"""
 _MOST_PARAMS: Final = 64 * 1024
 """… and bytes of what one of them is given."""
+_LAST: Final = 2**53 - 1
+"""The last line or column that a page can count to."""
 _PATIENCE: Final = 30.0
 """Seconds that a component waits for a page to answer."""
 _SHOWN: Final = {CLEAR_PANEL: SHOW_PANEL, CLEAR_COMMENT: SHOW_COMMENT}
@@ -187,6 +189,12 @@ class Editing:
         return self._show(SHOW_PANEL, params)
 
     async def _show_comment(self, params: dict[str, Any]) -> dict[str, Any]:
+        for name in ("start", "end"):
+            place = params.get(name)
+            for count in place.values() if isinstance(place, dict) else ():
+                if isinstance(count, int) and count > _LAST:
+                    text = f"`{name}`: a line or column of at most {_LAST}"
+                    raise RequestError(INVALID_PARAMS, text)
         return self._show(SHOW_COMMENT, params)
 
     def _show(self, method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -64,8 +64,8 @@ def panel(rest: str) -> object:
 
 
 def comment(rest: str) -> object:
-    """Shows what the JSON says."""
-    return ask("_scp/file_comment/show", **json.loads(rest))
+    """Shows what each object of a JSON list says."""
+    return [ask("_scp/file_comment/show", **each) for each in json.loads(rest)]
 
 
 def operation(rest: str) -> object:

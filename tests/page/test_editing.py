@@ -97,7 +97,7 @@ def test_a_frame_can_reach_nothing(talking: Talking) -> None:
     assert widget.startswith("sandbox allow-scripts; default-src 'none'")
     assert "same-origin" not in widget
     comment = {"id": "c", "url": "no.py", "start": {"line": 1}, "text": "t"}
-    held = shown(talking, f"comment {json.dumps(comment)}")
+    held = shown(talking, f"comment {json.dumps([comment])}")
     assert talking.ask(held["frame"])[0] == 404
 
 

@@ -100,23 +100,22 @@ def test_row_102_panels_comments_replies_and_what_nobody_asked_for(
     expect(frame.locator("h1")).to_have_text("Plan B")
     expect(page.locator(".panel")).to_have_count(1)
 
-    line = '"😀 world";'
-    for number, (place, exact) in enumerate(
-        (
-            ({"start": {"line": 3, "column": 9}, "end": {"line": 3, "column": 13}}, "name"),
-            ({"start": {"line": 3, "column": 16}}, line),
-            ({"start": {"line": 7}, "end": {"line": 9}}, SOURCE[SOURCE.index("fn greet") : -1]),
-            ({"start": {"line": 1}}, "// €uro 😀 first"),
-        )
-    ):
-        given = {"id": f"c{number}", "url": "src/main.rs", "can_reply": number < 2, **place}
-        text = f"**Note {number}** {EVIL if number == 3 else 'Why so?'}"
-        told = answer(page, f"comment {json.dumps({**given, 'text': text})}")
-        assert told == {"shown": "comment"}
-        expect(page.locator(f".comment[data-id=c{number}] strong")).to_have_text(f"Note {number}")
-        assert exact.replace("\n", "") in "".join(page.locator("mark.commented").all_inner_texts())
+    four: list[dict[str, Any]] = [
+        {"start": {"line": 3, "column": 9}, "end": {"line": 3, "column": 13}, "can_reply": True},
+        {"start": {"line": 3, "column": 16}, "can_reply": True},
+        {"start": {"line": 7}, "end": {"line": 9}},
+        {"start": {"line": 1}, "text": f"**Note 3** {EVIL}"},
+    ]
+    comments = [
+        {"id": f"c{n}", "url": "src/main.rs", "text": f"**Note {n}** Why so?", **place}
+        for n, place in enumerate(four)
+    ]
+    assert answer(page, f"comment {json.dumps(comments)}") == [{"shown": "comment"}] * 4
+    for n in range(4):
+        expect(page.locator(f".comment[data-id=c{n}] strong")).to_have_text(f"Note {n}")
     marked = page.locator("mark.commented").all_inner_texts()
-    assert marked[:3] == ["// €uro 😀 first", "name", line]
+    exact = ["// €uro 😀 first", "name", '"😀 world";', *SOURCE.splitlines()[6:]]
+    assert marked == exact
     expect(page.locator(".comment[data-id=c3]")).to_contain_text("<img src=x onerror")
     assert page.locator(".comment img, .comment script, .comment a").count() == 0
     assert page.locator(".comment textarea").count() == 2
@@ -138,7 +137,9 @@ def test_row_102_panels_comments_replies_and_what_nobody_asked_for(
     look_at(page, "editor-comments", pictures)
     page.set_viewport_size({"width": 800, "height": 800})
     given = {"id": "far", "url": "gone.rs", "start": {"line": 2}, "text": "No such file"}
-    does(page, f"comment {json.dumps(given)}")
+    further = {**given, "id": "further", "start": {"line": 2**60}}
+    told = answer(page, f"comment {json.dumps([further, given])}")
+    assert told == [f"start: a line or column of at most {2**53 - 1}", {"shown": "comment"}]
     beside = page.locator("#tab-turn")
     expect(beside).to_have_attribute("data-news", "true")
     beside.click()

@@ -91,10 +91,15 @@ export class Showing {
       throw error;
     }
     const isNew = !this.one(each);
-    await this.editor.handle(got.method, got.params);
+    this.held.set(each.number, { ...each, frame: got.frame });
+    try {
+      await this.editor.handle(got.method, got.params);
+    } catch (error) {
+      this.problem(`${got.params._meta?.["conductor.component"] ?? "A component"} shows what cannot be shown: ${error.message}`);
+      return;
+    }
     const one = this.one(each);
     if (one.replies) one.replies = got.replies.map(({ from, text }) => ({ component: from === "user" ? "" : from, text }));
-    this.held.set(each.number, { ...each, frame: got.frame });
     const isPanel = each.method.includes("panel");
     if (this.isFirst || (!isPanel && !isNew)) return;
     this.front = each.number;
@@ -123,7 +128,7 @@ export class Showing {
 
   /** Draws what is of a session. */
   draw(session, components) {
-    const here = [...this.held.values()].filter((each) => each.session === session);
+    const here = [...this.held.values()].filter((each) => each.session === session && this.one(each));
     const of = (kind) => here.filter((each) => each.method.includes(kind)).map((each) => ({ ...each, one: this.one(each) }));
     const panels = of("panel").map(({ number, frame, one }) => ({ number, frame, panel: one }));
     const comments = of("comment").map(({ number, one }) => ({ number, comment: one }));
