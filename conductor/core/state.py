@@ -417,6 +417,12 @@ class Handshake(msgspec.Struct, eq=False):
     had_time: bool = False
     """Whether the peer has had the time to launch and initialize its successor."""
 
+    @property
+    def peer(self) -> Peer:
+        """The proxy."""
+        assert self.pending.target is not None
+        return self.pending.target.peer
+
     def next_dialect(self) -> Dialect:
         """Takes the dialect of the next role request."""
         self.tried.append(self.left.pop(0))

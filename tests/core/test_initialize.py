@@ -576,10 +576,22 @@ def test_an_scp_proxy_that_refuses_ends_the_chain(kind: str | None, code: int) -
         pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
         pb >> ("p", error(Hole("l"), code, "no shims"))
         pb << ("client", error(7, -32603, Hole("text"), {"component": "p"}))
-        why = "component proxy `p` is not a proxy (`_scp/proxy` failed: no shims)"
-        pb << Fail("p", Closure(why, NOT_A_PROXY.hint, {"component": "p"}))
+        why = "proxy `p` has not launched its successor (`_scp/proxy`): no shims"
+        hint = "if it speaks another dialect, name that: `p,dialect=acp`"
+        pb << Fail("p", Closure(why, hint, {"component": "p"}))
         pb << ("client", error(8, -32600, "proxy `p` has not been initialized"))
         assert pb.values["text"].startswith(why)
+
+
+def test_the_hint_of_an_scp_proxy_that_refuses_is_the_hint() -> None:
+    with held("scp") as pb:
+        pb >> (lambda r: r.listening("p", b"{}"))
+        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
+        pb >> ("p", error(Hole("l"), -32602, "it is locked\nhint: look"))
+        pb << ("client", error(7, -32603, Hole("text"), {"component": "p"}))
+        why = "proxy `p` has not launched its successor (`_scp/proxy`): it is locked"
+        pb << Fail("p", Closure(why, "look", {"component": "p"}))
+        pb << ("client", error(8, -32600, "proxy `p` has not been initialized"))
 
 
 @pytest.mark.parametrize("kind", ["scp", None])

@@ -4,6 +4,8 @@ name another chain."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -124,6 +126,21 @@ def test_locked_without_a_lock_file_runs_nothing(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
+def test_the_conductor_around_it_says_why_it_refuses(rig: Rig) -> None:
+    """There it is the shim of that conductor which no lock lists."""
+    inner = rig.program(
+        *COMMAND, "proxy", *SCP, "--locked", "passthrough", name="in", dialect="scp"
+    )
+    chain = rig.agent(inner, rig.demo())
+    message = chain.request("initialize", {"protocolVersion": 1})["error"]["message"]
+    assert "`in`" in message
+    assert "has not launched its successor (`_scp/proxy`): " in message
+    assert "conductor.lock" in message
+    assert message.count("hint: ") == 1
+    assert chain.exit_code() == 1
+    assert rig.leftovers(chain) == []
+
+
 def test_a_sandbox_is_required_of_what_a_host_names(rig: Rig) -> None:
     chain = scp(rig, options=("--require-sandbox",))
     assert "result" in chain.request("initialize", hello())
@@ -223,6 +240,34 @@ def test_a_line_that_is_too_long_before_the_chain(rig: Rig) -> None:
     assert "was skipped" in chain.request("initialize", long)["error"]["message"]
     assert "result" in chain.request("initialize", hello())
     works(chain, server(rig.demo()))
+
+
+def test_what_a_client_names_is_on_record(rig: Rig) -> None:
+    """The audit has each chain that was refused, and the one that ran; the trace has messages."""
+    audit, trace = rig.folder / "audit", rig.folder / "trace"
+    chain = scp(rig, "passthrough", options=("--audit", str(audit), "--trace", str(trace)))
+    assert "result" in chain.request("initialize", hello())
+    refused(chain, {**shell("exit"), "name": "locked-out"}, {"command": "no-such-program"})
+    refused(chain, {**server(rig.demo()), "command": "passthrough", "name": "no-agent", "args": []})
+    works(chain, server(rig.demo()))
+    records = audit.read_text()
+    assert "no-agent" in records
+    assert records.count('"A"') >= 1
+    assert "session/prompt" in trace.read_text()
+
+
+def test_a_chain_that_a_client_has_named_is_reloaded(rig: Rig) -> None:
+    """At SIGHUP its components stay, the agent that the client has named among them."""
+    chain = scp(rig, rig.x("X", "--mark", "x"))
+    session = begun(chain, server(rig.demo()))
+    assert says(chain, session, "one") == "x\none"
+    os.kill(chain.process.pid, signal.SIGHUP)
+    chain.settled()
+    assert says(chain, session, "two") == "x\ntwo"
+    assert rig.methods("A").count("initialize") == 1
+    os.kill(chain.process.pid, signal.SIGTERM)
+    assert chain.exit_code() == 128 + signal.SIGTERM
+    assert rig.leftovers(chain) == []
 
 
 def test_the_host_goes_before_there_is_a_chain(rig: Rig) -> None:

@@ -108,7 +108,7 @@ class Detection:
             peer.settle_dialect(SACP, out, DialectState.TENTATIVE)
             self._not_needed(peer, handshake, out)
         else:
-            self._initializer.not_a_proxy(handshake, f"`{LAUNCH}` failed: {error.message}", out)
+            self._initializer.not_launched(handshake, error.message, out)
 
     def not_launching(self, peer: Peer, out: Effects) -> None:
         """The proxy has had the time to launch its successor and to initialize it. One of unknown

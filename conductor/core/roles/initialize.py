@@ -412,15 +412,25 @@ class Initializer:
 
     def not_a_proxy(self, handshake: Handshake, why: str, out: Effects) -> None:
         """Ends the chain over a component that cannot take the role."""
-        pending = handshake.pending
-        assert pending.target is not None
-        peer = pending.target.peer
-        reason = Closure(
-            f"component {peer.label} is not a proxy ({why})",
+        peer = handshake.peer
+        hint = (
             "only the last component of a chain may be an agent; "
-            f"if this is a proxy, name its dialect: `{peer.name},dialect=acp`",
-            {"component": peer.name},
+            f"if this is a proxy, name its dialect: `{peer.name},dialect=acp`"
         )
+        self._without_role(handshake, f"component {peer.label} is not a proxy ({why})", hint, out)
+
+    def not_launched(self, handshake: Handshake, why: str, out: Effects) -> None:
+        """Ends the chain over an `scp` proxy that has refused to launch its successor; `why`: what
+        it says, which may have a hint of its own."""
+        peer = handshake.peer
+        said, _, hint = why.partition("\nhint: ")
+        hint = hint or f"if it speaks another dialect, name that: `{peer.name},dialect=acp`"
+        text = f"{peer.label} has not launched its successor (`{LAUNCH}`): {said}"
+        self._without_role(handshake, text, hint, out)
+
+    def _without_role(self, handshake: Handshake, text: str, hint: str, out: Effects) -> None:
+        pending, peer = handshake.pending, handshake.peer
+        reason = Closure(text, hint, {"component": peer.name})
         peer.handshake = None
         self._exchange.fail(pending, reason, out)
         self._exchange.chain_fails(peer, reason, out)
