@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from conductor.cli.options import Parsed
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_MOST_UNREAD: Final = 1024 * 1024
+"""Bytes of answers that a client may leave unread before it has a chain; then it is not read."""
 _MOST_TRIES: Final = 8
 """How often a client may name successors that are refused: each try reads files and keeps logs."""
 
@@ -151,6 +153,8 @@ class ClientTransport(Wrapper):
                 self._changed.set()
             elif answer is not None:
                 self._inner.write(answer)
+        if self._inner.buffered > _MOST_UNREAD:
+            self._inner.pause()
 
     # -- the chain's ---------------------------------------------------------------------------
 
@@ -196,6 +200,8 @@ class ClientTransport(Wrapper):
         """What was queued for the client has left."""
         if self._events is not None:
             super().drained()
+        elif self._launch is None and self._inner.buffered <= _MOST_UNREAD:
+            self._inner.resume()
 
     def ended(self, how: Ended) -> None:
         """The client says nothing more."""

@@ -185,6 +185,32 @@ def test_the_managed_policy_decides_about_what_a_host_names(
     works(managed, agent)
 
 
+def test_the_managed_policy_looks_at_variables_and_arguments(
+    managed: Chain, machine: Machine
+) -> None:
+    assert "result" in managed.request("initialize", hello())
+    agent = {"name": "A", "command": str(machine.opt / "agent"), "args": [], "env": []}
+    preload = {"name": "LD_PRELOAD", "value": str(machine.home / "evil.so")}
+    for other in ({**agent, "env": [preload]}, {**agent, "args": ["--more"]}):
+        assert "`agents` of the managed policy" in refused(managed, other)
+    works(managed, agent)
+
+
+def test_a_folder_that_is_not_trusted_names_no_program(rig: Rig) -> None:
+    folder = rig.folder / "stranger"
+    folder.mkdir()
+    command = ["sh", "-c", f"touch {rig.folder / 'evil-ran'}"]
+    (folder / "component.toml").write_text(f'name = "evil"\ncommand = {json.dumps(command)}\n')
+    chain = scp(rig)
+    assert "result" in chain.request("initialize", hello())
+    for servers in ([{"command": str(folder)}], [{"command": str(folder)}, server(rig.demo())]):
+        text = refused(chain, *servers)
+        assert "its folder is not trusted" in text
+        assert "`conductor trust " in text
+    assert not (rig.folder / "evil-ran").exists()
+    works(chain, server(rig.demo()))
+
+
 def test_a_proxy_of_scp_that_names_itself_is_no_agent(rig: Rig) -> None:
     """It is a proxy without a successor: that one refuses, and says why."""
     myself = {"name": "me", "command": COMMAND[0], "args": [*COMMAND[1:], "proxy", *SCP], "env": []}
