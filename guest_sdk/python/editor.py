@@ -106,11 +106,14 @@ class Editor:
             found = await self._operation("list", **given)
         except NoOperation:
             return []
-        return [_described(one) for one in found["operations"]]
+        listed = found.get("operations") if isinstance(found, dict) else None
+        several = listed if isinstance(listed, list) else []
+        return [_described(one) for one in several if isinstance(one, dict) and "name" in one]
 
     async def describe(self, name: str) -> Operation:
         """An operation with the schema of its arguments. Raises `NoOperation`."""
-        return _described(await self._operation("describe", name=name))
+        found = await self._operation("describe", name=name)
+        return _described({**found, "name": name} if isinstance(found, dict) else {"name": name})
 
     async def _operation(self, method: str, **params: Any) -> Any:
         known = self._engine.capabilities
@@ -174,9 +177,8 @@ def handlers(engine: Engine) -> Handlers:
 
 
 def _described(held: dict[str, Any]) -> Operation:
-    return Operation(
-        held["name"],
-        held.get("category", ""),
-        held.get("description", ""),
-        held.get("inputSchema", {}),
+    name, category, about = (
+        str(held.get(key) or "") for key in ("name", "category", "description")
     )
+    schema = held.get("inputSchema")
+    return Operation(name, category, about, schema if isinstance(schema, dict) else {})

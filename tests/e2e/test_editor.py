@@ -4,14 +4,21 @@ versions, through the real command line."""
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Final
 
+import msgspec
 import pytest
 
+from conductor.editor.messages import Position, ShowComment
+from conductor.editor.ranges import resolve
 from tests.harness.process.client import Json
+from tests.harness.process.command import COMMAND
 from tests.harness.process.rig import Chain, Rig, python_path
 from tests.places import ACTORS
+
+pytestmark = pytest.mark.usefixtures("python_guest")
 
 FORMS: Final = ("sandboxed", "program", "in process")
 WORDS: Final = "panel+comment+operation+log"
@@ -35,9 +42,9 @@ def shower(form: str = "sandboxed", name: str = "X", editor: str = WORDS) -> str
     return component("showing_proxy", form, name, methods="_told", allow=allow, **given)
 
 
-def editing(form: str = "sandboxed") -> str:
+def editing(form: str = "sandboxed", name: str = "X") -> str:
     """The component that uses the editor by the SDK alone."""
-    return component("editing_proxy", form, "X", editor=WORDS)
+    return component("editing_proxy", form, name, editor=WORDS)
 
 
 def run(
@@ -195,4 +202,222 @@ def test_the_sdk_before_an_editor_without_any_of_it(rig: Rig, version: int) -> N
     chain.until(lambda: heard in "".join(chain.texts(session)), "what the agent heard")
     assert len(degraded(chain)) == 2
     assert not [one for one in chain.frames if "_scp/" in str(one.get("method"))]
+    assert chain.finish() == 0
+
+
+COMMENT: Final = "_scp/file_comment/show"
+FORMS_OF_A_RANGE: Final = (
+    ({"start": {"line": 2}}, (2, 1, 2, 7)),
+    ({"start": {"line": 2, "column": 4}}, (2, 4, 2, 7)),
+    ({"start": {"line": 1}, "end": {"line": 2}}, (1, 1, 2, 7)),
+    ({"start": {"line": 1, "column": 2}, "end": {"line": 2, "column": 3}}, (1, 2, 2, 3)),
+)
+
+
+@EACH
+def test_50_comments_stand_where_they_say(rig: Rig, form: str, version: int) -> None:
+    chain = run(rig, shower(form), rig.demo(), shows={"file_comment": True}, version=version)
+    chain.serves |= {COMMENT: done, "_scp/file_comment/clear": done}
+    session = chain.new_session()
+    url = "file:///p/a.py"
+    for at, (place, exact) in enumerate(FORMS_OF_A_RANGE):
+        given = {"id": f"c{at}", "url": url, "text": "Why?", **place}
+        shown = ask(chain, session, "file_comment/show", **given)
+        assert shown == {"result": {"shown": "comment"}}
+        params = chain.seen(COMMENT)[-1]["params"]
+        assert params.pop("_meta") == {"conductor.component": "X"}
+        assert params == {"sessionId": session, "can_reply": False, **given}
+        asked = msgspec.convert(params, ShowComment)
+        assert isinstance(asked.start, Position)
+        assert resolve("one 🙂\nthree🙂\n", asked.start, asked.end) == exact
+        held = {**given, "can_reply": False, "replies": []}
+        assert ask(chain, session, "file_comment/get", id=f"c{at}") == {"result": held}
+    backwards = {"url": url, "text": "?", "start": {"line": 3}, "end": {"line": 2}}
+    for wrong in ({"url": url, "text": "?"}, {**backwards, "start": {"line": 0}}, backwards):
+        assert code(ask(chain, session, "file_comment/show", id="c", **wrong)) == -32602
+    assert ask(chain, session, "file_comment/clear", id="c0") == {"result": {}}
+    assert ask(chain, session, "file_comment/get", id="c0") == {"result": None}
+    assert len(chain.seen(COMMENT)) == len(FORMS_OF_A_RANGE)
+    assert chain.finish() == 0
+
+
+@EACH
+def test_51_replies_reach_the_owner_or_the_agent(rig: Rig, form: str, version: int) -> None:
+    chain = run(rig, shower(form), rig.demo(), shows={"file_comment": True}, version=version)
+    chain.serves |= {COMMENT: done, "_scp/file_comment/reply": done}
+    session = chain.new_session()
+    comment = {"url": "file:///src/a.py", "start": {"line": 3}, "text": "Why?"}
+    ask(chain, session, "file_comment/show", id="open", can_reply=True, **comment)
+    ask(chain, session, "file_comment/show", id="closed", **comment)
+
+    def reply(id_: str, text: str) -> Json:
+        params = {"sessionId": session, "id": id_, "text": text}
+        return chain.request("_scp/file_comment/reply", params)
+
+    refused = reply("closed", "because")
+    assert code(refused) == -32602
+    assert "comment `closed` of `X` takes no replies" in refused["error"]["message"]
+    assert code(reply("nowhere", "because")) == -32602
+    assert reply("open", "because")["result"] == {}
+    answer = ask(chain, session, "file_comment/reply", id="open", text="I see")
+    assert answer == {"result": {}}
+    passed = reply("open", "pass")["result"]  # its owner does not take this one
+    assert passed["sessionId"] == session
+    (block,) = passed["prompt"]
+    said = "At src/a.py:3 stands this comment:\n\n> Why?\n\nMy reply to it:\n\npass"
+    assert block == {"type": "text", "text": said}
+    chain.prompt(session, block["text"])
+    chain.until(lambda: said in "".join(chain.texts(session)), "the agent has the reply")
+    thread = ask(chain, session, "file_comment/get", id="open")["result"]["replies"]
+    assert [(one["from"], one["text"]) for one in thread] == [
+        ("user", "because"),
+        ("X", "I see"),
+        ("user", "pass"),
+    ]
+    assert [one["text"] for _, one in events(chain, session)] == ["because", "pass"]
+    event = {"sessionId": session, "id": "open", "name": "close"}
+    assert chain.request("_scp/file_comment/event", event)["result"] == {"n": 3}
+    assert code(reply("open", "late")) == -32602  # the user has resolved it
+    assert chain.finish() == 0
+
+
+@EACH
+def test_52_operations_as_a_tool_of_the_agents(rig: Rig, form: str, version: int) -> None:
+    chain = run(rig, editing(form), rig.demo(), shows=ALL, version=version)
+    selected = {"url": "file:///p/a.py", "text": "x"}
+    results: Json = {"get-selection": selected, "find-all-references": [3, 5]}
+    chain.serves["_scp/ide_operation/run"] = lambda params: results[params["name"]]
+    session = chain.new_session()
+    chain.answer(chain.start_prompt(session, "/tool selection"))
+    found = json.dumps({"selection": selected, "uses": [3, 5]}, separators=(",", ":"))
+    chain.until(lambda: found in "".join(chain.texts(session)).replace(" ", ""), "its result")
+    asked = chain.seen("_scp/ide_operation/run")[-1]["params"]
+    assert asked["arguments"] == {"of": selected}
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_52_without_operations_there_is_no_tool(rig: Rig, version: int) -> None:
+    chain = run(
+        rig, shower(), editing(name="E"), rig.demo(), shows={"html_panel": True}, version=version
+    )
+    session = chain.new_session()
+    refused = ask(chain, session, "ide_operation/run", name="get-selection")
+    assert code(refused) == -32601
+    assert "the editor has no operations\nhint: " in refused["error"]["message"]
+    chain.prompt(session, "/tools")
+    chain.until(lambda: chain.texts(session), "the tools")
+    assert "selection" not in "".join(chain.texts(session))
+    assert not chain.seen("_scp/ide_operation/run")
+    assert chain.finish() == 0
+
+
+LEVELS: Final = ("error", "warn", "info", "debug")
+
+
+@EACH
+def test_54_log_lines_of_proxy_and_agent_in_order(rig: Rig, form: str, version: int) -> None:
+    chain = run(rig, shower(form), rig.demo(), shows={"log": True}, version=version)
+    session = chain.new_session()
+    for number, level in enumerate(LEVELS):
+        line = {"level": level, "message": f"{number}", "data": {"n": number}}
+        does(chain, session, f"/log {json.dumps(line)}")
+        mine = {"sessionId": session, **line}
+        chain.answer(chain.start_prompt(session, f"/notify _scp/log {json.dumps(mine)}"))
+    chain.until(lambda: len(chain.seen("_scp/log")) == 8, "all lines")
+    assert [one["params"] for one in chain.seen("_scp/log")] == [
+        {
+            "sessionId": session,
+            "level": level,
+            "message": f"{number}",
+            "data": {"n": number},
+            "_meta": {"conductor.component": name},
+        }
+        for number, level in enumerate(LEVELS)
+        for name in ("X", "A")
+    ]
+    assert code(ask(chain, session, "log", level="loud", message="x")) == -32602
+    assert ask(chain, session, "log", level="info", message="x") == {"result": {}}
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_54_without_a_log_lines_are_in_the_conductors(rig: Rig, version: int) -> None:
+    chain = run(rig, "--log", "debug", shower(), rig.demo(), version=version)
+    session = chain.new_session()
+    for level in LEVELS:
+        line = {"level": level, "message": f"at {level}", "data": {"n": 1}}
+        does(chain, session, f"/log {json.dumps(line)}")
+        mine = {"sessionId": session, **line}
+        chain.answer(chain.start_prompt(session, f"/notify _scp/log {json.dumps(mine)}"))
+    assert not chain.seen("_scp/log")
+    assert chain.finish() == 0
+    for name in ("X", "A"):
+        for level in LEVELS:
+            assert re.search(rf"{name}: .*at {level} \{{\"n\":1\}}", chain.stderr), level
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_editor_without_comments_gets_text(rig: Rig, version: int) -> None:
+    chain = run(rig, shower(), rig.demo(), shows={"html_panel": True}, version=version)
+    session = chain.new_session()
+    comment = {"id": "c", "url": "file:///src/a.py", "start": {"line": 3}, "end": {"line": 5}}
+    for _ in range(2):  # the same comment comes once
+        shown = ask(chain, session, "file_comment/show", text="Why?", can_reply=True, **comment)
+        assert shown == {"result": {"shown": "text"}}
+    assert ask(chain, session, "file_comment/reply", id="c", text="So?") == {"result": {}}
+    assert [one["content"]["text"] for one in degraded(chain)] == [
+        "`src/a.py:3-5`: Why?\n",
+        "`src/a.py:3-5`: So?\n",
+    ]
+    assert ask(chain, session, "file_comment/clear", id="c") == {"result": {}}
+    assert not [one for one in chain.frames if "_scp/" in str(one.get("method"))]
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_agent_owns_what_it_shows(rig: Rig, version: int) -> None:
+    chain = run(rig, shower(), rig.demo(), shows=ALL, version=version)
+    chain.serves |= {SHOW: done, COMMENT: done}
+    session = chain.new_session()
+    panel = {"sessionId": session, "id": "w", "label": "L", "contents": "<b>x</b>"}
+    chain.answer(chain.start_prompt(session, f"/ext {SHOW} {json.dumps(panel)}"))
+    params = chain.expect(SHOW)["params"]
+    assert params["_meta"] == {"conductor.component": "A"}
+    refused = ask(chain, session, "html_panel/clear", id="w")
+    assert "`w` is of `A`, not of `X`" in refused["error"]["message"]
+    event = {"sessionId": session, "id": "w", "name": "click"}
+    assert chain.request("_scp/html_panel/event", event)["result"] == {}  # demo knows no events
+    comment = {"id": "c", "url": "file:///a.py", "start": {"line": 1}, "text": "?"}
+    asked = json.dumps({"sessionId": session, "can_reply": True, **comment})
+    chain.answer(chain.start_prompt(session, f"/ext {COMMENT} {asked}"))
+    reply = {"sessionId": session, "id": "c", "text": "because"}
+    answer = chain.request("_scp/file_comment/reply", reply)["result"]
+    assert "At a.py:1 stands" in answer["prompt"][0]["text"]
+    assert events(chain, session) == []
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_components_of_a_nested_conductor_own_what_they_show(rig: Rig, version: int) -> None:
+    inner = json.dumps(
+        {
+            "command": COMMAND[0],
+            "args": [*COMMAND[1:], "proxy", "--cache", str(rig.cache), shower("program")],
+            "name": "inner",
+        }
+    )
+    chain = run(rig, shower("program", "Y"), inner, rig.demo(), shows=ALL, version=version)
+    chain.serves |= {SHOW: done}
+    session = chain.new_session()
+    panel = {"id": "w", "label": "L", "contents": "x"}
+    shown = does(chain, session, f"/behind /ask {SHOW} {json.dumps(panel)}")
+    assert shown == {"result": {"shown": "panel"}}
+    assert chain.seen(SHOW)[0]["params"]["_meta"] == {"conductor.component": "inner/X"}
+    refused = ask(chain, session, "html_panel/show", id="w", contents="mine")
+    assert "`w` is of `inner/X`, not of `Y`" in refused["error"]["message"]
+    event = {"sessionId": session, "id": "w", "name": "click"}
+    assert chain.request("_scp/html_panel/event", event)["result"] == {"n": 1}
+    assert events(chain, session) == []
+    assert len(does(chain, session, "/behind /heard")["heard"]) == 1
     assert chain.finish() == 0

@@ -6,7 +6,7 @@ what came of it.
 
 from __future__ import annotations
 
-from guest_sdk.python import EditorEvent, Next, NoOperation, Proxy, Request, Session
+from guest_sdk.python import Call, EditorEvent, Next, NoOperation, Proxy, Request, Session
 
 proxy = Proxy("editing", profile="context", description="Uses the editor.")
 clicks: list[object] = []
@@ -30,9 +30,19 @@ def ask(session: Session) -> None:
         return True
 
 
+@proxy.tool(when=lambda one: one is not None and one.editor.capabilities.operation)
+async def selection(call: Call) -> object:
+    """What the user has selected, and where it is used."""
+    editor = call.session.editor
+    found = await editor.operation("get-selection")
+    return {"selection": found, "uses": await editor.operation("find-all-references", of=found)}
+
+
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Next) -> object:
-    """Shows a panel and a comment, and tells the agent what came of it."""
+    """Shows a panel and a comment, and tells the agent what came of it; a directive passes."""
+    if request.is_command:
+        return await following(request)
     session = request.session
     editor = session.editor
     ask(session)

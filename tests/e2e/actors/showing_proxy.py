@@ -2,12 +2,14 @@
 
 `/ask METHOD PARAMS` in a prompt makes it ask the client, in the prompt's session; `/log PARAMS`
 tells the client; `/heard` asks what the client has sent it. The client is told the outcome by
-`_told`.
+`_told`. `/behind` and a prompt leave that to what lies behind it. At an event `die` it ends, and at
+`twice` it answers twice; both as a program alone.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from guest_sdk.python import Proxy, ProxyError, Request
@@ -22,6 +24,9 @@ async def prompt(request: Request, following: Any) -> Any:
     params = request.params
     word, _, rest = params["prompt"][0]["text"].partition(" ")
     named = {"sessionId": params["sessionId"]}
+    if word == "/behind":  # the next of its kind does it
+        params["prompt"][0]["text"] = rest
+        return await following(request)
     if word == "/ask":
         method, _, asked = rest.partition(" ")
         try:
@@ -44,6 +49,11 @@ async def prompt(request: Request, following: Any) -> Any:
 async def event(request: Request) -> Any:
     """Keeps what the client sends the owner; `refuse` is refused, `unknown` not known."""
     heard.append([request.method.removeprefix("_scp/"), request.params])
+    if request.params.get("name") == "die":
+        os._exit(3)
+    if request.params.get("name") == "twice":
+        id_ = json.loads(request.id)
+        print(json.dumps({"jsonrpc": "2.0", "id": id_, "result": {"n": "first"}}), flush=True)
     if request.params.get("name") == "refuse":
         raise ProxyError("not this one", code=-32000)
     if request.params.get("text") == "pass":

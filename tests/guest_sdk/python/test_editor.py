@@ -266,6 +266,20 @@ async def test_operations() -> None:
         assert await came(p) == repr((["find", "fails"], ["x", True], Operation("find"), -32000))
 
 
+@pytest.mark.parametrize("answer", [None, [], {"operations": 3}, {"operations": [3, {}]}])
+def test_an_editor_that_lists_nonsense_lists_nothing(answer: Any) -> None:
+    async def work(editor: Editor) -> Any:
+        return await editor.operations(), await editor.describe("x")
+
+    @played
+    async def play() -> None:
+        async with Playground(proxy_of(work), editor=ALL) as p:
+            p.editor.asked = lambda *_: answer  # type: ignore[method-assign]
+            assert await came(p) == repr(([], Operation("x")))
+
+    play()
+
+
 @played
 async def test_an_editor_without_operations_is_not_asked() -> None:
     proxy = Proxy("ide")
