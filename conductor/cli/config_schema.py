@@ -51,12 +51,32 @@ def schema() -> dict[str, Any]:
     properties["chains"] |= {"propertyNames": _NAME}
     chain = defs["Chain"]["properties"]
     chain["options"] |= {"$ref": "#/$defs/Options"}
-    chain["components"]["items"] = {"anyOf": [{"type": "string"}, component]}
+    chain["components"]["items"] = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Entry"}]}
     return {
         "$schema": DIALECT,
         **file,
         "title": "conductor.toml",
-        "$defs": {**defs, "Options": _options(), "Component": _component()},
+        "$defs": {**defs, "Options": _options(), "Component": _component(), "Entry": _entry()},
+    }
+
+
+def _entry() -> dict[str, Any]:
+    """An entry of a chain: a component, and the projects that it is for."""
+    component = _component()
+    properties = {
+        key: {**held, "$ref": f"#/$defs/Component/properties/{key}"}
+        for key, held in _described(component["properties"]).items()
+    }
+    meaning = "The projects that the entry is for; without it all."
+    properties["when"] = {"description": meaning, "$ref": "#/$defs/When"}
+    return {**component, "properties": properties}
+
+
+def _described(properties: dict[str, Any]) -> dict[str, Any]:
+    """The descriptions of keys, without the rest."""
+    return {
+        key: {word: it for word, it in held.items() if word == "description"}
+        for key, held in properties.items()
     }
 
 

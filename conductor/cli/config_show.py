@@ -103,7 +103,8 @@ def _lines(
         for name, chain in config.chains.items():
             yield entry(f"{name}:", chain.origin)
             for component in chain.components:
-                yield "  " + entry(_json(shown(component.what)), component.origin)
+                when = f" when {_json(_when(component.when))}" if component.when else ""
+                yield "  " + entry(_json(shown(component.what)) + when, component.origin)
             for key, option in chain.options.items():
                 text = f"option {key} = {_json(shown_option(key, option))}"
                 yield "  " + entry(text, option.origin)
@@ -160,7 +161,8 @@ def _plain_options(options: Mapping[str, WrittenOption]) -> dict[str, Any]:
 
 
 def _plain_written(written: Written) -> dict[str, Any]:
-    return {"value": shown(written.what), "here": written.here, "origin": written.origin}
+    when = {"when": _when(written.when)} if written.when is not None else {}
+    return {"value": shown(written.what), **when, "here": written.here, "origin": written.origin}
 
 
 def _plain_chain(chain: NamedChain) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from conductor.spec.config.choose import Chosen
     from conductor.spec.config.layers import Layer
     from conductor.spec.config.model import Config, Written, WrittenOption
+    from conductor.spec.config.project import Project
+
+    Log: TypeAlias = Callable[[str, str, str], None]
 
 PREFIX: Final = "CONDUCTOR_"
 ISOLATED: Final = "CONDUCTOR_ISOLATED"
@@ -49,8 +52,9 @@ def applied(parsed: Parsed) -> Parsed:
     if is_isolated(parsed.values) or not _anything(parsed.values):
         return parsed
     layers, config = load(parsed.values)
-    complaints: list[str] = []
-    chosen = _chosen(parsed, config, complaints.append)
+    heard = _Heard()
+    project, config = _judged(parsed, config, heard)
+    chosen = _chosen(parsed, config, project)
     components = parsed.components if chosen is None else chosen.components
     variables, unknown = from_environment()
     written = [config.options, _of_chains(components, config), variables]
@@ -59,24 +63,62 @@ def applied(parsed: Parsed) -> Parsed:
     if merged.get("log_format") == "json":
         report.log_as_json()
     log = report.logger(merged.get("log", "warning"))
-    for text in [*unknown, *ignored(layers), *complaints]:
+    for text in [*unknown, *ignored(layers)]:
         log("warning", "conductor", text)
+    heard.goes_to(log)
     whole = options.assembled(parsed.command, components, merged, config)
+    whole = msgspec.structs.replace(whole, typed=parsed, project=project)
     if chosen is None:
-        return msgspec.structs.replace(whole, typed=parsed)
+        return whole
     log("info", "conductor", chosen.why)
-    return msgspec.structs.replace(whole, typed=parsed, chosen=(config.folder, chosen.why))
+    return msgspec.structs.replace(whole, chosen=(config.folder, chosen.why))
 
 
-def _chosen(parsed: Parsed, config: Config, warn: Callable[[str], None]) -> Chosen | None:
+class _Heard:
+    """Keeps what is said before there is a log."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[str, str]] = []
+        self._log: Log | None = None
+
+    def say(self, level: str, text: str) -> None:
+        if self._log is None:
+            self._kept.append((level, text))
+        else:
+            self._log(level, "conductor", text)
+
+    def warn(self, text: str) -> None:
+        self.say("warning", text)
+
+    def goes_to(self, log: Log) -> None:
+        """Says it, and from now on all else."""
+        self._log = log
+        for level, text in self._kept:
+            self.say(level, text)
+
+
+def _judged(parsed: Parsed, config: Config, heard: _Heard) -> tuple[Project | None, Config]:
+    """The project by which choices and entries of chains are judged, and the configuration with
+    which they are. A chain that runs keeps its project, and all that was found."""
+    entries = (entry for chain in config.chains.values() for entry in chain.components)
+    if not config.choose and all(entry.when is None for entry in entries):
+        return None, config
+    from conductor.spec.config.entries import Entries
+    from conductor.spec.config.project import Project
+
+    project = parsed.project or Project(config.folder, heard.warn)
+    return project, msgspec.structs.replace(config, fits=Entries(project, heard.say))
+
+
+def _chosen(parsed: Parsed, config: Config, project: Project | None) -> Chosen | None:
     """The chain that fits the project, for a command line that names none."""
-    if not config.choose or parsed.mode == "proxy":
+    if not config.choose or parsed.mode == "proxy" or project is None:
         return None
     from conductor.spec.config import choose
 
     if not choose.is_asked(parsed.components):
         return None
-    return choose.chosen(parsed.components, config, config.folder, warn)
+    return choose.chosen(parsed.components, config, project)
 
 
 def here(values: Mapping[str, Any] | None = None) -> Config | None:
@@ -138,13 +180,15 @@ def project(values: Mapping[str, Any]) -> str:
 
 
 def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
-    """What files and variables say now, for a chain that runs. A choice stays as it was made.
+    """What files and variables say now, for a chain that runs. What the project decided stays.
 
     `files` are those that its configuration was read from. Raises `UsageError` also where one of
     them is not in force any more: who may write in the project, as an agent may, must not rid the
     chain of what it sets.
     """
-    typed = msgspec.structs.replace(parsed.typed or parsed, components=parsed.components)
+    typed = msgspec.structs.replace(
+        parsed.typed or parsed, components=parsed.components, project=parsed.project
+    )
     fresh = applied(typed)
     now = fresh.config.files if fresh.config is not None else ()
     for path in files:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from conductor.spec.config.model import Config, Written
+    from conductor.spec.config.project import Project
 
 Value = TypeVar("Value")
 
@@ -695,6 +696,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     chosen: tuple[str, str] | None = None
     """The folder by which `[[choose]]` chose the chain, and why; None: the command line named it.
     """
+    project: Project | None = None
+    """By which choices and entries of chains were judged; None: there are none."""
     typed: Parsed | None = None
     """The command line alone, where files or variables add to it."""
 

@@ -167,10 +167,13 @@ class Started:
         """The runtime of the chain, with `upstream` at the client's end of it."""
         from conductor.run.runtime import Runtime  # the event loop: while the components start
 
-        if self.parsed.chosen is not None:
+        chosen = self.parsed.chosen
+        if chosen is None and self.parsed.project is not None and self.parsed.project.is_judged:
+            chosen = self.parsed.project.folder, "entries of chains say `when`"
+        if chosen is not None:
             from conductor.run.judged_folder import JudgedFolder
 
-            upstream = JudgedFolder(upstream, *self.parsed.chosen, self.log.say)
+            upstream = JudgedFolder(upstream, *chosen, self.log.say)
         self._runtime = Runtime(
             self._opened.planned,
             self.parsed.mode,

@@ -62,9 +62,7 @@ def loads(text: str) -> dict[str, Any]:
     time grows with the square of the dots in a key, and with the dots of a table's name for each
     key in it.
     """
-    dots = [line.count(".") for line in text.split("\n")]
-    most = max(dots)
-    if sum(number * number for number in dots) + most * len(dots) > _MOST_WORK:
+    if work(text) > _MOST_WORK:
         raise ValueError("it has too many dots to be read: keys and names of tables are short")
     try:
         tables = tomllib.loads(text)
@@ -74,6 +72,12 @@ def loads(text: str) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("it nests too deeply") from None
     return plain
+
+
+def work(text: str) -> int:
+    """How many steps the parser may need for the dots in a text."""
+    dots = [line.count(".") for line in text.split("\n")]
+    return sum(number * number for number in dots) + max(dots) * len(dots)
 
 
 def convert(tables: dict[str, Any], struct: type[_Struct], noun: str) -> _Struct:

@@ -195,10 +195,25 @@ def test_what_is_no_configuration_is_an_error_once_it_is_trusted(kind: str, here
         ("\n[components.'a b']", "line 2: `a b` cannot be a name", ""),
         ("[[choose]]\nuse = 'a'\nwhen.fil = 'b'", "line 3: [choose.when] has no key", "`file`"),
         *(
-            (f"[[choose]]\nuse = 'a'\nwhen.file = '{file}'", "line 3: `file` of a choice", "*.tf")
+            (f"[[choose]]\nuse = 'a'\nwhen.file = '{file}'", "line 3: `file` of `when`", "*.tf")
             for file in ("", "/etc/passwd", "../x", "a/../../x")
         ),
-        ("[[choose]]\nuse = 'a'\nwhen.dependency = ''", "line 3: `dependency` of a choice", ""),
+        ("[[choose]]\nuse = 'a'\nwhen.dependency = ''", "line 3: `dependency` of `when`", ""),
+        ("components.a.when = {}", "line 1: a component has no key `when`", "in a chain it says"),
+        *(
+            (
+                f"[chains.a]\ncomponents = [\n'x',\n{{component = 'b', when.{when}}}]",
+                f"line 4: {error}",
+                hint,
+            )
+            for when, error, hint in (
+                ("fil = 'x'", "`when` has no key `fil`", "`file`"),
+                ("dependency = 1", "`dependency` should be", ""),
+                ("file = '../x'", "`file` of `when`: ", "*.tf"),
+                ("dependency = ''", "`dependency` of `when` is the name of a package", ""),
+            )
+        ),
+        ("chains.a.components = [{component = 'b', when = 1}]", "line 1: ", ""),
         ("required_version = '1'", "has no key `required_version`", "`required-version`"),
         ("required-version = 'new'", "line 1: `required-version` cannot be `new`", ">=0.3"),
         ("required-version = 1", "line 1: `required-version` should be", ""),

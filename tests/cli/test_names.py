@@ -104,7 +104,7 @@ when.dependency = "Some_Package"
         ran.assert_error(2, f"`conductor {command[0]}` needs a COMPONENT", "[[choose]]")
     (python / "pyproject.toml").write_text("[project\n")
     ran = here.run(*turn, cwd=python)
-    ran.assert_error(2, f"warning: conductor: {python}/pyproject.toml fits no choice", "COMPONENT")
+    ran.assert_error(2, f"warning: conductor: {python}/pyproject.toml is passed over", "COMPONENT")
 
 
 def test_sessions_in_other_folders_are_reported_once(here: Place, rig: Rig) -> None:

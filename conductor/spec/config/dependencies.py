@@ -24,6 +24,10 @@ _GO: Final = re.compile(r"(?:require\s+)?([^\s()/]+(?:/\S+)?)\s+v\S+\s*(//.*)?")
 _MAJOR: Final = re.compile(r"/v\d+\Z")
 
 
+def _none(_: str) -> Iterable[str]:
+    return ()
+
+
 class Kind(NamedTuple):
     """A kind of manifest."""
 
@@ -31,6 +35,24 @@ class Kind(NamedTuple):
     """The packages in the text of a manifest. Raises `ValueError`."""
     normal: Callable[[str], str]
     """A package's name such that two spellings of it are the same."""
+    members: Callable[[str], Iterable[str]] = _none
+    """Patterns of the folders with the manifests of a workspace's members; `!` leaves some out."""
+
+
+class Manifest(NamedTuple):
+    """What a manifest says."""
+
+    packages: frozenset[str]
+    """Their names, spelt in one way."""
+    members: list[str]
+    """As those of `Kind`."""
+    cost: int
+    """How much work it was to read, in steps; about three million are a second."""
+    normal: Callable[[str], str]
+
+    def lists(self, package: str) -> bool:
+        """Whether it lists a package."""
+        return self.normal(package) in self.packages
 
 
 class BrokenError(Exception):
@@ -45,13 +67,15 @@ def kind_of(path: str) -> Kind | None:
     return KINDS.get(name)
 
 
-def lists(path: str, package: str) -> bool:
-    """Whether a manifest lists a package. Raises `BrokenError`."""
+def read(path: str) -> Manifest:
+    """Reads a manifest. Raises `BrokenError`."""
     kind = kind_of(path)
     assert kind is not None
     try:
         text = untrusted_files.read(path, _MOST).decode("utf-8-sig")
-        return kind.normal(package) in {kind.normal(one) for one in kind.listed(text)}
+        packages = frozenset(kind.normal(one) for one in kind.listed(text))
+        cost = len(text) + (toml_files.work(text) if path.endswith(".toml") else 0)
+        return Manifest(packages, [*kind.members(text)], cost, kind.normal)
     except OSError as error:
         raise BrokenError(error.strerror or "it cannot be read") from None
     except (ValueError, RecursionError) as error:  # of TOML, of JSON or of UTF-8
@@ -80,6 +104,25 @@ def _cargo(text: str) -> Iterator[str]:
             for name, value in _table(place, table).items():
                 renamed = value.get("package") if isinstance(value, dict) else None
                 yield renamed if isinstance(renamed, str) else name
+
+
+def _cargo_members(text: str) -> list[str]:
+    return _workspace(_table(toml_files.loads(text), "workspace"))
+
+
+def _uv_members(text: str) -> list[str]:
+    return _workspace(_table(toml_files.loads(text), "tool", "uv", "workspace"))
+
+
+def _workspace(table: dict[str, Any]) -> list[str]:
+    left_out = (f"!{each}" for each in _texts(table.get("exclude")))
+    return [*_texts(table.get("members")), *left_out]
+
+
+def _npm_members(text: str) -> list[str]:
+    whole = msgspec.json.decode(text)
+    held = whole.get("workspaces") if isinstance(whole, dict) else None
+    return _texts(held.get("packages") if isinstance(held, dict) else held)
 
 
 def _pyproject(text: str) -> Iterator[str]:
@@ -147,10 +190,10 @@ def _go_name(name: str) -> str:
 
 
 KINDS: Final = {
-    "Cargo.toml": Kind(_cargo, _cargo_name),
-    "pyproject.toml": Kind(_pyproject, _python_name),
+    "Cargo.toml": Kind(_cargo, _cargo_name, _cargo_members),
+    "pyproject.toml": Kind(_pyproject, _python_name, _uv_members),
     "requirements.txt": Kind(_requirements, _python_name),
-    "package.json": Kind(_package_json, _as_it_is),
+    "package.json": Kind(_package_json, _as_it_is, _npm_members),
     "go.mod": Kind(_go_mod, _go_name),
     "Gemfile": Kind(_GEM.findall, _as_it_is),
 }

@@ -7,6 +7,7 @@ program uses: the files merged, each part with the place where a user has writte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -38,7 +39,8 @@ class Chain(_Table, frozen=True, kw_only=True):
     """A chain with a name."""
 
     components: list[str | dict[str, Any]]
-    """Its components from the client's side on: as on a command line, or as tables."""
+    """Its components from the client's side on: as on a command line, or as tables. A table may
+    have `when`: what a project must have for it."""
     options: dict[str, Any] = {}
     """Options that hold for the whole run when the command line names the chain."""
 
@@ -72,6 +74,8 @@ class Written(msgspec.Struct, frozen=True):
     """The folder that its relative paths start from; empty: the current one."""
     origin: str = ""
     """`FILE, line N`; empty: the command line."""
+    when: When | None = None
+    """Of an entry of a chain: the projects that it is for; None: all."""
 
 
 class WrittenOption(msgspec.Struct, frozen=True):
@@ -112,5 +116,7 @@ class Config(msgspec.Struct, frozen=True):
     files: list[str] = []
     """The files it was read from, the highest first."""
     folder: str = ""
-    """The folder that choices are judged by (`--project`, else the current one); absolute, or empty
-    if there is none."""
+    """The folder that choices and entries of chains are judged by (`--project`, else the current
+    one); absolute, or empty if there is none."""
+    fits: Callable[[Written], bool] | None = None
+    """Whether an entry of a chain is for the project of this run; None: all entries count."""

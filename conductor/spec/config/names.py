@@ -38,6 +38,8 @@ def named(components: Sequence[str | Written], config: Config) -> list[NamedChai
 
     def visit(inner: Sequence[str | Written], inside: tuple[str, ...]) -> None:
         for component in inner:
+            if not _is_meant(component, config):
+                continue
             name = chain_of(component, config)
             if name is not None:
                 refuse_circle(name, inside, config.chains[name].origin, "chain")
@@ -58,6 +60,8 @@ def _flat(
     met: list[str | None],
 ) -> Iterator[str | Written]:
     for component in components:
+        if not _is_meant(component, config):
+            continue
         name = chain_of(component, config)
         is_first = name not in met
         met.append(name)
@@ -73,6 +77,13 @@ def _flat(
             if note is not None and is_first:
                 note_hidden("chain", name, chain.origin, note)
             yield from _flat(chain.components, config, note, (*inside, name), met)
+
+
+def _is_meant(component: str | Written, config: Config) -> bool:
+    """Whether an entry of a chain is for the project of this run."""
+    if isinstance(component, str) or component.when is None or config.fits is None:
+        return True
+    return config.fits(component)
 
 
 def chain_of(component: str | Written, config: Config) -> str | None:

@@ -18,6 +18,7 @@ from conductor.spec.config.model import (
     Config,
     ConfigFile,
     NamedChain,
+    When,
     Written,
     WrittenChoice,
     WrittenOption,
@@ -101,8 +102,8 @@ def _config(tables: dict[str, Any], source: str, path: str) -> Config:
     file = toml_files.convert(tables, ConfigFile, "a configuration")
     _check_names(file)
     _check_components(file)
-    if file.choose:
-        _check_choices(file)
+    for number, choice in enumerate(file.choose):
+        _check_when(choice.when, "choose", number, "when")
     return _Places(path, source).config(file)
 
 
@@ -159,30 +160,50 @@ def _check_components(file: ConfigFile) -> None:
     ]
     for name, chain in file.chains.items():
         at = ("chains", name, "components")
-        tables += [(table, (*at, number)) for number, table in enumerate(chain.components)]
+        tables += [(_without_when(table), (*at, n)) for n, table in enumerate(chain.components)]
     kinds = ComponentObject.__struct_fields__
     for table, place in tables:
         for key in table if isinstance(table, dict) else ():
+            if key == "when":
+                hint = "in a chain it says for which projects its entry is: `[chains.NAME]`"
+                raise Mistake("a component has no key `when`", *place, key, hint=hint)
             if key not in (*kinds, "limits") and not is_option(key):
                 known = (*kinds, "limits", *NAMES)
                 hint = did_you_mean(key, known, f"keys are: {', '.join(known)}")
                 raise Mistake(f"a component has no key `{key}`", *place, key, hint=hint)
 
 
-def _check_choices(file: ConfigFile) -> None:
-    """Raises `Mistake` for a choice by what no project can have."""
+def _without_when(entry: Any) -> Any:
+    """An entry of a chain without the projects that it is for."""
+    if not isinstance(entry, dict) or "when" not in entry:
+        return entry
+    return {key: value for key, value in entry.items() if key != "when"}
+
+
+def _check_when(when: When, *at: Key) -> None:
+    """Raises `Mistake` for what no project can have."""
     from conductor.services import scopes
 
-    for number, choice in enumerate(file.choose):
-        at = ("choose", number, "when")
-        if choice.when.dependency == "":
-            raise Mistake("`dependency` of a choice is the name of a package", *at, "dependency")
-        try:
-            if choice.when.file is not None:
-                scopes.compile_glob(choice.when.file)
-        except ValueError as error:
-            hint = "it is a name in the project's folder, or a pattern such as `*.tf`"
-            raise Mistake(f"`file` of a choice: {error}", *at, "file", hint=hint) from None
+    if when.dependency == "":
+        raise Mistake("`dependency` of `when` is the name of a package", *at, "dependency")
+    try:
+        if when.file is not None:
+            scopes.compile_glob(when.file)
+    except ValueError as error:
+        hint = "it is a name in the project's folder, or a pattern such as `*.tf`"
+        raise Mistake(f"`file` of `when`: {error}", *at, "file", hint=hint) from None
+
+
+def _when(entry: Any, *at: Key) -> When | None:
+    """The projects that an entry of a chain is for. Raises `Mistake`."""
+    if not isinstance(entry, dict) or "when" not in entry:
+        return None
+    try:
+        when = toml_files.convert(entry["when"], When, "`when`")
+    except Mistake as mistake:
+        raise Mistake(str(mistake), *at, "when", *mistake.at, hint=mistake.hint) from None
+    _check_when(when, *at, "when")
+    return when
 
 
 class _Places:
@@ -212,11 +233,18 @@ class _Places:
     def _chain(self, name: str, chain: Chain) -> NamedChain:
         at = ("chains", name, "components")
         components = [
-            Written(what, self._here, self._at(*at, number))
-            for number, what in enumerate(chain.components)
+            self._entry(what, *at, number) for number, what in enumerate(chain.components)
         ]
         options = self._options(chain.options, "chains", name, "options")
         return NamedChain(components, options, self._at("chains", name))
+
+    def _entry(self, entry: str | dict[str, Any], *at: Key) -> Written:
+        """An entry of a chain: a component, or the name of a chain."""
+        when, what = _when(entry, *at), _without_when(entry)
+        if isinstance(what, dict) and when is not None and what.keys() == {"component"}:
+            name = what["component"]
+            what = name if isinstance(name, str) and is_name(name) else what  # maybe a chain's
+        return Written(what, self._here, self._at(*at), when)
 
     def _options(self, options: dict[str, Any], *at: Key) -> dict[str, WrittenOption]:
         return {

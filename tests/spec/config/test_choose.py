@@ -10,6 +10,7 @@ import pytest
 from conductor.errors import UsageError
 from conductor.spec.config import choose, dependencies
 from conductor.spec.config.model import Choice, Config, NamedChain, When, Written, WrittenChoice
+from conductor.spec.config.project import Project
 from conductor.spec.untrusted_files import MOST_ENTRIES
 
 MANIFESTS = {
@@ -80,7 +81,7 @@ def config(*whens: When, use: str = "c{}") -> Config:
 def chosen(folder: Path | str, *whens: When) -> tuple[str, list[str]]:
     """Why a chain was chosen, empty if none was; and what was warned about."""
     warned: list[str] = []
-    found = choose.chosen([], config(*whens), str(folder), warned.append)
+    found = choose.chosen([], config(*whens), Project(str(folder), warned.append))
     return found.why if found is not None else "", warned
 
 
@@ -91,9 +92,9 @@ def test_what_a_manifest_lists(
     path = tmp_path / name
     path.write_text(MANIFESTS[name])
     for package in listed:
-        assert dependencies.lists(str(path), package), package
+        assert dependencies.read(str(path)).lists(package), package
     for package in others:
-        assert not dependencies.lists(str(path), package), package
+        assert not dependencies.read(str(path)).lists(package), package
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
@@ -105,7 +106,7 @@ def test_a_manifest_is_a_strangers_file(name: str, tmp_path: Path) -> None:
 
     path = tmp_path / name
     path.write_bytes(b"\xff\xfe")
-    assert f"{path} fits no choice" in warning()
+    assert f"{path} is passed over" in warning()
     path.write_bytes(b"x" * 1_100_000)
     assert "it is larger than 1 MiB" in warning()
     path.unlink()
@@ -117,7 +118,7 @@ def test_a_manifest_is_a_strangers_file(name: str, tmp_path: Path) -> None:
     path.unlink()
     if name.endswith((".toml", ".json")):
         path.write_text("[[[[" * 10_000)
-        assert f"{path} fits no choice" in warning()
+        assert f"{path} is passed over" in warning()
         path.unlink()
         # Well written, and of another shape than a manifest has.
         path.write_text("dependencies = [1]\n" if name.endswith(".toml") else '["x"]')
@@ -178,7 +179,7 @@ def test_a_folder_of_too_many_files_fits_nothing(tmp_path: Path) -> None:
 
 def test_a_choice_of_no_chain_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="line 0: there is no chain `other`"):
-        choose.chosen([], config(When(), use="other"), str(tmp_path), list[str]().append)
+        choose.chosen([], config(When(), use="other"), Project(str(tmp_path), list[str]().append))
 
 
 def test_the_command_behind_two_dashes_is_the_agent_of_the_chosen_chain(tmp_path: Path) -> None:
@@ -187,6 +188,6 @@ def test_the_command_behind_two_dashes_is_the_agent_of_the_chosen_chain(tmp_path
     assert choose.is_asked([command])
     assert not choose.is_asked(["demo"])
     assert not choose.is_asked(["demo", command])
-    found = choose.chosen([command], config(When()), str(tmp_path), list[str]().append)
+    found = choose.chosen([command], config(When()), Project(str(tmp_path), list[str]().append))
     assert found is not None
     assert found.components == [Written("@c0", origin="f.toml, line 0"), command]
