@@ -71,7 +71,7 @@ class Member:
 
 
 DEEPEST: Final = 200
-"""How deep JSON of strangers may nest: deeper, the stack of a sandboxed proxy overflows."""
+"""How deep JSON of strangers may nest."""
 
 _strings: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _brackets: Final = re.compile(r"[\[{\]}]")
@@ -84,16 +84,24 @@ def loads(text: str) -> Any:
 
 def read_json(text: str | bytes) -> Any:
     """Decodes JSON of strangers. Raises `ValueError` for what is none, and for what nests deeper
-    than 200 levels, which would end a sandboxed proxy."""
+    than 200 levels."""
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text), "surrogatepass")
-    if text.count("[") + text.count("{") > DEEPEST:
-        depth = 0
-        for bracket in _brackets.finditer(_strings.sub("", text)):
-            depth += 1 if bracket[0] in "[{" else -1
-            if depth > DEEPEST:
-                raise ValueError(f"it nests deeper than {DEEPEST} levels")
+    if nests_deeper(text, DEEPEST):
+        raise ValueError(f"it nests deeper than {DEEPEST} levels")
     return json.loads(text)
+
+
+def nests_deeper(text: str, most: int, at: int = 0) -> bool:
+    """Whether the JSON from a place on nests deeper than so many levels."""
+    if text.count("[", at) + text.count("{", at) <= most:
+        return False
+    depth = 0
+    for bracket in _brackets.finditer(_strings.sub("", text[at:])):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > most:
+            return True
+    return False
 
 
 def dumps(value: Any) -> str:

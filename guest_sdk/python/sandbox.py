@@ -10,16 +10,21 @@ import importlib
 import importlib.abc
 import importlib.util
 import io
+import json
 import linecache
 import posixpath
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from .failures import MAIN
+from .jsontext import nests_deeper
 from .missing import FILES, INPUT, MISSING, REFUSED, SHOWN, STORE, TIME, VARIABLES, ZONES
+
+DEEPEST_JSON: Final = 500
+"""Levels that JSON may nest; more than a thousand do not fit on the stack."""
 
 
 class Missing(OSError):  # noqa: N818 - what it says
@@ -150,11 +155,26 @@ def close() -> None:
     _without_files()
     _without_data()
     _without_clock(datetime)
+    _bound_json()
     form: Any = time.strftime
     told: Any = lambda said, *given: form(said, *given) if given else time.localtime()  # noqa: E731
     time.strftime = told
     random.seed(0)
     _forget()
+
+
+def _bound_json() -> None:
+    """JSON that nests deep is a `RecursionError`, as elsewhere: the stack here overflows before
+    Python sees it, which would end the proxy."""
+    decoders: Any = json.JSONDecoder
+    plain = decoders.raw_decode
+
+    def raw_decode(decoder: json.JSONDecoder, s: str, idx: int = 0) -> Any:
+        if nests_deeper(s, DEEPEST_JSON, idx):
+            raise RecursionError(f"JSON nests deeper than {DEEPEST_JSON} levels")
+        return plain(decoder, s, idx)
+
+    decoders.raw_decode = raw_decode
 
 
 def _without_files() -> None:

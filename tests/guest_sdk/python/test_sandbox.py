@@ -177,6 +177,11 @@ def test_what_is_printed_and_logged_reaches_the_conductor(runner: Guest) -> None
 def test_a_proxy_survives_its_own_excesses(runner: Guest) -> None:
     assert "RecursionError" in ask(runner, "_deep")[0]
     assert "MemoryError (runner.py, line 19)" in ask(runner, "_eat")[0]
+    deep = "len(str(__import__('json').loads('[' * {0} + ']' * {0})))"
+    assert ask(runner, "_run", code=deep.format(500))[0] == 1000
+    for depth in (501, 2_000, 1_000_000):
+        message = ask(runner, "_run", code=deep.format(depth))[0]
+        assert "RecursionError: JSON nests deeper than 500 levels" in message
     assert ask(runner, "_run", code="1 + 1")[0] == 2
     assert "SystemExit: 3" in ask(runner, "_run", code="__import__('sys').exit(3)")[0]
 
