@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,9 +16,10 @@ from conductor.client import editing as module
 from conductor.client.editing import Editing
 from conductor.errors import RequestError, UsageError
 from conductor.page import frames
+from tests.harness.process.command import conductor
 from tests.page import editing
 from tests.page.talking import DEMO, Talking, idle
-from tests.places import ACTORS
+from tests.places import ACTORS, DEADLINE
 
 AGENT = f"{sys.executable} {editing.__file__}"
 
@@ -138,6 +140,28 @@ def test_a_reply_that_nobody_takes_waits_for_the_end_of_the_turn(tmp_path: Path)
         turns = talking.ask("/api/turns?after=2")[1]
         assert [turn["stop"] for turn in turns] == ["cancelled", "end_turn"]
         assert "a.py:1" in turns[1]["prompt"]
+
+
+def test_a_trace_with_what_nobody_asked_for_becomes_a_scenario(
+    tmp_path: Path,
+) -> None:
+    reminding = {"component": str(ACTORS / "reminding_proxy.py"), "name": "reminder"}
+    granted = {"turns": "unprompted", "grant": ["timer"]}
+    trace = str(tmp_path / "t.jsons")
+    with Talking("--trace", trace, json.dumps({**reminding, **granted}), DEMO) as talking:
+        session = talking.until(idle)["sessions"][0]["id"]
+        talking.say(session, "remind me")
+        talking.until(lambda _: talking.ask("/api/head")[1]["turns"] == 4)
+        turns = talking.ask("/api/turns?after=1")[1]
+        assert [turn.get("by", "") for turn in turns] == ["", "reminder", "reminder"]
+        assert [turn["prompt"] for turn in turns[1:]] == ["one", "two"]
+        talking.process.send_signal(signal.SIGINT)
+        assert talking.process.wait(DEADLINE) == 0
+    recorded = conductor("test", "--record", "again", trace, cwd=tmp_path)
+    assert recorded.code == 0, recorded.err
+    written = (tmp_path / "test-scenarios" / "again" / "scenario.toml").read_text()
+    assert written.count("[[step]]") == 1
+    assert "Turn 3 by reminder, unprompted" in conductor("trace", "show", trace).out
 
 
 # -- what is kept, without a chain -----------------------------------------------------------------

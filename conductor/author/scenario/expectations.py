@@ -118,7 +118,7 @@ class _Window:
         """What a component did to each prompt, in words, and how many messages it changed."""
         says, changed = [], 0
         for turn in self._reader.turns:
-            if turn.number and turn.events[0] in self._range:
+            if turn.number and not turn.by and turn.events[0] in self._range:
                 shares = [share for share in turn.shares if share.component == component]
                 says += [share.says or "nothing" for share in shares]
                 changed += sum(share.changed for share in shares)

@@ -46,7 +46,7 @@ def text(trace: str, name: str) -> str:
     times = (chain_recording.members(event.payload).get("iso") for event in recording.services)
     if time := next((time for time in times if isinstance(time, str)), ""):
         lines.append(f"clock = {toml(time)}")
-    turns = {turn.events[0]: turn for turn in read.turns[1:]}
+    turns = {turn.events[0]: turn for turn in read.turns[1:] if not turn.by}
     if not turns:
         raise UsageError(f"the trace `{trace}` has no prompt", "record a turn: `conductor exec`")
     first = next(iter(turns.values())).session

@@ -61,6 +61,8 @@ _SPOKEN: Final = frozenset(
     }
 )
 """Updates that a person reads: where no prompt runs they are an unprompted turn."""
+_MARK: Final = b'"conductor.turn"'
+"""Stands in the update that ends a component's own turn (docs/conversation.md)."""
 _LOADS: Final = frozenset({"session/load", "session/resume"})
 _CHANGES: Final = tuple(Change)
 _PLACES: Final = {change: place for place, change in enumerate(_CHANGES)}
@@ -143,7 +145,8 @@ class Reader:
         self._running: dict[str, OpenTurn] = {}
         """The open turn of each session."""
         self._loose: dict[str, OpenTurn] = {}
-        """By session: what was said there since its last turn, and nobody had asked for."""
+        """By session: the last turn that the client had not asked for. What is said there belongs
+        to it until another one begins."""
         self._loading: set[int] = set()
         """Requests of the client that load a session."""
         self._prompted: set[str] = set()
@@ -455,6 +458,8 @@ class Reader:
             is_idle = update.kind == "state_update" and update.state == "idle"
             if is_idle and turn.inserted and line.target == self.top:
                 self._end(line, turn, update.stop or "end_turn")
+            elif update.kind == "session_info_update" and _MARK in bytes(line.params):
+                self._loose.pop(line.names_session, None)
 
     def _passed(
         self, number: int, line: Line, turn: OpenTurn, got: _Seen | None, *, is_chunk: bool
@@ -567,6 +572,8 @@ class Reader:
         is_its = not turn.by or asked.event == turn.first
         if asked.method == PROMPT and line.target == (turn.by or CLIENT) and is_its:
             self._prompt_answered(line, turn)
+            if turn.by and turn.ms is not None:  # what went past the component may come later
+                self._loose[turn.session] = turn
 
     def _answered(self, number: int, line: Line, own: Own, asked: _Open, turn: OpenTurn) -> None:
         """A component answers a request that it got."""
@@ -668,7 +675,7 @@ class Reader:
                 return turn
             turn.by = self._maker(line, got)
             self._loose[session] = turn
-        turn.ms, turn.stop = max(line.ts - turn.at, 0.0) * 1000, "end_turn"
+        turn.ms, turn.stop = max(line.ts - turn.at, 0.0) * 1000, turn.stop or "end_turn"
         return turn
 
     def _maker(self, line: Line, got: _Seen | None) -> str:

@@ -414,6 +414,14 @@ def test_what_nobody_asked_for_is_a_turn(
         params = {"sessionId": "s", "update": update}
         return line("notification", source, target, passes, method="session/update", params=params)
 
+    def mark() -> bytes:
+        update = {
+            "sessionUpdate": "session_info_update",
+            "_meta": {"conductor.turn": {"state": "idle"}},
+        }
+        params = {"sessionId": "s", "update": update}
+        return line("notification", "p", "client", method="session/update", params=params)
+
     head = b'{"type":"_conductor","components":["p","a"],"content":"all"}\n'
     lines = [
         head,
@@ -421,9 +429,9 @@ def test_what_nobody_asked_for_is_a_turn(
         answer(1, "p", "client"),
         *(prompt("client", "p", "hi"), prompt("p", "agent", "hi", 4), answer(5, "agent", "p")),
         answer(4, "p", "client"),
-        *(prompt("p", "agent", "own"), said("agent", "p", "yes"), said("p", "client", "yes", 9)),
-        answer(8, "agent", "p"),
-        *(said("agent", "p", "late"), said("p", "client", "late", 12), said("p", "client", "mine")),
+        *(prompt("p", "agent", "own"), said("agent", "p", "yes"), answer(8, "agent", "p")),
+        *(said("p", "client", "yes", 9), said("agent", "client", " past it"), mark()),
+        *(said("agent", "p", "late"), said("p", "client", "late", 14), said("p", "client", "mine")),
         prompt("client", "p", "next"),
     ]
     made = read(lines)
@@ -431,12 +439,12 @@ def test_what_nobody_asked_for_is_a_turn(
     turns = [(turn.by, turn.prompt, turn.answer, turn.ms) for turn in made.turns[1:]]
     assert turns == [
         ("", "hi", "", 3000.0),
-        ("p", "own", "yes", 3000.0),
+        ("p", "own", "yes past it", 4000.0),
         ("agent", "", "latemine", 1000.0),
         ("", "next", "", None),
     ]
     items = [(item.kind, item.text, item.component) for item in made.detail(2).items]
-    assert items == [("prompt", "own", "p"), ("text", "yes", "")]
+    assert items == [("prompt", "own", "p"), ("text", "yes past it", "")]
     file = tmp_path / "t.jsons"
     file.write_bytes(b"".join(each.rstrip() + b"\n" for each in lines))
     assert main(["trace", "show", str(file)]) == 0
