@@ -42,6 +42,7 @@ from conductor.core import (
 )
 from conductor.core.policy import checks
 from conductor.core.rearranging import newcomer
+from conductor.core.roles.initialize_params import has_section
 from conductor.core.writer import Writer
 from conductor.editor.transport import DeskTransport
 from conductor.errors import ComponentError, ConductorError, with_log
@@ -688,9 +689,15 @@ class Runtime:
             self.planned[name].mcp_bridge,
             log=self._log,
             line_limit=self._options.line_limit,
-            proxied=lambda: self.router.mode == "agent" and len(self.planned) > 1,
+            proxied=self._is_proxied,
         )
         return self._bridged
+
+    def _is_proxied(self) -> bool:
+        """Whether somebody may declare MCP servers of ACP transport: a proxy, or a client that
+        takes part in SCP."""
+        scp = has_section(self.router.initialized)
+        return self.router.mode == "agent" and (len(self.planned) > 1 or scp)
 
     async def adopt(self, name: str, transport: Transport, events: Handover) -> None:
         """Puts an opened transport in a component's place and closes the former one."""

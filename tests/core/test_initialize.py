@@ -427,6 +427,45 @@ def test_a_client_that_offers_is_not_heard_and_keeps_its_section() -> None:
         pb << ("client", result(7, V1))
 
 
+AGENT: dict[str, Any] = {"symposium": {"version": "1.0", "proxy": False}}
+
+
+@pytest.mark.parametrize(
+    ("answered", "told"),
+    [
+        ({"protocolVersion": 1}, {"protocolVersion": 1, "agentCapabilities": {"_meta": AGENT}}),
+        (
+            {"protocolVersion": 1, "agentCapabilities": {"loadSession": True, "_meta": {"a": 1}}},
+            {
+                "protocolVersion": 1,
+                "agentCapabilities": {"loadSession": True, "_meta": {"a": 1, **AGENT}},
+            },
+        ),
+        (
+            {"protocolVersion": 2, "capabilities": {"session": {}}},
+            {"protocolVersion": 2, "capabilities": {"session": {}, "_meta": AGENT}},
+        ),
+        *(
+            (same, same)
+            for same in (
+                5,
+                {"protocolVersion": 1, "agentCapabilities": 5},
+                {"protocolVersion": 1, "agentCapabilities": {"_meta": 5}},
+                {"protocolVersion": 1, "_meta": {"symposium": {"version": "2"}}},
+            )
+        ),
+    ],
+)
+def test_an_editor_of_scp_is_told_that_this_is_an_agent_of_scp(answered: Any, told: Any) -> None:
+    """`ToAgent`: also where the agent does not know SCP. An agent's own section stays."""
+    said = {"symposium": {"version": "1.0", "html_panel": True}}
+    params = {"protocolVersion": 2, "info": {"name": "n", "version": "1"}, "_meta": said}
+    with agent_only() as pb:
+        pb >> ("client", request(7, "initialize", params))
+        pb << ("agent", request(1, "initialize", params))
+        pb >> ("agent", result(1, answered)) << ("client", result(7, told))
+
+
 def test_what_cannot_carry_the_offer_is_left_alone() -> None:
     params = b'{"protocolVersion":1,"_meta":5,"clientCapabilities":[1e400]}'
     with agent_mode("sacp") as pb:

@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.test_editor import SHOW, ask, degraded, done, run, shower
 from tests.e2e.test_mcp_bridge import heard, proxy, servers
 from tests.harness.process.command import COMMAND
-from tests.harness.process.mcp_clients import Door
+from tests.harness.process.mcp_clients import HELLO, Door
 from tests.harness.process.rig import DEMO
 
 if TYPE_CHECKING:
@@ -203,6 +203,33 @@ def test_rows_36_and_56_a_plain_agent_calls_two_proxies_by_name(rig: Rig, versio
     assert chain.finish() == 0
 
 
+@BOTH
+def test_row_56_an_editor_of_scp_finds_an_agent_of_scp(rig: Rig, version: int) -> None:
+    """`ToAgent` by the editor's section: any agent behind a conductor takes servers of `scp`."""
+    chain = rig.agent(rig.demo(), options=("--mcp-bridge", "stdio"))
+    answer = chain.request("initialize", hello(version))["result"]
+    capabilities = answer["agentCapabilities" if version == 1 else "capabilities"]
+    assert capabilities["_meta"]["symposium"] == {"version": "1.0", "proxy": False}
+    asked: list[str] = []
+
+    def serve(params: Json) -> Json:
+        asked.append(params["name"])
+        error = {"code": -32000, "message": "not today"}
+        return {"message": {"jsonrpc": "2.0", "id": params["message"].get("id"), "error": error}}
+
+    chain.serves["_scp/mcp"] = serve
+    session = chain.new_session(mcpServers=[{"type": "scp", "name": "ed"}])
+    (entry,) = servers(rig)
+    with closing(Door(entry)) as door:
+        door.send(id=1, method="initialize", params=HELLO)
+        chain.until(lambda: asked, "the call of the editor's server")
+        chain.settled()
+        assert "not today" in json.dumps(door.answer(1))
+    assert set(asked) == {"ed"}
+    says(chain, session, "on")
+    assert chain.finish() == 0
+
+
 @pytest.mark.parametrize("generation", ["scp", "stateless"])
 def test_row_36_an_agent_of_scp_calls_two_proxies_by_name(rig: Rig, generation: str) -> None:
     """It gets servers of type `scp`, and its `_scp/mcp` goes to the proxy that it names."""
@@ -265,9 +292,14 @@ args = ["{demo}"]
 """
 
 
-def configured(rig: Rig, *components: str) -> str:
-    """A file with the chain `scp`: a proxy of SCP over these components, and the agent."""
-    args = [*COMMAND[1:], "proxy", *SCP, "--cache", str(rig.cache), *components]
+FORMS: Final = pytest.mark.parametrize("form", ["conductor", "program"])
+
+
+def configured(rig: Rig, form: str) -> str:
+    """A file with the chain `scp`: what shows panels as a proxy of SCP, and the agent. The proxy is
+    the program itself, or a conductor over it."""
+    args = [*COMMAND[1:], "proxy", *SCP, "--cache", str(rig.cache), shower("program")]
+    args = json.loads(shower("program"))["args"] if form == "program" else args
     folder = rig.folder / "config" / "conductor"
     folder.mkdir(parents=True)
     python, demo = json.dumps(sys.executable), DEMO
@@ -276,14 +308,17 @@ def configured(rig: Rig, *components: str) -> str:
     return str(rig.folder / "config")
 
 
+@FORMS
 @BOTH
-def test_row_55_a_chain_of_scp_from_a_file_before_a_plain_editor(rig: Rig, version: int) -> None:
+def test_row_55_a_chain_of_scp_from_a_file_before_a_plain_editor(
+    rig: Rig, version: int, form: str
+) -> None:
     """Panels come as text; nothing of SCP reaches the editor."""
     chain = run(
         rig,
         "@scp",
         version=version,
-        XDG_CONFIG_HOME=configured(rig, shower("program")),
+        XDG_CONFIG_HOME=configured(rig, form),
     )
     session = chain.new_session()
     shown = ask(chain, session, "html_panel/show", id="w", label="Walk", contents="<h1>Plan</h1>")
@@ -301,11 +336,12 @@ def test_row_55_a_chain_of_scp_from_a_file_before_a_plain_editor(rig: Rig, versi
     assert chain.finish() == 0
 
 
+@FORMS
 @BOTH
 def test_row_55_an_editor_of_scp_gets_the_panel_and_its_owner_the_event(
-    rig: Rig, version: int
+    rig: Rig, version: int, form: str
 ) -> None:
-    home = configured(rig, shower("program"))
+    home = configured(rig, form)
     chain = run(rig, "@scp", shows={"html_panel": True}, version=version, XDG_CONFIG_HOME=home)
     chain.serves[SHOW] = done
     session = chain.new_session()

@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.test_scp import BOTH, SCP, begun, hello, launch, says, scp, server
 from tests.harness.process.command import COMMAND
+from tests.places import ROOT
 
 if TYPE_CHECKING:
     from tests.harness.process.client import Json
@@ -92,6 +93,26 @@ def test_row_14_the_rest_goes_to_the_successor(rig: Rig) -> None:
     assert chain.answer(hang)["result"]["stopReason"] == "cancelled"
     assert chain.finish() == 0
     assert rig.leftovers(chain) == []
+
+
+@pytest.mark.parametrize("kind", ["stdio", "scp"])
+def test_row_56_tools_of_a_program_reach_any_agent_behind_a_conductor(rig: Rig, kind: str) -> None:
+    """`ToAgent`: a conductor without components gives them to the agent as it takes them."""
+    library = str(ROOT / "guest_sdk" / "python" / "examples" / "library.py")
+    args = [*COMMAND[1:], "proxy", *SCP]
+    conductor = {"name": "c", "command": COMMAND[0], "args": args, "env": []}
+    agent = rig.demo("--no-http") if kind == "stdio" else rig.actor("scp_agent", name="A")
+    chain = rig.start([sys.executable, library])
+    session = begun(chain, conductor, server(agent))
+    entries = json.loads(chain.prompt(session, "/servers"))
+    assert [(one.get("type", "stdio"), one["name"]) for one in entries] == [
+        (kind, "library"),
+        (kind, "desk"),
+    ]
+    if kind == "stdio":
+        kept = chain.prompt(session, '/call library keep {"name":"x","said":"a fox"}')
+        assert "a fox" in kept
+    assert chain.finish() == 0
 
 
 def test_a_conductor_before_programs(rig: Rig) -> None:

@@ -113,6 +113,23 @@ def add_offer(body: Params, who: str) -> Params:
     return write_members(members)
 
 
+def add_agent(result: Raw) -> Raw:
+    """A result of `initialize` for an editor that takes part in SCP: it says that this is an agent
+    of SCP, unless the agent says so itself."""
+    members = read_members(result)
+    if members is None or has_section(result):
+        return result
+    name = "capabilities" if version_of(members) == 2 else "agentCapabilities"
+    inner = read_members(members.get(name, Raw(b"{}")))
+    meta = read_members((inner or {}).get("_meta", Raw(b"{}")))
+    if inner is None or meta is None:
+        return result
+    meta["symposium"] = write_members({"version": _OFFER_VERSION, "proxy": Raw(b"false")})
+    inner["_meta"] = write_members(meta)
+    members[name] = write_members(inner)
+    return write_members(members)
+
+
 def _has_section(holder: dict[str, Raw] | None) -> bool:
     return "symposium" in (read_members((holder or {}).get("_meta")) or {})
 

@@ -12,8 +12,10 @@ from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.roles.initialize_params import (
+    add_agent,
     add_offer,
     has_offer,
+    has_section,
     offer_shape,
     remove_offer,
     select_version,
@@ -35,6 +37,8 @@ class UpstreamRole:
         self._repeatable = True
         self._echo = False
         """Whether the answer must say that this is a proxy."""
+        self._is_agent = False
+        """Whether the answer must say that this is an agent: the editor takes part in SCP."""
 
     def check_begun(self) -> None:
         """Checks a request from upstream that is no `initialize`.
@@ -71,6 +75,7 @@ class UpstreamRole:
         selected = select_version(params)
         if as_proxy and not peer.sideband:
             self._speak(peer, method)
+        self._is_agent = not as_proxy and not offered and has_section(params)
         peer.admitted = True
         peer.initialize = selected
         # In agent mode nobody flagged it on this hop: a section with nothing but the flag in it is
@@ -91,4 +96,6 @@ class UpstreamRole:
         """Rewrites the answer to upstream's `initialize`."""
         assert isinstance(answer, Raw)
         self._exchange.version = version_of(read_members(answer) or {})
+        if self._is_agent:
+            return add_agent(answer)
         return add_offer(answer, "agent") if self._echo else answer
