@@ -1,0 +1,79 @@
+"""The helpers that a project's dependencies choose, before a real agent: it calls their tools."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, ToolUse, tool_results
+from tests.e2e.peers.test_mcp_agents import MOST_SEARCHES, prepare
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.peers.conftest import Launch
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
+
+CHAIN: Final = """
+[chains.symposium]
+components = [
+  { component = "rust-errors", when.file = "Cargo.toml" },
+  { component = "ts-errors", when.dependency = "typescript" },
+  { component = "a11y", when.dependency = "react" },
+]
+"""
+MANIFEST: Final = {"dependencies": {"react": "19"}, "devDependencies": {"typescript": "7"}}
+OUTPUTS: Final = {
+    "ts-errors": "App.tsx(2,3): error TS2741: Property 'alt' is missing in type 'A' but required "
+    "in type 'B'.",
+    "a11y": json.dumps(
+        [{"code": "image-alt", "message": "No alt.", "context": "<img src='a.png'>"}]
+    ),
+}
+"""What each helper gets to explain."""
+
+
+def say(body: Json) -> Answer:
+    """The model: has each helper explain its output, and is done once it has both answers."""
+    names: list[str] = [tool["name"] for tool in body.get("tools", ())]
+    told = [result["tool_use_id"] for result in tool_results(body)]
+    if not names:
+        return Text(("Done.",))
+    for helper, output in OUTPUTS.items():
+        if helper in told:
+            continue
+        for name in names:
+            if name.endswith(f"{helper}__explain"):
+                return ToolUse(name, {"output": output}, helper)
+        if "ToolSearch" in names and len(told) < MOST_SEARCHES:
+            query = {"query": f"select:mcp__{helper}__explain", "max_results": 5}
+            return ToolUse("ToolSearch", query, f"toolu_search_{len(told)}")
+        return Text(("There is no such tool.",))
+    return Text(("Done.",))
+
+
+def test_a_real_agent_uses_those_for_its_project(launch: Launch, tmp_path: Path) -> None:
+    with MockMessages(say).serving() as model:
+        chain = prepare("claude-agent-acp", launch, model, tmp_path, "auto", ("symposium",))
+        config = tmp_path / "config/conductor/conductor.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text(CHAIN, encoding="utf-8")
+        chain.env["XDG_CONFIG_HOME"] = str(config.parent.parent)
+        (chain.project / "package.json").write_text(json.dumps(MANIFEST), encoding="utf-8")
+        (chain.project / "App.tsx").write_text("<p>\n  <img src='a.png' />\n</p>\n")
+        seen = chain.run("what is wrong?")
+        bodies = [request.body for request in model.requests]
+    assert [turn.stop_reason for turn in seen.turns] == ["end_turn"]
+    results = {
+        result["tool_use_id"]: json.dumps(result["content"])
+        for body in bodies
+        for result in tool_results(body)
+    }
+    assert "An object without a property that is required" in results["ts-errors"]
+    assert "WCAG 1.1.1 Non-text Content (A)" in results["a11y"]
+    for helper in OUTPUTS:
+        assert "> 2 |   <img src='a.png' />" in results[helper]
+    assert "rust-errors" not in json.dumps([body.get("tools") for body in bodies])
