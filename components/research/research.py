@@ -181,8 +181,9 @@ async def asked(one: Research) -> None:
     try:
         held = proxy.peer(config.peer) if config.peer else proxy
         async with held.subsession(cwd=one.session.cwd or "/") as sub:
-            question = unlinked(one.question)
-            turn = await sub.prompt(config.task, question, on_update=one.heard)
+            # One text: a question that begins with a slash is no command there.
+            told = unlinked(f"{config.task}\n\n{one.question}".lstrip("\n"))
+            turn = await sub.prompt(told, on_update=one.heard)
     except ProxyError as error:
         one.why = one.why or f"failed: {error.message}"
     else:

@@ -70,7 +70,9 @@ WALKED: Final = (
     "panels"
 )
 RESEARCH: Final = '/call research begin_research {"question":"Is it?"}'
-REPORT: Final = "<research-complete/>\nYou began this research: Is it?\n\nThe report:\n\nR\nIs it?"
+REPORT: Final = (
+    "<research-complete/>\nYou began this research: Is it?\n\nThe report:\n\nR\n\nIs it?"
+)
 RULES: Final = [{"to": "a", "prefix": "a:"}]
 TASK: Final = {"research_task": "R", "review_task": "V"}
 ROWS: Final = (

@@ -37,7 +37,7 @@ def holding(p: Playground) -> list[Record]:
     held: list[Record] = []
 
     def answer(request: Record) -> Any:
-        if request.method != "session/prompt" or len(request.params.prompt) != 2:
+        if request.method != "session/prompt" or "You are a researcher" not in str(request.raw):
             return None
         held.append(request)
         return p.agent.HOLD
@@ -68,8 +68,9 @@ async def test_the_tool_returns_at_once_and_the_report_comes_by_itself() -> None
         (asked,) = held
         opened = [one.raw["params"] for one in p.agent.requests if one.method == "session/new"]
         assert opened[1] == {"cwd": "/here", "mcpServers": []}
-        assert "You are a researcher" in asked.params.prompt[0]["text"]
-        assert asked.params.prompt[1]["text"] == "Is Rust fast? See @ /etc/x."
+        (task,) = asked.params.prompt
+        assert task["text"].startswith("You are a researcher")
+        assert task["text"].endswith("\n\nIs Rust fast? See @ /etc/x.")
         assert (await p.prompt("meanwhile")).text == "meanwhile"
         ends(p, asked, "Rust is **fast**, says @/etc/x.")
         report = f"{DONE}Is Rust fast? See @ /etc/x.\n\nThe report:\n\nRust is **fast**, says "
@@ -173,7 +174,7 @@ def test_row_75_the_user_works_on_until_the_report_comes(rig: Rig, form: str, ve
     pipe = rig.folder / "pipe"
     os.mkfifo(pipe)
     grants = {"grants": ["timer"]} if form != "sandboxed" else {}
-    made = in_form(form, "research", {"task": "Look:"}, **grants)
+    made = in_form(form, "research", {"task": ""}, **grants)
     chain = agent(rig, made, rig.actor("researching_agent", str(pipe), name="A"),
                   PYTHONPATH=folders("research"))  # fmt: skip
     chain.initialize(**(V2 if version == 2 else {}))
@@ -199,7 +200,7 @@ def test_row_75_the_user_works_on_until_the_report_comes(rig: Rig, form: str, ve
 def test_row_75_a_source_that_never_ends(rig: Rig) -> None:
     """A peer agent that hangs, and ignores that it is stopped."""
     options = ("--peer", f"library={rig.demo(name='L')}")
-    config = {"peer": "library", "seconds": 0.2, "task": "Look:"}
+    config = {"peer": "library", "seconds": 0.2, "task": ""}
     made = component("research", config, peers="library")
     chain = agent(rig, made, rig.demo("--acp"), options=options)
     session = chain.begin()
@@ -212,3 +213,15 @@ def test_row_75_a_source_that_never_ends(rig: Rig) -> None:
     assert chain.prompt(session, "behind") == "behind"
     assert chain.finish() == 0
     assert rig.leftovers(chain) == []
+
+
+def test_a_question_and_a_report_are_no_commands(rig: Rig) -> None:
+    chain = agent(rig, component("research", {"task": "Look:"}), rig.demo("--acp"))
+    session = chain.begin()
+    question = json.dumps({"question": "/src/a.rs? See [x](file:///etc/x) and @/etc/y"})
+    chain.prompt(session, f"/call research begin_research {question}")
+    asked = "/src/a.rs? See [x](file:///etc/x) and @ /etc/y"
+    report = f"{DONE}{asked}\n\nThe report:\n\nLook:\n\n{asked}"
+    chain.until(lambda: "".join(chain.texts(session)) == f"ok{report}", "the report")
+    assert chain.finish() == 0
+    assert chain.stderr == ""
