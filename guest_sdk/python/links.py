@@ -30,6 +30,10 @@ class Declared:
     server: Server
     session: Session | None = None
 
+    def entry(self, name: str) -> dict[str, str]:
+        """The server as a session's setup declares it."""
+        return {"type": "acp", "name": name, "serverId": self.id}
+
 
 @dataclass(slots=True, eq=False)
 class Connection:

@@ -22,6 +22,8 @@ from .serving import LISTS, MAY_ASK, about, name_of, serve
 from .tasks import current
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .engine import Engine
     from .handling import Next
     from .servers import Server
@@ -114,9 +116,25 @@ class Host:
             names.add(name)
             one = Declared(self._fresh_id(base), server)
             self._declared[one.id] = one
-            held.append({"type": "acp", "name": name, "serverId": one.id})
+            held.append(one.entry(name))
             declared.append(one)
         return declared
+
+    def offer(self, servers: Iterable[Server], session: Session | None) -> list[Declared]:
+        """Servers for a session of the proxy's own; `session` is what their calls are of."""
+        found = [
+            Declared(self._fresh_id(name_of(self._engine, one)), one, session) for one in servers
+        ]
+        self._declared |= {one.id: one for one in found}
+        return found
+
+    def withdraw(self, declared: Iterable[Declared]) -> None:
+        """What was offered to a session of the proxy's own, which is over."""
+        gone = {one.id for one in declared}
+        for key in gone:
+            self._declared.pop(key, None)
+        for connection in [one for one in self._connections.values() if one.declared.id in gone]:
+            del self._connections[connection.id]
 
     def _fresh_id(self, base: str) -> str:
         while True:

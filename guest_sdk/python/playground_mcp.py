@@ -93,7 +93,9 @@ class McpClient:
         return self.agent.request("mcp/message", asked)
 
     def _server_id(self, name: str) -> str:
-        lists = [one.raw.get("params", {}).get("mcpServers") for one in self.agent.requests]
+        # Those of a session of the proxy's own are for that alone: its request has a text for id.
+        setups = [one.raw for one in self.agent.requests if not isinstance(one.raw["id"], str)]
+        lists = [one.get("params", {}).get("mcpServers") for one in setups]
         found = [
             {one["name"]: one["serverId"] for one in s if "serverId" in one} for s in lists if s
         ]

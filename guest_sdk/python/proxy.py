@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import is_dataclass
 from types import SimpleNamespace
 from typing import Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict, overload
@@ -298,10 +298,22 @@ class Proxy(Server, Generic[Settings]):
         """Runs a coroutine in the background; the handler does not wait for it."""
         return engine().start(work, "background work")
 
-    def subsession(self, *, cwd: str, on_request: Asked | None = None, **params: Any) -> SubSession:
-        """A session with the agent that the client does not see: `async with` opens it."""
+    def subsession(
+        self,
+        *,
+        cwd: str,
+        on_request: Asked | None = None,
+        servers: Iterable[Server] = (),
+        session: Session | None = None,
+        **params: Any,
+    ) -> SubSession:
+        """A session with the agent that the client does not see: `async with` opens it.
+
+        `servers`: MCP servers (`Server("…")`) with tools for that session alone; `session` is what
+        `call.session` is in them, such as the client's session that it works for.
+        """
         setup = {"cwd": cwd, "mcpServers": [], **params}
-        return SubSession(engine(), setup, on_request)
+        return SubSession(engine(), setup, on_request, servers, session)
 
     @property
     def protocol_version(self) -> int | None:

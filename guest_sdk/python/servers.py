@@ -46,6 +46,7 @@ class Server:
         title: str = "",
         annotations: dict[str, Any] | None = None,
         when: When | None = None,
+        schema: dict[str, Any] | None = None,
     ) -> Callable[[F], F]: ...
 
     def tool(self, function: Any = None, **more: Any) -> Any:
@@ -56,6 +57,8 @@ class Server:
         output schema too. A parameter annotated `Call` is given the call itself. It returns text,
         blocks, a list of both, any JSON value, or a `Result`. `annotations`: MCP's hints, e.g.
         `{"readOnlyHint": True}`. `when`: called with the session; False hides the tool.
+        `schema`: JSON Schema of its arguments, where hints cannot say it; then the function is
+        given all of them as `arguments`, a dictionary that nobody has checked.
         """
         if function is None:
             return lambda wrapped: self.tool(wrapped, **more)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 from . import checked, keeping, names
@@ -18,8 +18,10 @@ from .turns import OwnTurn, Running, Turn, begin
 
 if TYPE_CHECKING:
     from .conversation import Conversation
+    from .links import Declared
     from .openings import Opening
     from .records import Record
+    from .servers import Server
     from .speaker import Speaker
 
 _TEXT = "agent_message_chunk"
@@ -189,16 +191,27 @@ class SubSession:
     left, the agent stops what it does there, and closes it where it can.
     """
 
-    def __init__(self, engine: Speaker, params: dict[str, Any], on_request: Asked | None) -> None:
+    def __init__(
+        self,
+        engine: Speaker,
+        params: dict[str, Any],
+        on_request: Asked | None,
+        servers: Iterable[Server] = (),
+        session: Session | None = None,
+    ) -> None:
         self._engine = engine
         self._params = params
         self._on_request = on_request
+        self._servers = tuple(servers)
+        self._session = session
+        self._offered: list[Declared] = []
         self._running: Running | None = None
         self._seen: Seen | None = None
         self._left = False
         self.id = ""
 
     async def __aenter__(self) -> Self:
+        self._offer()
         opened: Waiter[Any] = self._engine.request("s", "session/new", self._params)
         # Its first updates may come in the same delivery as the answer.
         opened.then(lambda: self._opened(opened))
@@ -207,7 +220,24 @@ class SubSession:
         except Cancelled:
             self._left = True
             raise
+        except ProxyError:
+            self._withdraw()
+            raise
         return self
+
+    def _offer(self) -> None:
+        """Declares the servers that are for this session alone."""
+        if not self._servers:
+            return
+        if self._engine.mcp is None:
+            raise RuntimeError("a proxy that serves no tool has no servers for sessions of its own")
+        self._offered = self._engine.mcp.offer(self._servers, self._session)
+        entries = [one.entry(one.server.name or self._engine.name) for one in self._offered]
+        self._params = {**self._params, "mcpServers": [*self._params["mcpServers"], *entries]}
+
+    def _withdraw(self) -> None:
+        if self._engine.mcp is not None:
+            self._engine.mcp.withdraw(self._offered)
 
     def _opened(self, opened: Waiter[Any]) -> None:
         try:
@@ -224,6 +254,7 @@ class SubSession:
     def _close(self) -> None:
         """Ends it. What the agent still says in it is not shown to anybody."""
         self._on_request = None
+        self._withdraw()
         if self._running is not None and not self._running.over.done:
             self.cancel()
         self._running = None

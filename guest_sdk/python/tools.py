@@ -35,6 +35,7 @@ class Tool:
         title: str = "",
         annotations: dict[str, Any] | None = None,
         when: When | None = None,
+        schema: dict[str, Any] | None = None,
     ) -> None:
         self.name = name or function.__name__
         if not _NAME.fullmatch(self.name):
@@ -44,7 +45,11 @@ class Tool:
         self.annotations = annotations or {}
         self.when = when
         self.parameters = Parameters(function, f"tool `{self.name}`")
-        self.schema = schemas.closed(self.parameters.schemas, self.parameters.required)
+        own = schemas.closed(self.parameters.schemas, self.parameters.required)
+        self.schema = own if schema is None else schema
+        self._whole = schema is not None
+        if schema is not None and [*self.parameters.schemas] != ["arguments"]:
+            raise TypeError(f"tool `{self.name}`: with a `schema` it takes `arguments: dict` alone")
         self._returns = self.parameters.hints.get("return")
         # A `Result` says what it holds when it is there.
         promised = None if self._returns is content.Result else self._returns
@@ -68,7 +73,7 @@ class Tool:
         fit, what the conductor refused, and mistakes of the author's, which are logged too.
         """
         try:
-            arguments = self.parameters.values(given)
+            arguments = self.parameters.values({"arguments": given} if self._whole else given)
         except ValueError as error:
             return content.failure(f"`{self.name}`: {error}")
         try:

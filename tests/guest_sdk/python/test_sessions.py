@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import (
+    Call,
     Cancelled,
     Opening,
     Playground,
@@ -20,6 +21,7 @@ from guest_sdk.python import (
     ProxyError,
     Record,
     Request,
+    Server,
     Session,
     Update,
     gather,
@@ -651,3 +653,107 @@ async def test_the_texts_of_a_nested_exchange_say_so() -> None:
 def test_an_exchange_has_a_title() -> None:
     with pytest.raises(TypeError, match="the title of an exchange is text, not 5"):
         Session.nested(None, 5)  # type: ignore[arg-type]
+
+
+def _serving() -> tuple[Proxy[Any], list[Any]]:
+    """A proxy that gives a session of its own a server, and what `call.session` was there."""
+    proxy, seen = Proxy("p"), []
+    mine = Server("mine")
+
+    @mine.tool(schema={"type": "object", "properties": {"x": {"type": "integer"}}})
+    async def look(arguments: dict[str, Any], call: Call) -> str:
+        """Looks."""
+        seen.append(call.session.id)
+        return json.dumps(arguments)
+
+    @proxy.tool
+    async def ask(call: Call) -> str:
+        async with proxy.subsession(cwd="/", servers=[mine], session=call.session) as sub:
+            return (await sub.prompt("go")).text
+
+    return proxy, seen
+
+
+@plays
+async def test_a_subsession_has_servers_of_its_own() -> None:
+    proxy, seen = _serving()
+
+    def call(p: Playground, server: str) -> Any:
+        params = {"name": "look", "arguments": {"x": 1, "y": "2"}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}}}  # fmt: skip
+        inner = {"serverId": server, "requestId": "r", "method": "tools/call", "params": params}
+        return p.answer_to("s", p.agent.request("mcp/message", inner))
+
+    async with Playground(proxy, answer=holding("go")) as p:
+        session = await p.new_session()
+        tools = await p.tools()
+        assert [one["name"] for one in tools] == ["ask"]
+        asked = await p.start_mcp("tools/call", {"name": "ask", "arguments": {}})
+        opened = [one.raw["params"] for one in p.agent.requests if one.method == "session/new"]
+        (entry,) = opened[1]["mcpServers"]
+        assert (entry["type"], entry["name"]) == ("acp", "mine")
+        answer = call(p, entry["serverId"])
+        assert json.loads(answer["result"]["result"]["content"][0]["text"]) == {"x": 1, "y": "2"}
+        assert seen == [session]
+        p.agent.say("session-2", "gone")
+        p.agent.reply(prompted(p, 0), {"stopReason": "end_turn"})
+        assert "gone" in str(p.answer_to("s", asked))
+        call(p, entry["serverId"])  # with the session the server has ended
+        assert seen == [session]
+
+
+@plays
+async def test_a_subsession_that_does_not_open_leaves_no_server() -> None:
+    proxy, _ = _serving()
+
+    def answer(request: Record) -> Any:
+        if request.method == "session/new" and isinstance(request.raw["id"], str):
+            raise ProxyError("no more")
+        return None
+
+    async with Playground(proxy, answer=answer) as p:
+        await p.new_session()
+        with pytest.raises(ProxyError, match="no more"):
+            await p.call("ask")
+
+
+@plays
+async def test_a_proxy_without_tools_has_no_servers_for_sessions_of_its_own() -> None:
+    proxy = Proxy("p")
+
+    @proxy.request("_ask")
+    async def ask(_: Request) -> Any:
+        async with proxy.subsession(cwd="/", servers=[Server("mine")]):
+            return None
+
+    async with Playground(proxy) as p:
+        with pytest.raises(ProxyError, match="a proxy that serves no tool"):
+            await p.request("_ask", {})
+
+
+@plays
+async def test_what_is_done_with_updates_of_a_subsession_ends_nothing() -> None:
+    proxy, seen = Proxy("p"), []
+
+    async def heard(update: Update) -> None:
+        seen.append(update.text)
+        raise ValueError("odd")
+
+    @proxy.request("_ask")
+    async def ask(_: Request) -> Any:
+        async with proxy.subsession(cwd="/") as sub:
+            return (await sub.prompt("x", on_update=heard)).text
+
+    async with Playground(proxy) as p:
+        assert await p.request("_ask", {}) == "x"
+        assert seen == ["x"]
+        assert "`on_update` failed" in p.services.log[0]
+
+
+def test_a_tool_with_a_schema_takes_all_arguments_at_once() -> None:
+    with pytest.raises(TypeError, match="with a `schema` it takes `arguments: dict` alone"):
+
+        @Server("mine").tool(schema={"type": "object"})
+        def look(x: int) -> str:
+            return str(x)
