@@ -90,6 +90,7 @@ ROWS: Final = (
     Row("64-86", "subagents", [(CALL, "## Task 1\n\nx\n\n## Task 2\n\ny"),
         ("/history", history(CALL, "/history"))]),
     Row("77", "walkthrough", [(WALK, WALKED)], grants=("files:**",)),
+    Row("53-79", "ide", [("/tools", "editor: no tools")], grants=("timer",)),
     Row("80", "identity", [("/remember call me Ada", "[identity: remembered: 1. call me Ada]"),
         ("hi", TOLD), ('/call identity list {}', "1. call me Ada")],
         {"user": "row 80"}, grants=("kv",), commands="remember+forget"),

@@ -1,4 +1,5 @@
-"""`personality`, `sparkle`, `cache`, `history`, `research` and `walkthrough` before a real agent.
+"""`personality`, `sparkle`, `cache`, `history`, `research`, `walkthrough` and `ide` before a
+real agent.
 
 The model is a mock.
 """
@@ -187,3 +188,55 @@ def test_row_77_a_walkthrough_is_shown(
             (comment,) = client.seen("_scp/file_comment/show")
             assert comment["params"]["start"] == {"line": 2, "column": 5}
             assert client.finish() == 0
+
+
+FIND: Final = ("mcp__editor__ide_operation", {"request": "where is f?"}, "toolu_find")
+PLAN: Final = '```plan\n[{"operation": "find-definitions", "arguments": {"symbol": "f"}}]\n```'
+
+
+def find(body: Json) -> Answer:
+    """The model: asks the editor in English; in the other session it plans, and answers."""
+    asked = user_text(body)
+    if "The results of your plan" in asked:
+        return Text((f"It is {'add.py:2' if 'add.py' in asked else 'nowhere'}.",))
+    if "Find out in the user's editor" in asked:
+        return Text((PLAN,))
+    told = [one["content"] for one in tool_results(body) if one["tool_use_id"] == FIND[2]]
+    if told:
+        return Text((f"told {json.dumps(told)}",))
+    return calls(body, *FIND) if "Find it" in asked else Text(("hm",))
+
+
+def test_rows_78_and_79_a_way_is_found_in_the_editor(
+    launch: Launch, node_peers: NodePeers, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    trace = tmp_path / "trace.jsons"
+    command = launch.agent("--trace", str(trace), "ide", "claude-agent-acp")
+    section = {"version": "1.0", "ide_operation": True}
+    able = {"clientCapabilities": {"_meta": {"symposium": section}}}
+    listed = {"operations": [{"name": "find-definitions", "inputSchema": {"type": "object"}}]}
+    with MockMessages(find).serving() as model:
+        env = environment(launch, node_peers, model, tmp_path / "home")
+        with Client(command, env=env, cwd=project) as client:
+            client.serves |= {
+                "session/request_permission": allows,
+                "_scp/ide_operation/list": lambda _: listed,
+                "_scp/ide_operation/run": lambda _: {"at": "add.py:2"},
+            }
+            client.request("initialize", {"protocolVersion": 1, **able})
+            setup: dict[str, Any] = {"cwd": str(project), "mcpServers": []}
+            session = client.request("session/new", setup)["result"]["sessionId"]
+            blocks = [{"type": "text", "text": "Find it"}]
+            answer = client.request("session/prompt", {"sessionId": session, "prompt": blocks})
+            assert answer.get("result", {}).get("stopReason") == "end_turn", client.story()
+            assert "It is add.py:2." in said(client), client.story()
+            (ran,) = client.seen("_scp/ide_operation/run")
+            assert ran["params"]["arguments"] == {"symbol": "f"}
+            updates = client.seen("session/update")
+            assert {one["params"]["sessionId"] for one in updates} == {session}
+            assert client.finish() == 0
+    events = pairs.read(trace)
+    asked = [one for one in events if (one.get("method"), one["to"]) == ("session/prompt", "agent")]
+    assert len({one["params"]["sessionId"] for one in asked}) == 2
