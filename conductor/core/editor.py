@@ -7,6 +7,8 @@ editor sends the owner goes straight there, past all others.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -98,10 +100,17 @@ class EditorMessages:
         else:
             members.pop("_meta", None)
         text = bytes(write_members(members))
-        for one in ids:
+        for one in filter(None, ids):
             text = renamed(text, one)
+            back = {below: above for above, below in one.items()}
+            pending.rewriters = (*pending.rewriters, partial(_back, back))
         self._exchange.forward(there, method, Raw(text), pending, out)
         return True
+
+
+def _back(ids: Mapping[str, str], _: bytes, body: bytes) -> bytes:
+    """The owner's answer, with the ids that the client has."""
+    return renamed(body, ids)
 
 
 def _is(peer: Peer, name: str) -> bool:

@@ -149,8 +149,30 @@ class DeskTransport(Wrapper):
             message = jsonrpc.parse(frame)
         except jsonrpc.Malformed:
             return None
-        if not isinstance(message, jsonrpc.Message):
+        return self._array(message) if isinstance(message, list) else self._taken(message)
+
+    def _array(self, entries: list[Raw]) -> Iterable[Effect] | None:
+        """What the desk makes of an array of the client's: the entries that are for it are taken
+        out, and the others go on as one."""
+        effects: list[Effect] = []
+        others: list[bytes] = []
+        for entry in map(bytes, entries):
+            try:
+                message = jsonrpc.parse(entry)
+            except jsonrpc.Malformed:
+                message = []
+            found = self._taken(message) if isinstance(message, jsonrpc.Message) else None
+            if found is None:
+                others.append(entry)
+            else:
+                effects += found
+        if len(others) == len(entries):
             return None
+        if others:
+            self._to_router.append(b"[" + b",".join(others) + b"]")
+        return effects
+
+    def _taken(self, message: jsonrpc.Message) -> Iterable[Effect] | None:
         id_ = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
         if isinstance(message.method, str):
             if message.method not in EVENTS or (isinstance(message.id, Raw) and id_ is None):

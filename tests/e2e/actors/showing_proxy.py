@@ -2,8 +2,8 @@
 
 `/ask METHOD PARAMS` in a prompt makes it ask the client, in the prompt's session; `/log PARAMS`
 tells the client; `/heard` asks what the client has sent it. The client is told the outcome by
-`_told`. `/behind` and a prompt leave that to what lies behind it. At an event `die` it ends, and at
-`twice` it answers twice; both as a program alone.
+`_told`. `/behind` and a prompt leave that to what lies behind it. At an event `die` it ends, as a
+program alone; at `twice` it answers twice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 from typing import Any
 
 from guest_sdk.python import Proxy, ProxyError, Request
+from guest_sdk.python.engine import engine
 
 proxy = Proxy("showing", profile="context", description="Asks the editor for what a prompt says.")
 heard: list[Any] = []
@@ -46,14 +47,16 @@ async def prompt(request: Request, following: Any) -> Any:
 
 @proxy.request("_scp/html_panel/event", "_scp/file_comment/event", "_scp/file_comment/reply",
                unknown=True)  # fmt: skip
-async def event(request: Request) -> Any:
-    """Keeps what the client sends the owner; `refuse` is refused, `unknown` not known."""
+async def event(request: Request, following: Any) -> Any:
+    """Keeps what the client sends the owner; `refuse` is refused, `pass` not taken."""
+    if request.direction == "up":
+        return await following(request)
     heard.append([request.method.removeprefix("_scp/"), request.params])
     if request.params.get("name") == "die":
         os._exit(3)
     if request.params.get("name") == "twice":
-        id_ = json.loads(request.id)
-        print(json.dumps({"jsonrpc": "2.0", "id": id_, "result": {"n": "first"}}), flush=True)
+        first = f'{{"jsonrpc":"2.0","id":{request.id},"result":{{"n":"first"}}}}'
+        engine()._out.append("p" + first)  # as no author writes
     if request.params.get("name") == "refuse":
         raise ProxyError("not this one", code=-32000)
     if request.params.get("text") == "pass":
