@@ -71,8 +71,6 @@ def _data(request: Write) -> bytes:
             data = request.text.encode()
         else:
             data = base64.b64decode(str(request.base64), validate=True)
-    except UnicodeEncodeError:
-        raise bad_params("text is proper Unicode") from None
     except binascii.Error as error:
         raise bad_params(f"base64: {error}") from None
     if len(data) > FILE_BYTES:
