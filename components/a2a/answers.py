@@ -36,7 +36,9 @@ class Answer(NamedTuple):
     state: str = ""
 
 
-def message(version: str, words: str, id_: str, skill: str, context: str, task: str) -> Any:
+def message(
+    version: str, words: str, id_: str, skill: str, context: str, task: str
+) -> dict[str, Any]:
     """The params of a message to an agent. `context`, `task`: what it goes on with, or empty."""
     goes_on = {"contextId": context} if context else {}
     goes_on |= {"taskId": task} if task else {}

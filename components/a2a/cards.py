@@ -31,12 +31,20 @@ class Skill(NamedTuple):
     about: str
 
 
+class Interface(NamedTuple):
+    """Where an agent is spoken to. `version`: of the protocol, `1.0` or `0.3`. `tenant`: what each
+    request names, where there is one."""
+
+    url: str
+    version: str
+    tenant: str = ""
+
+
 class Card(NamedTuple):
-    """What is known of an agent. `version`: of the protocol, `1.0` or `0.3`."""
+    """What is known of an agent."""
 
     name: str
-    endpoint: str
-    version: str
+    endpoint: Interface
     skills: list[Skill]
     refused: list[str]
     """Why some of its skills are not taken."""
@@ -57,20 +65,20 @@ def read(body: bytes, url: str, endpoint: str) -> Card:
     if not isinstance(held, dict):
         raise CardError("its card is no JSON object")
     name = clean(text(held, "name"), 80)
-    place, version = interface(held)
-    if origin(place) != origin(url) and place != endpoint:
+    place = interface(held)
+    if origin(place.url) != origin(url) and place.url != endpoint:
         raise CardError(
-            f"its card names the endpoint {clean(place, 200)}, on another host than the card's; "
-            "`endpoints` in the settings allows it"
+            f"its card names the endpoint {clean(place.url, 200)}, on another host than "
+            "the card's; `endpoints` in the settings allows it"
         )
     skills, refused = skills_of(held)
-    return Card(name, place, version, skills, refused)
+    return Card(name, place, skills, refused)
 
 
-def interface(held: dict[str, Any]) -> tuple[str, str]:
-    """The endpoint for JSON-RPC, and the version that it speaks; the newest that is known here."""
+def interface(held: dict[str, Any]) -> Interface:
+    """The endpoint for JSON-RPC in the newest version that is known here. Raises `CardError`."""
     found = [
-        (text(one, "protocolVersion"), text(one, "url"))
+        Interface(text(one, "url"), text(one, "protocolVersion"), str(one.get("tenant") or ""))
         for one in members(held, "supportedInterfaces")
         if one.get("protocolBinding") == BINDING
     ]
@@ -78,17 +86,17 @@ def interface(held: dict[str, Any]) -> tuple[str, str]:
         version = held.get("protocolVersion")
         version = version if isinstance(version, str) else "0.3"
         if held.get("preferredTransport", BINDING) == BINDING and "url" in held:
-            found.append((version, text(held, "url")))
+            found.append(Interface(text(held, "url"), version))
         found += [
-            (version, text(one, "url"))
+            Interface(text(one, "url"), version)
             for one in members(held, "additionalInterfaces")
             if one.get("transport") == BINDING
         ]
-    for known in ("1.0", "0.3"):
-        for version, url in found:
-            if version.startswith(known if known == "0.3" else "1."):
-                return url, known
-    said = ", ".join(clean(version, 20) for version, _ in found[:5]) or "none"
+    for known, begins in (("1.0", "1."), ("0.3", "0.3")):
+        for one in found:
+            if one.version.startswith(begins):
+                return one._replace(version=known)
+    said = ", ".join(clean(one.version, 20) for one in found[:5]) or "none"
     raise CardError(f"it speaks JSON-RPC in no known version of A2A (1.0, 0.3): {said}")
 
 

@@ -174,7 +174,7 @@ async def asked(name: str, skill: str, words: str, call: Call, anew: bool) -> st
         raise ToolError(f"a message has 1 to {MESSAGE:,} characters")
     going: dict[str, list[str]] = call.session.state.going if call.in_session else {}
     context, task = ["", ""] if anew else going.get(name, ["", ""])
-    version = known[name].version
+    version = known[name].endpoint.version
     params = answers.message(version, words, await proxy.random.uuid(), skill, context, task)
     answer = await answered(name, "send", params)
     if answer.outcome == "works":
@@ -219,12 +219,13 @@ async def stopped(name: str, task: str) -> None:
         proxy.log(f"the task of `{name}` goes on: {error}")
 
 
-async def answered(name: str, method: str, params: Any) -> answers.Answer:
+async def answered(name: str, method: str, params: dict[str, Any]) -> answers.Answer:
     """Sends a request to an agent's endpoint; what it answers. Raises `ToolError`."""
-    card = known[name]
-    sent = {"jsonrpc": "2.0", "id": 1, "method": answers.METHODS[card.version][method]}
+    place = known[name].endpoint
+    sent = {"jsonrpc": "2.0", "id": 1, "method": answers.METHODS[place.version][method]}
+    params |= {"tenant": place.tenant} if place.tenant else {}
     try:
-        body = await fetched(name, card.endpoint, LARGEST, {**sent, "params": params})
+        body = await fetched(name, place.url, LARGEST, {**sent, "params": params})
         held = read_json(body)
         if not isinstance(held, dict):
             raise answers.AnswerError("its answer is no JSON object")
@@ -247,7 +248,8 @@ async def fetched(name: str, url: str, most: int, sent: Any = None) -> bytes:
     more: dict[str, Any] = {}
     if sent is not None:
         headers |= {"Content-Type": "application/json"}
-        headers |= {"A2A-Version": known[name].version} if known[name].version != "0.3" else {}
+        version = known[name].endpoint.version
+        headers |= {"A2A-Version": version} if version != "0.3" else {}
         more = {"method": "POST", "body": json.dumps(sent)}
     timeout = min(proxy.config.patience, CARD_SECONDS if sent is None else 60)
     try:

@@ -233,7 +233,9 @@ async def test_several_agents_and_their_headers() -> None:
         "endpoints": {"two": f"{HOST}/rpc"},
         "headers": {"two": {"Authorization": "Bearer x"}},
     }
-    servers = Servers({**CARD, "skills": []}, said("yes"))
+    card = {**CARD, "skills": []}
+    card["supportedInterfaces"] = [{**CARD["supportedInterfaces"][1], "tenant": "t"}]
+    servers = Servers(card, said("yes"))
     async with play("a2a", config=config, fetch=servers) as p:
         assert await begun(p) == ["agents", "one_ask", "two_ask"]
         assert await called(p, "two_ask") == "yes"
@@ -242,6 +244,7 @@ async def test_several_agents_and_their_headers() -> None:
             "Bearer x",
             "Bearer x",
         ]
+        assert servers.asked[0]["params"]["tenant"] == "t"
         assert "metadata" not in servers.asked[0]["params"]["message"]
 
 
