@@ -111,6 +111,8 @@ def test_row_102_panels_comments_replies_and_what_nobody_asked_for(
         for n, place in enumerate(four)
     ]
     assert answer(page, f"comment {json.dumps(comments)}") == [{"shown": "comment"}] * 4
+    expect(tab(page, "Files 4")).to_have_attribute("aria-selected", "false")  # it hides no panel
+    tab(page, "Files 4").click()
     for n in range(4):
         expect(page.locator(f".comment[data-id=c{n}] strong")).to_have_text(f"Note {n}")
     marked = page.locator("mark.commented").all_inner_texts()

@@ -157,6 +157,8 @@ export class Files {
     let from = 0;
     let number = 0;
     for (const { index, 0: end } of [...text.matchAll(/\r\n|\n|\r/g), { index: text.length, 0: "" }]) {
+      const isBehindEnd = index === text.length && from === index && number > 0;
+      if (isBehindEnd && !marks.some(({ at }) => at[0] === index)) break;
       number++;
       if (number > MOST_LINES) break;
       made.push(el("div.row", { "data-line": number }, el("span.number", { "aria-hidden": true }, number), el("code", {}, pieces(text, from, index, marks))));

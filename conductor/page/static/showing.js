@@ -102,9 +102,15 @@ export class Showing {
     if (one.replies) one.replies = got.replies.map(({ from, text }) => ({ component: from === "user" ? "" : from, text }));
     const isPanel = each.method.includes("panel");
     if (this.isFirst || (!isPanel && !isNew)) return;
-    this.front = each.number;
+    // The comments of a walkthrough do not hide its panel.
+    if (isPanel || !this.isPanelInFront()) this.front = each.number;
     news("turn");
     this.announce(isPanel ? `Panel of ${one.component}: ${one.label}` : `${one.component} comments in a file`);
+  }
+
+  /** Whether a panel is in view, or about to be. */
+  isPanelInFront() {
+    return this.beside.chosen.startsWith("panel ") || Boolean(this.held.get(this.front)?.method.includes("panel"));
   }
 
   /** The panel or comment that an entry of the server is about. */

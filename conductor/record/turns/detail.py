@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -334,7 +335,7 @@ def _of_editor(method: str, params: dict[str, Any]) -> tuple[str, str]:
     words = {
         "_scp/html_panel/show": f"shows a panel: {_words(params.get('label')) or id_}",
         "_scp/html_panel/clear": f"takes a panel away: {id_}",
-        "_scp/file_comment/show": f"comments in {_words(params.get('url'))}",
+        "_scp/file_comment/show": f"comments in {_file(_words(params.get('url')))}",
         "_scp/file_comment/clear": f"takes a comment away: {id_}",
         "_scp/file_comment/reply": f"replies below its comment: {id_}",
         "_scp/ide_operation/run": f"asks the editor: {_words(params.get('name'))}",
@@ -343,6 +344,14 @@ def _of_editor(method: str, params: dict[str, Any]) -> tuple[str, str]:
     at = f":{line}" if method == "_scp/file_comment/show" and isinstance(line, int) else ""
     text = words.get(method, "")[:_LONGEST]
     return (who, text + at) if text else ("", "")
+
+
+def _file(url: str) -> str:
+    """The end of a file's path, as a person reads it."""
+    if not url.startswith("file://"):
+        return url
+    parts = unquote(url.removeprefix("file://")).rsplit("/", 3)
+    return "/".join(["…", *parts[1:]] if parts[0] else parts[1:])
 
 
 def _steps(entries: Any) -> str:
