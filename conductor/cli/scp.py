@@ -63,6 +63,7 @@ async def served(parsed: Parsed, early: list[int], stopped: list[int]) -> int:
         except ConductorError as error:
             client.refuse(launch, error)
             continue
+        spawn.discard()  # nobody took the host
         runtime = started.runtime(
             client, on_failure=lambda reason: report.error(reason.text, reason.hint)
         )

@@ -153,6 +153,7 @@ def test_what_names_no_successors_is_refused(begun: Participant, params: object)
         (b'{"jsonrpc":"2.0","id":1.5,"method":"initialize"}', None, -32600),
         (b'{"jsonrpc":"2.0","id":{},"method":"initialize"}', None, -32600),
         (b'{"id":1,"method":"initialize"}', 1, -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"%b"}' % (b"x" * 1025), 1, -32600),
         (b'{"jsonrpc":"2.0","id":1,"method":5}', 1, -32600),
     ],
 )

@@ -34,6 +34,10 @@ from conductor.core.roles.initialize_params import (
 MOST_SERVERS: Final = 64
 """Successors that a client may name."""
 
+_LONGEST_METHOD: Final = 1024
+_NO_REQUEST: Final = (
+    'a request has an id, `"jsonrpc":"2.0"`, and a method of at most 1,024 characters'
+)
 _NO_SCP: Final = (
     "this is a proxy of SCP, and the client does not take part in SCP: its `initialize` has no "
     "`_meta.symposium`\nhint: an editor starts `conductor agent`; another conductor needs no "
@@ -98,8 +102,8 @@ class Participant:
             key = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
             if isinstance(message.method, UnsetType) or message.id is UNSET:
                 return None
-            if key is None or message.jsonrpc != "2.0":
-                raise Malformed(INVALID_REQUEST, 'a request has an id, and `"jsonrpc":"2.0"`')
+            if key is None or message.jsonrpc != "2.0" or len(message.method) > _LONGEST_METHOD:
+                raise Malformed(INVALID_REQUEST, _NO_REQUEST)
             return self._request(key, message.method, message.params)
         except Malformed as error:
             body = jsonrpc.error_object(error.code, error.text)
