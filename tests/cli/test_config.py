@@ -24,7 +24,7 @@ config.api_key = { secret = "file:~/key" }
 [chains.work]
 components = [
   "datetime,config.token=hush-4",
-  { component = "own", name = "x" },
+  { component = "own", name = "x", when.dependency = "y" },
   '{"component": "demo", "config": {"secret": "hush-5"}}',
   "python q.py --api-key=hush-6",
   "demo",
@@ -74,6 +74,7 @@ def test_each_value_is_shown_with_its_place(here: Place) -> None:
         f'  own = {{"component":"demo"}}  ({here.project_file}, line 3)\n',
         f"  work:  ({here.user_file}, line 12)\n",
         f'    "demo"  ({here.user_file}, line 18)\n',
+        f'"name":"x"}} when {{"dependency":"y"}}  ({here.user_file}, line 15)\n',
         f"    option grace = 1  ({here.user_file}, line 20)\n",
         f'  work when {{"file":"*.rs"}}  ({here.user_file}, line 22)\n',
     ):
@@ -96,6 +97,7 @@ def test_programs_get_the_same(here: Place) -> None:
         "here": str(here.user_file.parent),
         "origin": f"{here.user_file}, line 18",
     }
+    assert found["chains"]["work"]["components"][1]["when"] == {"dependency": "y"}
     assert found["choices"][0]["when"] == {"file": "*.rs"}
     assert shown(here, "--isolated", CONDUCTOR_LOG="debug")["options"] == {}
 
