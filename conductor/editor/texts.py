@@ -122,8 +122,8 @@ def _bounded(text: str, more: int = 0) -> str:
 
 def of_panel(label: str, contents: str) -> str:
     """A panel as a text of the agent's."""
-    body = of_html(contents)
-    return _bounded(f"**{' '.join(label.split())}**\n\n{body}\n", max(0, len(contents) - 8 * MOST))
+    said = f"**{' '.join(label.split())}**\n\n{of_html(contents)}\n\n"
+    return _bounded(said, max(0, len(contents) - 8 * MOST))
 
 
 def place(url: str, start: Position, end: Position | None, folders: tuple[str, ...]) -> str:
@@ -143,7 +143,7 @@ def place(url: str, start: Position, end: Position | None, folders: tuple[str, .
 
 def of_comment(at: str, text: str) -> str:
     """A comment, or a reply to it, as a text of the agent's."""
-    return _bounded(f"`{at}`: {text}\n")
+    return _bounded(f"`{at}`: {text}\n\n")
 
 
 def of_reply(at: str, comment: str, reply: str) -> str:

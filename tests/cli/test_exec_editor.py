@@ -105,7 +105,7 @@ def test_what_the_editor_cannot_is_text(tmp_path: Path) -> None:
     ran = played(
         tmp_path, fixture, asking("html_panel/show", id="p", label="P", contents="<b>x</b>")
     )
-    assert (ran.code, ran.out, ran.err) == (0, "**P**\n\n**x**\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, "**P**\n\n**x**\n\n", "")
 
 
 def test_operations_are_listed_described_and_fail() -> None:

@@ -151,7 +151,7 @@ def test_an_editor_without_panels_gets_text(rig: Rig, version: int) -> None:
     (one,) = degraded(chain)
     assert one["sessionUpdate"] == "agent_message_chunk"
     assert one["_meta"] == {"conductor.component": "X"}
-    expected = "**Walk**\n\n# Plan\n\n- one `x`\n\nmore (http://a.b/)\n"
+    expected = "**Walk**\n\n# Plan\n\n- one `x`\n\nmore (http://a.b/)\n\n"
     assert one["content"] == {"type": "text", "text": expected}
     assert ask(chain, session, "html_panel/get", id="w") == {"result": html}
     assert not chain.seen(SHOW)
@@ -367,8 +367,8 @@ def test_an_editor_without_comments_gets_text(rig: Rig, version: int) -> None:
         assert shown == {"result": {"shown": "text"}}
     assert ask(chain, session, "file_comment/reply", id="c", text="So?") == {"result": {}}
     assert [one["content"]["text"] for one in degraded(chain)] == [
-        "`src/a.py:3-5`: Why?\n",
-        "`src/a.py:3-5`: So?\n",
+        "`src/a.py:3-5`: Why?\n\n",
+        "`src/a.py:3-5`: So?\n\n",
     ]
     assert ask(chain, session, "file_comment/clear", id="c") == {"result": {}}
     assert not [one for one in chain.frames if "_scp/" in str(one.get("method"))]

@@ -332,7 +332,7 @@ def test_row_77_an_editor_without_panels_gets_text(rig: Rig, tmp_path: Path, ver
     chain, session = begun(rig, "sandboxed", version, tmp_path, False)
     said = walks(chain, session, WALK)
     assert "**Add**\n\nThe sum:\n\n→ `add.py:2` `add`\n\n→ `add.py:4`" in said
-    assert "`add.py:2`: It **adds**.\n" in said
+    assert "`add.py:4`\n\n`add.py:2`: It **adds**.\n\n" in said
     assert "`add.py:4`: And shows it.\n" in said
     assert not [one for one in chain.frames if "_scp/" in str(one.get("method"))]
     assert chain.finish() == 0
