@@ -127,6 +127,8 @@ class Panel(msgspec.Struct):
     label: str
     contents: str
     scripts: bool = False
+    before: Panel | None = None
+    """What it took the place of; None: nothing, or the client has shown it since."""
 
     @property
     def size(self) -> int:
@@ -144,6 +146,8 @@ class Comment(msgspec.Struct):
     can_reply: bool
     text: str
     replies: list[dict[str, str]] = []
+    before: Comment | None = None
+    """As of a panel."""
 
     @property
     def size(self) -> int:
@@ -242,7 +246,8 @@ class Desk:
                 "scripts": panel.scripts,
             }
             self._ask_client(id_, SHOW_PANEL, asked, key[0], whole, out)
-            self._asked[id_] = _shown(self._panels, key, panel, old, b"panel")
+            panel.before = old
+            self._asked[id_] = _shown(self._panels, key, panel, b"panel")
             return
         if old is None or (old.label, old.contents) != (panel.label, panel.contents):
             self._text(key[0], panel.owner, texts.of_panel(panel.label, panel.contents), out)
@@ -269,7 +274,8 @@ class Desk:
         if self._client.capabilities.file_comment:
             whole = _comment(asked.id, comment, with_replies=False)
             self._ask_client(id_, SHOW_COMMENT, asked, key[0], whole, out)
-            self._asked[id_] = _shown(self._comments, key, comment, old, b"comment")
+            comment.before = old
+            self._asked[id_] = _shown(self._comments, key, comment, b"comment")
             return
         if old is None or (old.text, old.url, old.start) != (
             comment.text,
@@ -518,18 +524,22 @@ def _comment(id_: str, comment: Comment, *, with_replies: bool) -> dict[str, obj
     return {**members, "replies": comment.replies} if with_replies else members
 
 
-def _shown(
-    kept: dict[_Key, _Shown], key: _Key, new: _Shown, old: _Shown | None, word: bytes
-) -> Settle:
+def _shown(kept: dict[_Key, _Shown], key: _Key, new: _Shown, word: bytes) -> Settle:
     """What the client's answer to `show` means: an error undoes it."""
 
     def settle(member: bytes, body: bytes) -> tuple[bytes, bytes]:
         if member == b"result":
+            new.before = None
             return member, b'{"shown":"%b"}' % word
-        if kept.get(key) is new:
+        there = kept.get(key)
+        if there is new and new.before is None:
             del kept[key]
-            if old is not None:
-                kept[key] = old
+        elif there is new:
+            kept[key] = new.before  # type: ignore[assignment]  # of the same kind
+        while there is not None:  # a later one goes back to what was before this one
+            if there.before is new:
+                there.before = new.before
+            there = there.before
         return member, body
 
     return settle

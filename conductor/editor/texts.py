@@ -91,7 +91,8 @@ class _Reader(HTMLParser):
             self.out.append("" if self._plain else _MARKS[tag])
         elif tag == "a" and self._links:
             url = self._links.pop()
-            self.out.append(f" ({url})" if url and not url.startswith("#") else "")
+            if url and not url.startswith("#"):
+                self.out.append(f" ({url})")
 
     def handle_data(self, data: str) -> None:
         """Text."""
