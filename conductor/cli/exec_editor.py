@@ -4,17 +4,17 @@ by the fixture."""
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
 from conductor.core.policy.key_table import STAMP
 from conductor.editor import messages, texts
-from conductor.editor.ranges import resolve
+from conductor.editor.ranges import path_of, resolve
 from conductor.errors import RequestError, one_line, visible
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _MOST: Final = 2000
 """Characters of a line that are shown."""
+_MOST_FILE: Final = 16 << 20
+"""Bytes of a file that is opened."""
 _FAILED: Final = -32000
 
 Prompt = tuple[str, list[dict[str, Any]]]
@@ -139,13 +141,10 @@ class PlayedEditor:
 
     def _place(self, asked: messages.ShowComment) -> str:
         """The exact range in the file, from its folder; without the file, what was named."""
-        parts = urlsplit(str(asked.url))
-        path = Path(unquote(parts.path) if parts.scheme == "file" else str(asked.url))
         assert isinstance(asked.start, messages.Position)
         shown = texts.place(str(asked.url), asked.start, asked.end, (self._cwd,))
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except (OSError, ValueError):
+        text = _read(path_of(str(asked.url)) or str(asked.url))
+        if text is None:
             return f"{shown} (no such file)"
         begin, column, end, behind = resolve(text, asked.start, asked.end)
         return f"{shown.rpartition(':')[0]}:{begin}:{column}-{end}:{behind}"
@@ -192,6 +191,16 @@ class PlayedEditor:
         else:
             shown = f": {_json(answer)}" if answer else ""
             self._note(f"the user's {one.words} is answered{shown}")
+
+
+def _read(path: str) -> str | None:
+    """The text of a file; None: there is no ordinary file of a size that an editor opens."""
+    try:
+        if not os.path.isfile(path) or os.path.getsize(path) > _MOST_FILE:
+            return None
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return None
 
 
 def _owner(params: dict[str, Any]) -> str:

@@ -50,6 +50,10 @@ MOST_BYTES: Final = 1 << 20
 """Bytes of one panel, or of one comment with its replies …"""
 MOST_OF_ONE: Final = 8 << 20
 """… and of all that one component shows."""
+MOST_WAITING: Final = 2 * MOST
+"""Requests of one component that the client has not answered; they have `MOST_OF_ONE` bytes too."""
+_LOGGED: Final = 8192
+"""Characters of a line that are looked at for the log."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _TAKEN: Final = b"{}"
@@ -129,11 +133,25 @@ class Panel(msgspec.Struct):
     scripts: bool = False
     before: Panel | None = None
     """What it took the place of; None: nothing, or the client has shown it since."""
+    size: int = 0
+    """Bytes it takes, about."""
+    body: str = ""
+    """Its contents as Markdown, for an editor that shows no panels."""
 
-    @property
-    def size(self) -> int:
-        """Bytes it takes, about."""
-        return len(self.label) + len(self.contents.encode(errors="surrogatepass"))
+    def __post_init__(self) -> None:
+        self.size = len(self.label) + _size(self.contents)
+
+
+class Thread(msgspec.Struct):
+    """What is said below a comment."""
+
+    replies: list[dict[str, str]] = []
+    size: int = 0
+
+    def add(self, reply: dict[str, str]) -> None:
+        """Adds a reply."""
+        self.replies.append(reply)
+        self.size += _size(reply["text"]) + 64
 
 
 class Comment(msgspec.Struct):
@@ -145,15 +163,28 @@ class Comment(msgspec.Struct):
     end: Position | None
     can_reply: bool
     text: str
-    replies: list[dict[str, str]] = []
+    thread: Thread
     before: Comment | None = None
     """As of a panel."""
+    own: int = 0
+    """Bytes that it takes without its thread, about."""
+
+    def __post_init__(self) -> None:
+        self.own = _size(self.url) + _size(self.text) + 128
 
     @property
     def size(self) -> int:
         """Bytes it takes, about."""
-        said = [self.url, self.text, *(reply["text"] for reply in self.replies)]
-        return sum(len(text.encode(errors="surrogatepass")) + 64 for text in said)
+        return self.own + self.thread.size
+
+
+class _Waiting(msgspec.Struct):
+    """A request that the client has not answered."""
+
+    of: str
+    size: int
+    settle: Settle | None
+    """None: the answer goes on as it is."""
 
 
 _Shown = TypeVar("_Shown", Panel, Comment)
@@ -169,7 +200,7 @@ class Desk:
         self._panels: dict[_Key, Panel] = {}
         """By session and id."""
         self._comments: dict[_Key, Comment] = {}
-        self._asked: dict[bytes, Settle] = {}
+        self._asked: dict[bytes, _Waiting] = {}
         """Requests that the client has, by their ids."""
         self._owed: dict[bytes, Settle] = {}
         """Requests of the client's that an owner has."""
@@ -195,7 +226,7 @@ class Desk:
             self._from_chain(id_, method, params, out)
         except Refused as refused:
             if id_ is None:
-                out.append(Say("warning", "editor", f"`{method}` dropped: {refused}"))
+                out.append(_say("warning", _owner(params), f"`{method}` dropped: {refused}"))
             else:
                 out.append(ToChain(id_, b"error", refused.body))
         return out
@@ -235,7 +266,8 @@ class Desk:
         if scripts is UNSET:
             scripts = old is not None and old.scripts
         panel = Panel(asked.owner, str(label), str(contents), bool(scripts))
-        self._room(panel, self._panels, old)
+        self._room(panel.owner, Panel, panel.size, old)
+        self._may_ask(panel.owner, self._client.capabilities.html_panel)
         self._panels.pop(key, None)
         self._panels[key] = panel
         if self._client.capabilities.html_panel:
@@ -245,12 +277,15 @@ class Desk:
                 "contents": panel.contents,
                 "scripts": panel.scripts,
             }
-            self._ask_client(id_, SHOW_PANEL, asked, key[0], whole, out)
             panel.before = old
-            self._asked[id_] = _shown(self._panels, key, panel, b"panel")
+            settle = _shown(self._panels, key, panel, b"panel")
+            self._ask_client(id_, SHOW_PANEL, asked, key[0], whole, settle, out)
             return
-        if old is None or (old.label, old.contents) != (panel.label, panel.contents):
-            self._text(key[0], panel.owner, texts.of_panel(panel.label, panel.contents), out)
+        same = old is not None and old.contents == panel.contents
+        panel.body = old.body if old is not None and same else texts.of_html(panel.contents)
+        if old is None or not same or old.label != panel.label:
+            text = texts.of_panel(panel.label, panel.contents, panel.body)
+            self._text(key[0], panel.owner, text, out)
         out.append(ToChain(id_, b"result", b'{"shown":"text"}'))
 
     def _show_comment(self, id_: bytes, params: bytes, out: list[Effect]) -> None:
@@ -265,17 +300,23 @@ class Desk:
         ):
             raise Refused(f"`{SHOW_COMMENT}`: `end` is before `start`")
         comment = Comment(
-            asked.owner, str(asked.url), asked.start, end, asked.can_reply, str(asked.text)
+            asked.owner,
+            str(asked.url),
+            asked.start,
+            end,
+            asked.can_reply,
+            str(asked.text),
+            Thread() if old is None else old.thread,
         )
-        comment.replies = [] if old is None else old.replies
-        self._room(comment, self._comments, old)
+        self._room(comment.owner, Comment, comment.size, old)
+        self._may_ask(comment.owner, self._client.capabilities.file_comment)
         self._comments.pop(key, None)
         self._comments[key] = comment
         if self._client.capabilities.file_comment:
             whole = _comment(asked.id, comment, with_replies=False)
-            self._ask_client(id_, SHOW_COMMENT, asked, key[0], whole, out)
             comment.before = old
-            self._asked[id_] = _shown(self._comments, key, comment, b"comment")
+            settle = _shown(self._comments, key, comment, b"comment")
+            self._ask_client(id_, SHOW_COMMENT, asked, key[0], whole, settle, out)
             return
         if old is None or (old.text, old.url, old.start) != (
             comment.text,
@@ -292,11 +333,11 @@ class Desk:
         comment = self._own(self._comments, (session, asked.id), asked.owner)
         if comment is None:
             raise Refused(f"no comment `{asked.id}` in session `{session}`")
+        self._may_ask(asked.owner, self._client.capabilities.file_comment)
         self._add_reply(comment, asked.owner, str(asked.text))
         if self._client.capabilities.file_comment:
             members = {"id": asked.id, "text": asked.text}
-            self._ask_client(id_, REPLY, asked, session, members, out)
-            self._asked[id_] = _taken
+            self._ask_client(id_, REPLY, asked, session, members, _taken, out)
             return
         at = self._at(session, comment)
         self._text(session, asked.owner, texts.of_comment(at, str(asked.text)), out)
@@ -308,14 +349,14 @@ class Desk:
         panel = method == CLEAR_PANEL
         kept: dict[_Key, Any] = self._panels if panel else self._comments
         there = self._own(kept, key, asked.owner)
-        kept.pop(key, None)
         capabilities = self._client.capabilities
         shows = capabilities.html_panel if panel else capabilities.file_comment
+        self._may_ask(asked.owner, there is not None and shows)
+        kept.pop(key, None)
         if there is None or not shows:
             out.append(ToChain(id_, b"result", _TAKEN))
             return
-        self._ask_client(id_, method, asked, key[0], {"id": asked.id}, out)
-        self._asked[id_] = _taken
+        self._ask_client(id_, method, asked, key[0], {"id": asked.id}, _taken, out)
 
     def _get(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
         asked = read(method, params, Named)
@@ -331,13 +372,14 @@ class Desk:
 
     def _operation(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
         asked = read(method, params, Any_)
-        _ = asked.owner
+        owner = asked.owner
         if not self._client.capabilities.ide_operation:
             hint = "an editor says that it has some by `ide_operation` in its capabilities"
             raise Refused(f"the editor has no operations\nhint: {hint}", METHOD_NOT_FOUND)
         members = msgspec.json.decode(params, type=dict[str, Raw])
         members.pop("_meta", None)
-        self._ask_client(id_, method, asked, self._session(asked), members, out)
+        self._may_ask(owner, True)
+        self._ask_client(id_, method, asked, self._session(asked), members, None, out)
 
     def _log(self, id_: bytes | None, params: bytes, out: list[Effect]) -> None:
         asked = read(LOG, params, Log)
@@ -354,15 +396,19 @@ class Desk:
             out.append(ToClient(None, LOG, _params(asked, session, members)))
         else:
             level = {"warn": "warning"}.get(str(asked.level), str(asked.level))
-            data = "" if asked.data is UNSET else f" {one_line(_encode(asked.data).decode())}"
-            out.append(Say(level, owner, f"{one_line(asked.message, 2000)}{data}"))
+            text = one_line(str(asked.message)[:_LOGGED], 2000)
+            if asked.data is not UNSET:
+                text += f" {one_line(_encode(asked.data).decode()[:_LOGGED])}"
+            out.append(_say(level, owner, text))
         if id_ is not None:
             out.append(ToChain(id_, b"result", _TAKEN))
 
     def answered_by_client(self, id_: bytes, member: bytes, body: bytes) -> ToChain | None:
-        """The client answers a request; None: the desk does not wait for it."""
-        settle = self._asked.pop(id_, None)
-        return None if settle is None else ToChain(id_, *settle(member, body))
+        """The client answers a request; None: the answer goes on as it is."""
+        waiting = self._asked.pop(id_, None)
+        if waiting is None or waiting.settle is None:
+            return None
+        return ToChain(id_, *waiting.settle(member, body))
 
     # -- from the client -----------------------------------------------------------------------
 
@@ -429,10 +475,8 @@ class Desk:
 
     def _session(self, asked: Any_) -> str:
         """The session of a message. Raises `Refused`: it is none of the client's."""
+        self.forget_closed()
         open_ = self._client.sessions
-        for kept in (self._panels, self._comments):
-            for key in [key for key in kept if key[0] not in open_]:
-                del kept[key]
         if asked.sessionId is None:
             if len(open_) != 1:
                 raise Refused(f"name the session: `sessionId` (the client has {len(open_)})")
@@ -440,6 +484,13 @@ class Desk:
         if asked.sessionId not in open_:
             raise Refused(f"`{asked.sessionId:.80}` is no session of the client's")
         return asked.sessionId
+
+    def forget_closed(self) -> None:
+        """Forgets what was shown in sessions that are closed."""
+        open_ = self._client.sessions
+        for kept in (self._panels, self._comments):
+            for key in [key for key in kept if key[0] not in open_]:
+                del kept[key]
 
     @staticmethod
     def _own(kept: dict[_Key, _Shown], key: _Key, owner: str) -> _Shown | None:
@@ -455,27 +506,34 @@ class Desk:
                 if one.owner.partition("/")[0] == first:
                     yield one
 
-    def _room(
-        self,
-        new: Panel | Comment,
-        kept: dict[_Key, Any],
-        old: Panel | Comment | None,
-    ) -> None:
+    def _room(self, name: str, kind: type, size: int, old: Panel | Comment | None) -> None:
         """Raises `Refused` where a component shows too much."""
-        name, what = new.owner, "panel" if isinstance(new, Panel) else "comment"
-        if new.size > MOST_BYTES:
-            raise Refused(f"a {what} has at most {MOST_BYTES} bytes; this of `{name}` {new.size}")
+        what = kind.__name__.lower()
+        if size > MOST_BYTES:
+            raise Refused(f"a {what} has at most {MOST_BYTES} bytes; this of `{name}` {size}")
         others = [one for one in self._of(name) if one is not old]
-        if sum(isinstance(one, type(new)) for one in others) >= MOST:
+        if sum(isinstance(one, kind) for one in others) >= MOST:
             raise Refused(f"`{name}` shows {MOST} {what}s already\nhint: clear some")
-        if sum(one.size for one in others) + new.size > MOST_OF_ONE:
+        if sum(one.size for one in others) + size > MOST_OF_ONE:
             raise Refused(f"`{name}` shows {MOST_OF_ONE} bytes already\nhint: clear some")
 
     def _add_reply(self, comment: Comment, by: str, text: str) -> None:
-        added = {"from": by, "text": text}
-        longer = msgspec.structs.replace(comment, replies=[*comment.replies, added])
-        self._room(longer, self._comments, comment)
-        comment.replies = longer.replies
+        self._room(comment.owner, Comment, comment.size + _size(text) + 64, comment)
+        comment.thread.add({"from": by, "text": text})
+
+    def _may_ask(self, owner: str, asks: bool) -> None:
+        """Raises `Refused` where the client has not answered what a component has asked already.
+
+        `asks`: the client is to get a request of it.
+        """
+        first = owner.partition("/")[0]
+        sizes = [one.size for one in self._asked.values() if one.of == first] if asks else ()
+        if len(sizes) >= MOST_WAITING or sum(sizes) >= MOST_OF_ONE:
+            raise Refused(
+                f"the editor has not answered {len(sizes)} requests of `{owner}`\n"
+                "hint: wait for its answers",
+                INVALID_REQUEST,
+            )
 
     def _at(self, session: str, comment: Comment) -> str:
         folders = self._client.folders(session)
@@ -488,9 +546,12 @@ class Desk:
         asked: Any_,
         session: str,
         members: dict[str, Any],
+        settle: Settle | None,
         out: list[Effect],
     ) -> None:
-        out.append(ToClient(id_, method, _params(asked, session, members)))
+        params = _params(asked, session, members)
+        self._asked[id_] = _Waiting(asked.owner.partition("/")[0], len(params), settle)
+        out.append(ToClient(id_, method, params))
 
     def _text(self, session: str, owner: str, text: str, out: list[Effect]) -> None:
         """Shows a text in a session, as if the agent had said it."""
@@ -503,6 +564,25 @@ class Desk:
         if self._client.version == 2:
             update["messageId"] = f"conductor-editor-{self._said}"
         out.append(ToClient(None, UPDATE, _encode({"sessionId": session, "update": update})))
+
+
+def _size(text: str) -> int:
+    """The bytes of a text."""
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _owner(params: bytes) -> str:
+    """The component that a refused message is of."""
+    try:
+        return read("", params, Any_).owner
+    except Refused:
+        return "editor"
+
+
+def _say(level: str, owner: str, text: str) -> Say:
+    """A line of a component's: what a conductor as a proxy has inside is on its account."""
+    first, _, inner = owner.partition("/")
+    return Say(level, first, f"{one_line(inner)}: {text}" if inner else text)
 
 
 def _params(
@@ -521,7 +601,7 @@ def _comment(id_: str, comment: Comment, *, with_replies: bool) -> dict[str, obj
     if comment.end is not None:
         members["end"] = comment.end
     members |= {"can_reply": comment.can_reply, "text": comment.text}
-    return {**members, "replies": comment.replies} if with_replies else members
+    return {**members, "replies": comment.thread.replies} if with_replies else members
 
 
 def _shown(kept: dict[_Key, _Shown], key: _Key, new: _Shown, word: bytes) -> Settle:

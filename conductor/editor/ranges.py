@@ -1,16 +1,26 @@
-"""Where a comment stands in the text of its file: the exact range that its places mean."""
+"""Where a comment stands: its file, and the exact range in its text that its places mean."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import unquote
 
 from conductor.editor.messages import Position
 
+_FILE: Final = re.compile(r"file:(?://([^/?#]*))?([^?#]*)", re.IGNORECASE)
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 Range = tuple[int, int, int, int]
 """The line and column where it begins, and those behind its last character."""
+
+
+def path_of(url: str) -> str | None:
+    """The path that the URL of a file names; None: it is none, or of another machine."""
+    found = _FILE.match(url)
+    if found is None or (found[1] or "localhost").lower() != "localhost":
+        return None
+    return unquote(found[2])
 
 
 def resolve(text: str, start: Position, end: Position | None) -> Range:

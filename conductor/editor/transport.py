@@ -71,6 +71,8 @@ class DeskTransport(Wrapper):
 
     def write(self, data: bytes) -> None:
         """Queues whole lines for the client; those for the desk go there first."""
+        if self._desk is not None:
+            self._desk.forget_closed()
         if self._untaken is None and (initialize := self._router.initialized):
             self._untaken = _untaken(initialize)
         owes = self._desk is not None and self._desk.owes

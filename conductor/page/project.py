@@ -12,8 +12,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
+from conductor.editor.ranges import path_of
 from conductor.errors import UsageError
 
 _MOST_FILE: Final = 1024 * 1024
@@ -81,13 +81,10 @@ class Project:
     # -- files ---------------------------------------------------------------------------------
 
     def _path(self, url: str) -> Path:
-        parts = urlsplit(url)
-        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-            name = unquote(parts.path)
-        elif "://" in url or not url or "\0" in url:
+        path_there = path_of(url)
+        if path_there is None and ("://" in url or not url or "\0" in url):
             raise UsageError(f"`{url[:200]}` is no file of this machine", "")
-        else:
-            name = url
+        name = url if path_there is None else path_there
         try:
             path = (self._root / name).resolve()
         except (OSError, RuntimeError, ValueError):

@@ -125,7 +125,7 @@ def test_unknown_messages_and_notifications() -> None:
     side = Side()
     assert side.refused("html_panel/fly", id="w")[0] == -32601
     (said,) = side.up("html_panel/show", id_=None, **PANEL)
-    assert said == Say("warning", "editor", "`_scp/html_panel/show` dropped: it is a request")
+    assert said == Say("warning", "X", "`_scp/html_panel/show` dropped: it is a request")
     assert side.refused("html_panel/show", owner="", **PANEL)[0] == -32602
     assert side.result("html_panel/get", id="w") is None
 
@@ -400,15 +400,15 @@ def test_what_cannot_be_shown_is_text_once(version: int) -> None:
 
     first = text("html_panel/show", **PANEL)
     again = text("html_panel/show", id="w", contents="y")
-    assert (first[1], again[1]) == ("**L**\n\n**x**\n", "**L**\n\ny\n")
+    assert (first[1], again[1]) == ("**L**\n\n**x**\n\n", "**L**\n\ny\n\n")
     assert (first[0] is None) == (version == 1)
     assert version == 1 or first[0] != again[0]
     (answer,) = side.up("html_panel/show", id="w", scripts=True)
     assert answer.body == b'{"shown":"text"}'
-    assert text("file_comment/show", **COMMENT)[1] == "`a.py:3`: Why?\n"
+    assert text("file_comment/show", **COMMENT)[1] == "`a.py:3`: Why?\n\n"
     (answer,) = side.up("file_comment/show", **COMMENT)
     assert answer.body == b'{"shown":"text"}'
-    assert text("file_comment/reply", id="c", text="So?")[1] == "`a.py:3`: So?\n"
+    assert text("file_comment/reply", id="c", text="So?")[1] == "`a.py:3`: So?\n\n"
     assert side.result("file_comment/clear", id="c") == {}
 
 
