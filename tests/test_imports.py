@@ -122,6 +122,7 @@ RULES: Final = (
             *("conductor.page", "conductor.control", "conductor.client", "conductor.record"),
             *(
                 "conductor.editor.messages",
+                "conductor.editor.ranges",
                 "conductor.run",
                 "conductor.spec",
                 "conductor.mcp",
