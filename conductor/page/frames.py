@@ -24,10 +24,13 @@ _STYLE: Final = (
     "body{margin:12px 16px}</style>"
 )
 _NO_CALLS: Final = (
-    "<script>for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection'])"
+    "<script>for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'XSLTProcessor'])"
     " delete window[name]; document.currentScript.remove();</script>"
 )
-"""No policy of a document covers calls from browser to browser."""
+"""No policy of a document covers calls from browser to browser. Nor is a document inside one (an
+`iframe` with `srcdoc`) covered by what is deleted here: so no text becomes one, neither of the HTML
+nor of a script's (`_NO_TEXTS`), nor of a style sheet's."""
+_NO_TEXTS: Final = "; trusted-types 'none'; require-trusted-types-for 'script'"
 
 
 def document(contents: str, *, scripts: bool) -> str:
@@ -38,14 +41,16 @@ def document(contents: str, *, scripts: bool) -> str:
     so no way of reading HTML finds one more. A link opens a window, which the sandbox forbids:
     so a click does nothing.
     """
+    alone = _NESTED.sub("<x-", contents)
     if scripts:
-        return f"{_STYLE}{_NO_CALLS}{contents}"
-    tame = _NESTED.sub("<x-", _VOID.sub("<wbr ", contents))
-    return _STYLE + _LINK.sub(r"<\1 target=_blank ", tame)
+        return f"{_STYLE}{_NO_CALLS}{alone}"
+    return _STYLE + _LINK.sub(r"<\1 target=_blank ", _VOID.sub("<wbr ", alone))
 
 
 def headers(*, scripts: bool) -> dict[str, str]:
     """The headers of a frame."""
     sandbox = "sandbox allow-scripts" if scripts else "sandbox"
-    policy = f"{sandbox}; {_POLICY}" + ("; script-src 'unsafe-inline'" if scripts else "")
+    policy = f"{sandbox}; {_POLICY}"
+    if scripts:
+        policy += f"; script-src 'unsafe-inline'{_NO_TEXTS}"
     return {"Content-Security-Policy": policy, "X-DNS-Prefetch-Control": "off"}

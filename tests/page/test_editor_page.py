@@ -230,7 +230,8 @@ body {background: url(URL/background); font-family: f} h1::after {content: url(U
 <form><button id="action" formaction="URL/action">action</button></form>
 """
 WIDGET: Final = """
-<h1>widget</h1><button id="do">do</button><button id="away">away</button><p id="got"></p><script>
+<h1>widget</h1><iframe srcdoc="<script>parent.inside = 1</script>"></iframe>
+<button id="do">do</button><button id="away">away</button><p id="got"></p><script>
 const tries = [
   () => open("URL/open"), () => { top.location = "URL/top"; }, () => fetch("URL/fetch"),
   () => { new Image().src = "URL/img"; }, () => navigator.sendBeacon("URL/beacon"),
@@ -243,8 +244,13 @@ function attempt() {
 }
 document.getElementById("do").onclick = async () => {
   attempt();
+  const within = text => Object.assign(document.createElement("iframe"), {srcdoc: text});
+  const texts = [text => { got.innerHTML = text; }, text => document.write(text), within,
+    text => new DOMParser().parseFromString(text, "text/html")];
+  const refused = texts.filter(each => { try { each("<b>"); } catch { return true; } }).length;
+  const nested = `${frames.length} ${refused} ${typeof XSLTProcessor}`;
   const own = await fetch("/api/chat/news").then(() => "read", () => "refused");
-  parent.postMessage({name: "clicked", data: {own, rtc: typeof RTCPeerConnection}}, "*");
+  parent.postMessage({name: "clicked", data: {own, nested, rtc: typeof RTCPeerConnection}}, "*");
   parent.postMessage({name: "large", data: "x".repeat(50000)}, "*");
 };
 document.getElementById("away").onclick = () => { location = "URL/location"; };
@@ -274,7 +280,7 @@ def test_a_panel_reaches_nothing(talking: Talking, page: Page, project: Path) ->
     expect(frame.locator("h1")).to_have_text("widget")
     assert (listener.connections, listener.requests) == (0, [])
     frame.locator("#do").click()
-    clicked = 'Widget: clicked {"own": "refused", "rtc": "undefined"}'
+    clicked = 'Widget: clicked {"own": "refused", "nested": "0 4 undefined", "rtc": "undefined"}'
     expect(page.locator("article.turn").last).to_contain_text(clicked)
     expect(frame.locator("#got")).to_contain_text('{"name":"clicked","result":{}}')
     expect(frame.locator("#got")).to_contain_text('"error":"an event has at most 48 KiB"')
