@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import jsonrpc
-from conductor.core.policy.key_table import EVENTS, UPDATE
+from conductor.core.policy.key_table import EVENTS, OF_EDITOR, UPDATE
 from conductor.core.writer import Writer
 from conductor.transports.base import Transport, Wrapper
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _METHOD: Final = b'"method":"_scp/'
 _UP: Final = re.compile(
     rb'\{"jsonrpc":"2\.0",(?:"id":([^,]+),)?'
-    rb'"method":"(_scp/(?:html_panel|file_comment|ide_operation|log)[^"\\]*)"'
-    rb'(?:,"params":(.*))?\}\n?',
+    rb'"method":("(?:%b)(?:[^"\\]|\\.)*")'
+    rb'(?:,"params":(.*))?\}\n?' % "|".join(OF_EDITOR).encode(),
     re.DOTALL,
 ).fullmatch
 """Matches a line to the client, as the router writes it, that is for the desk."""
@@ -117,7 +117,8 @@ class DeskTransport(Wrapper):
         """What the desk makes of a line to the client; None: it goes on."""
         found = _UP(line)
         if found is not None:
-            return self._needed().from_chain(found[1], found[2].decode(), found[3] or b"")
+            method = msgspec.json.decode(found[2], type=str)
+            return self._needed().from_chain(found[1], method, found[3] or b"")
         answer = _ANSWER(line) if self._desk is not None and self._desk.owes else None
         if answer is None:
             return None

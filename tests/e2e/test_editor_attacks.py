@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.test_editor import ask, degraded, run, shower
+from tests.e2e.test_editor import ask, code, degraded, does, run, shower
 from tests.harness.process.rig import Rig
 
 
@@ -22,4 +22,15 @@ def test_what_cannot_be_read_still_becomes_text(rig: Rig, form: str) -> None:
         assert shown == {"result": {"shown": "text"}}
     assert len(degraded(chain)) == 8
     chain.prompt(session, "hi")
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("form", ["sandboxed", "program"])
+def test_messages_of_the_desks_families_reach_no_editor_by_other_names(rig: Rig, form: str) -> None:
+    chain = run(rig, shower(form), rig.demo())
+    session = chain.new_session()
+    for method in ("_scp/panel/new", "_scp/comment", "_scp/ide", '_scp/log"', "_scp/html_panel\\"):
+        assert code(does(chain, session, f"/ask {method} {{}}")) in (-32600, -32601), method
+    chain.prompt(session, "hi")
+    assert not [one for one in chain.frames if "_scp/" in str(one.get("method"))]
     assert chain.finish() == 0

@@ -167,8 +167,11 @@ READ: Final = "fs/read_text_file"
 EDITOR: Final = {**BESIDE, "read": (READ,), "terminal": ("terminal/*",), "widget": ()}
 """All that `editor=` gives: also what an agent may ask of any client. `widget` is for panels with
 scripts, which a guard looks at."""
-OF_EDITOR: Final = ("_scp/html_panel", "_scp/file_comment", "_scp/ide_operation", "_scp/log")
-"""How the methods begin that are for the editor's desk (docs/editor.md)."""
+OF_EDITOR: Final = tuple(
+    key.removesuffix("*") for keys in BESIDE.values() for key in keys if key.startswith("_scp/")
+)
+"""How the methods begin that are for the editor's desk (docs/editor.md): it refuses those that it
+does not know, and no editor gets them."""
 EVENTS: Final = ("_scp/html_panel/event", "_scp/file_comment/reply", "_scp/file_comment/event")
 """What the editor sends to the owner of a panel or comment, and to nobody else."""
 STAMP: Final = "conductor.component"
