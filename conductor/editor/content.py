@@ -57,14 +57,24 @@ def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]
 
 def _adapted(raw: Raw, untaken: frozenset[str], found: dict[str, None]) -> Raw:
     """A block, what a tool shows, or a list of these."""
-    if bytes(raw).startswith(b"["):
-        return Raw(msgspec.json.encode([_adapted(one, untaken, found) for one in elements(raw)]))
+    if not bytes(raw).startswith(b"["):
+        return _of_tool(raw, untaken, found)
+    return Raw(msgspec.json.encode([_of_tool(one, untaken, found) for one in elements(raw)]))
+
+
+def _of_tool(raw: Raw, untaken: frozenset[str], found: dict[str, None]) -> Raw:
+    """A block, or what a tool shows, with a block inside. No further: no list and no block of
+    ACP holds more, and a stranger's nests as deep as they like."""
     members = read_members(raw) or {}
-    type_ = text_of(members.get("type"))
-    if type_ == "content":  # what a tool shows: a block inside
-        held = members.get("content", Raw(b"null"))
-        inner = _adapted(held, untaken, found)
-        return raw if inner is held else write_members({**members, "content": inner})
+    if text_of(members.get("type")) != "content":
+        return _block(raw, untaken, found)
+    held = members.get("content", Raw(b"null"))
+    inner = _block(held, untaken, found)
+    return raw if inner is held else write_members({**members, "content": inner})
+
+
+def _block(raw: Raw, untaken: frozenset[str], found: dict[str, None]) -> Raw:
+    type_ = text_of((read_members(raw) or {}).get("type"))
     words = in_words(raw, type_, "this editor shows none") if type_ in untaken else None
     if words is None:
         return raw

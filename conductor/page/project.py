@@ -185,6 +185,8 @@ def _wrong(path: Path, text: str) -> Iterator[tuple[int, int, str]]:
         yield at, at, f"TOML: {error}"
     except RecursionError:
         yield 0, 0, "it nests too deeply"
+    except ValueError:
+        yield 0, 0, "it has a number that is too long"
 
 
 def _offset(text: str, words: str) -> int:

@@ -63,6 +63,9 @@ def test_wherever_content_stands(content: object) -> None:
         b'{"update":{"content":"audio"}}',
         b'{"update":{"content":[5,{"type":["audio"]},{"type":"content","content":null}]}}',
         b'{"update":{"content":{"type":"text","text":"\\ud800"}}}',
+        # Nothing of ACP nests: a stranger's may, as deep as a message can.
+        b'{"update":{"content":%b{"type":"audio"}%b}}' % (b"[" * 500, b"]" * 500),
+        b'{"update":{"content":%b%b}}' % (b'{"type":"content","content":' * 500, b"1" + b"}" * 500),
     ],
 )
 def test_what_holds_none_stays_as_it_is(params: bytes) -> None:

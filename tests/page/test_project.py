@@ -86,6 +86,8 @@ def test_diagnostics_are_what_no_compiler_is_needed_for(folder: Path) -> None:
     (folder / "b.toml").write_text('a = 1\nb = "\n')
     (folder / "c.txt").write_text("x\n<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n")
     (folder / "deep.json").write_text("[" * 100_000)
+    (folder / "long.json").write_text("9" * 5000)
+    (folder / "long.toml").write_text("a = " + "9" * 5000)
     found = [
         (Path(each["url"]).name, each["start"]["line"], each["message"].partition(":")[0])
         for each in project.diagnostics("")["found"]
@@ -97,5 +99,7 @@ def test_diagnostics_are_what_no_compiler_is_needed_for(folder: Path) -> None:
         ("c.txt", 2, conflict),
         ("c.txt", 6, conflict),
         ("deep.json", 1, "it nests too deeply"),
+        ("long.json", 1, "it has a number that is too long"),
+        ("long.toml", 1, "it has a number that is too long"),
     ]
     assert len(project.diagnostics("c.txt")["found"]) == 2
