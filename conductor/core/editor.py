@@ -20,7 +20,7 @@ from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Malformed, Params
-from conductor.core.policy.key_table import STAMP, Direction
+from conductor.core.policy.key_table import LOG, OF_EDITOR, STAMP, Direction
 from conductor.core.state import Lane, Peer, PendingRequest
 from conductor.core.topology import onward
 
@@ -49,23 +49,32 @@ class EditorMessages:
             return params
         name, was = lane.peer.name, _name(meta.get(STAMP))
         if was is not None:
-            if self._keeps(lane.peer, was):
+            if self._keeps(lane.peer, method, was):
                 return params
             name = f"{name}/{was}"
         meta[STAMP] = Raw(msgspec.json.encode(name))
         return write_members({**members, "_meta": write_members(meta)})
 
-    def _keeps(self, peer: Peer, name: str) -> bool:
+    def _keeps(self, peer: Peer, method: str, name: str) -> bool:
         """Whether a message of this name, which comes from a peer, may be of that component.
 
-        A conductor as a proxy, and a host of guests, write the names of their own components; there
-        nobody knows what lies behind. Of a policed component a guard has looked at the name.
+        A host writes the names of its guests. Others pass on what those behind them have asked, and
+        hold that until it is answered; but for log lines, which nobody answers. A conductor as a
+        proxy does not know what lies behind it: the one around it does. Of a policed component a
+        guard has looked at the name.
         """
-        policed = peer.policy_state is not None and peer.policy_state.enforced
-        if policed or peer.component.hosts or self._exchange.topology.mode == "proxy":
-            return True
         first = name.partition("/")[0]
-        return any(_is(there.peer, first) for _, there in onward(peer.p.other))
+        if peer.component.hosts and first in peer.component.known_as:
+            return True
+        policed = peer.policy_state is not None and peer.policy_state.enforced
+        if self._exchange.topology.mode == "proxy" or (policed and not peer.component.hosts):
+            return True
+        if not any(_is(there.peer, first) for _, there in onward(peer.s)):
+            return False
+        return method == LOG or any(
+            held.target is peer.s and held.method.startswith(OF_EDITOR)
+            for held in peer.s.requests.sent.values()
+        )
 
     def deliver(self, method: str, params: Params, pending: PendingRequest, out: Effects) -> bool:
         """Sends the owner a message of the editor's; False where it names none, which only an

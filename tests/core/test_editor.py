@@ -32,6 +32,7 @@ from tests.harness.router.policed import (
 
 SHOW: Final = "_scp/html_panel/show"
 EVENT: Final = "_scp/html_panel/event"
+HOST: Final = Component("g", "", CHANNEL, hosts=True, known_as=frozenset(("inside", "g")))
 PANEL: Final[Json] = {"sessionId": "S", "id": "w"}
 
 
@@ -60,14 +61,16 @@ def answered(pb: Playbook, name: str, tag: str = "p", id_: object = "x") -> None
         (guest(grants="editor=panel"), of("g"), of("g")),
         (trusted("g"), {**PANEL, "_meta": None}, of("g")),
         (trusted("g"), {**PANEL, "_meta": {"a": 1}}, {**PANEL, "_meta": {"a": 1, STAMP: "g"}}),
-        (trusted("g"), of("agent"), of("agent")),  # of whom it passes on
-        (trusted("g"), of("agent/x"), of("agent/x")),
+        (trusted("g"), of("agent"), of("g/agent")),  # who has asked nothing
+        (trusted("g"), of("agent/x"), of("g/agent/x")),
         (trusted("g"), of("other"), of("g/other")),  # a conductor as a proxy has others inside
         (trusted("g"), of("g"), of("g/g")),
         (trusted("g"), {**PANEL, "_meta": {STAMP: 1}}, of("g/")),
         (trusted("g"), {**PANEL, "_meta": 1}, {**PANEL, "_meta": 1}),  # the desk refuses these
         (trusted("g"), [1], [1]),
-        (Component("g", "", CHANNEL, hosts=True), of("inside"), of("inside")),
+        (HOST, of("inside"), of("inside")),
+        (HOST, of("agent"), of("g/agent")),
+        (HOST, of("outside"), of("g/outside")),
     ],
 )
 def test_the_router_writes_whose_a_message_is(
@@ -79,6 +82,31 @@ def test_the_router_writes_whose_a_message_is(
         answered(pb, "g")
         pb >> ("g", "p", notification("_scp/html_panel/x", params))
         pb << ("client", notification("_scp/html_panel/x", found))
+
+
+@pytest.mark.parametrize("component", [trusted("g"), HOST])
+def test_a_name_stays_while_a_component_passes_on_what_has_asked_behind_it(
+    component: Component,
+) -> None:
+    with chain_of(component) as pb:
+        pb >> ("agent", request(1, SHOW, of("x")))
+        pb << ("g", "s", request(Hole("s"), SHOW, of("agent/x")))
+        # What the client asks the component is nothing that is passed on up.
+        pb >> ("client", request(7, EVENT, of("g")))
+        pb << ("g", "p", request(Hole("e"), EVENT, PANEL if component is not HOST else of("g")))
+        for name, found in (("agent/x", "agent/x"), ("agent", "agent"), ("f", "g/f")):
+            pb >> ("g", "p", request("x", SHOW, of(name)))
+            pb << ("client", request(Hole("up"), SHOW, of(found)))
+            answered(pb, "g")
+            pb.values.pop("up")
+        pb >> ("g", "s", result(Hole("s"), {})) << ("agent", result(1, {}))
+        pb >> ("g", "p", request("x", SHOW, of("agent")))
+        pb << ("client", request(Hole("up"), SHOW, of("g/agent")))
+        answered(pb, "g")
+        # Nobody answers a line of the log.
+        pb >> ("g", "p", notification("_scp/log", of("agent")))
+        pb << ("client", notification("_scp/log", of("agent")))
+        pb >> ("g", "p", result(Hole("e"), {})) << ("client", result(7, {}))
 
 
 def test_an_agents_messages_pass_all_others_and_keep_its_name() -> None:

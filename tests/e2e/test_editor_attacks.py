@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Final
+
 import pytest
 
-from tests.e2e.test_editor import ask, code, degraded, does, run, shower
-from tests.harness.process.rig import Rig
+from tests.e2e.test_editor import (
+    ALL,
+    SHOW,
+    ask,
+    code,
+    degraded,
+    does,
+    done,
+    events,
+    run,
+    shower,
+)
+from tests.harness.process.rig import Rig, python_path
+from tests.places import ACTORS
+
+PATHS: Final = {"PYTHONPATH": f"{ACTORS}:{python_path()}"}
 
 
 @pytest.mark.parametrize("form", ["sandboxed", "program"])
@@ -33,4 +50,21 @@ def test_messages_of_the_desks_families_reach_no_editor_by_other_names(rig: Rig,
         assert code(does(chain, session, f"/ask {method} {{}}")) in (-32600, -32601), method
     chain.prompt(session, "hi")
     assert not [one for one in chain.frames if "_scp/" in str(one.get("method"))]
+    assert chain.finish() == 0
+
+
+def test_a_component_inside_another_conductor_is_not_the_one_behind_of_that_name(
+    rig: Rig,
+) -> None:
+    command = ["-m", "conductor", "proxy", shower("program", name="A")]
+    inner = rig.program(sys.executable, *command, name="inner", env=PATHS)
+    chain = run(rig, inner, rig.demo(name="A"), shows=ALL)
+    chain.serves |= {SHOW: done}
+    session = chain.new_session()
+    shown = ask(chain, session, "html_panel/show", id="w", label="l", contents="c")
+    assert shown == {"result": {"shown": "panel"}}
+    assert chain.expect(SHOW)["params"]["_meta"] == {"conductor.component": "inner/A"}
+    click = {"sessionId": session, "id": "w", "name": "click"}
+    assert chain.request("_scp/html_panel/event", click)["result"] == {"n": 1}
+    assert [name for name, _ in events(chain, session)] == ["html_panel/event"]
     assert chain.finish() == 0

@@ -172,6 +172,7 @@ OF_EDITOR: Final = tuple(
 )
 """How the methods begin that are for the editor's desk (docs/editor.md): it refuses those that it
 does not know, and no editor gets them."""
+LOG: Final = "_scp/log"
 EVENTS: Final = ("_scp/html_panel/event", "_scp/file_comment/reply", "_scp/file_comment/event")
 """What the editor sends to the owner of a panel or comment, and to nobody else."""
 STAMP: Final = "conductor.component"
