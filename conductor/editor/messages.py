@@ -29,6 +29,7 @@ LOG: Final = "_scp/log"
 CLOSE: Final = "close"
 """The name of the event that the user has closed a panel, or resolved a comment."""
 
+_LONGEST_NAME: Final = 1024
 LEVELS: Final = ("error", "warn", "info", "debug")
 
 Id = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -64,6 +65,8 @@ class Any_(msgspec.Struct):  # noqa: N801 - the base of all params
         name = (self.meta or {}).get(STAMP)
         if not isinstance(name, str):
             raise Refused("params must be an object, with an object as `_meta` if it has one")
+        if len(name) > _LONGEST_NAME:
+            raise Refused(f"the name of a component is too long: `{name:.80}…`")
         return name
 
 

@@ -124,3 +124,9 @@ def test_what_is_dropped_and_logged_is_on_the_account_of_its_component() -> None
     assert isinstance(logged, Say)
     assert (logged.level, logged.name, len(logged.text)) == ("warning", "X", 2201)
     assert desk.from_chain(None, "_scp/log", b"[]")[0].name == "editor"  # type: ignore[union-attr]
+
+
+def test_no_name_is_kept_that_is_no_name() -> None:
+    desk = Desk(Client(html_panel=True))
+    shown = sends(desk, 1, f"{PANEL}/show", "X/" + "y" * 5000, id="w", label="l", contents="c")
+    assert refusal(shown).startswith("the name of a component is too long: `X/yyy")
