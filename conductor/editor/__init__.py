@@ -3,7 +3,8 @@
 transport   before the client's transport; loads the rest with the first such message
 messages    what the messages hold, as types
 content     words for types of content that an editor does not show
-ranges      where a comment stands in the text of its file
+ranges      where a comment stands: its file, and the place in its text
+html        HTML of components as Markdown
 texts       a panel or comment as text, for an editor that cannot show it
 desk        pure: keeps panels and comments, knows whose they are
 """
