@@ -25,7 +25,7 @@ PAGES: Final = (
         {
             "The proxy": ("Proxy", "gather"),
             "Messages": ("Message", "Request", "Notification", "Update", "Next", "Record", "text",
-                         "unlinked", "DROP", "Drop"),
+                         "read_json", "unlinked", "DROP", "Drop"),
             "Sessions": ("Session", "OwnTurn", "Nested", "Opening", "SubSession",
                          "Peer", "PeerSession", "Turn"),
             "The editor": ("Editor", "Capabilities", "Panel", "Comment", "Thread", "CommentReply",
