@@ -372,7 +372,7 @@ def _sealed() -> Iterator[Attack]:
         for what, says in {"changed": (evil,), "refused": (denied,), "dropped": ()}.items():
             yield Attack(f"{method}, {what}", "unseen", "client", method, params, says, (),
                          needs="never")  # fmt: skip
-    for method in ("mcp/message", "_scp/mcp", "_scp/ide"):
+    for method in ("mcp/message", "_scp/mcp", "_zed/open_url"):
         said = _result('{"evil":1}')
         for what, says in {"answered": (said,), "dropped": ()}.items():
             yield Attack(f"{method} of others, {what}", "unseen", "agent", method,

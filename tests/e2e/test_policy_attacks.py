@@ -37,7 +37,7 @@ ANSWERS: Final[dict[str, Json]] = {
     "elicitation/create": {"action": "decline"},
     "mcp/message": {"of": "the client"},
     "_scp/mcp": {"of": "the client"},
-    "_scp/ide": {"of": "the client"},
+    "_zed/open_url": {"of": "the client"},
 }
 """What the client says to the agent's requests: no."""
 
