@@ -1,5 +1,4 @@
-"""`personality`, `sparkle`, `cache`, `history`, `research`, `walkthrough` and `ide` before a
-real agent.
+"""Components of the conversation and of the editor before a real agent.
 
 The model is a mock.
 """
@@ -46,11 +45,16 @@ PARTS: Final = [
     ("azure", "knows ['ochre', 'azure'] anew"),
 ]
 """With so small a limit the fact is kept, and there is no room for turns."""
+TAUGHT: Final = [
+    ("/remember ochre", "[identity: remembered: 1. ochre]\n"),
+    ("hello", "knows ['ochre']"),
+]
 CHAINS: Final[dict[str, tuple[dict[str, Json], list[tuple[str, str]], int]]] = {
     "own turns": (
         {"personality": {"prompts": ["be kind"]},
          "sparkle": {"prompt": "be Sparkle", "show": "hidden"}}, OWN_TURNS, 4),
     "cache": ({"cache": {}}, TWICE, 1),
+    "identity": ({"identity": {}}, TAUGHT, 1),
     "history": ({"history": {"tokens": 1, "summary": False, "note": "none"}}, PARTS, 3),
 }  # fmt: skip
 """Components with settings; prompts, and what the user reads to each; the turns of the agent."""
