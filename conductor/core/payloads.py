@@ -8,6 +8,7 @@ may name only what it was given.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter, deque
 from collections.abc import Container
@@ -139,8 +140,6 @@ class Payloads:
         return b'"%b%b:%d"%b' % (_PREFIX, text.digest, text.size, colon or b"")
 
     def _kept(self, utf8: bytes, string: bytes) -> Text:
-        import hashlib  # it takes 4 ms, and few chains have references
-
         digest = hashlib.sha256(utf8).hexdigest().encode()
         text = self._texts.get(digest)
         if text is None:
