@@ -24,18 +24,24 @@ _GO: Final = re.compile(r"(?:require\s+)?([^\s()/]+(?:/\S+)?)\s+v\S+\s*(//.*)?")
 _MAJOR: Final = re.compile(r"/v\d+\Z")
 
 
-def _none(_: str) -> Iterable[str]:
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def _none(_: Any) -> Iterable[str]:
     return ()
 
 
 class Kind(NamedTuple):
     """A kind of manifest."""
 
-    listed: Callable[[str], Iterable[str]]
-    """The packages in the text of a manifest. Raises `ValueError`."""
+    parsed: Callable[[str], Any]
+    """What the text of a manifest holds. Raises `ValueError`."""
+    listed: Callable[[Any], Iterable[str]]
+    """The packages in that."""
     normal: Callable[[str], str]
     """A package's name such that two spellings of it are the same."""
-    members: Callable[[str], Iterable[str]] = _none
+    members: Callable[[Any], Iterable[str]] = _none
     """Patterns of the folders with the manifests of a workspace's members; `!` leaves some out."""
 
 
@@ -73,9 +79,10 @@ def read(path: str) -> Manifest:
     assert kind is not None
     try:
         text = untrusted_files.read(path, _MOST).decode("utf-8-sig")
-        packages = frozenset(kind.normal(one) for one in kind.listed(text))
-        cost = len(text) + (toml_files.work(text) if path.endswith(".toml") else 0)
-        return Manifest(packages, [*kind.members(text)], cost, kind.normal)
+        held = kind.parsed(text)
+        packages = frozenset(kind.normal(one) for one in kind.listed(held))
+        cost = len(text) + (toml_files.work(text) if kind.parsed is toml_files.loads else 0)
+        return Manifest(packages, [*kind.members(held)], cost, kind.normal)
     except OSError as error:
         raise BrokenError(error.strerror or "it cannot be read") from None
     except (ValueError, RecursionError) as error:  # of TOML, of JSON or of UTF-8
@@ -96,8 +103,7 @@ def _texts(value: Any) -> list[str]:
 # -- the ecosystems --------------------------------------------------------------------------------
 
 
-def _cargo(text: str) -> Iterator[str]:
-    whole = toml_files.loads(text)
+def _cargo(whole: dict[str, Any]) -> Iterator[str]:
     places = [whole, _table(whole, "workspace"), *_table(whole, "target").values()]
     for place in places:
         for table in ("dependencies", "dev-dependencies", "build-dependencies"):
@@ -106,12 +112,12 @@ def _cargo(text: str) -> Iterator[str]:
                 yield renamed if isinstance(renamed, str) else name
 
 
-def _cargo_members(text: str) -> list[str]:
-    return _workspace(_table(toml_files.loads(text), "workspace"))
+def _cargo_members(whole: dict[str, Any]) -> list[str]:
+    return _workspace(_table(whole, "workspace"))
 
 
-def _uv_members(text: str) -> list[str]:
-    return _workspace(_table(toml_files.loads(text), "tool", "uv", "workspace"))
+def _uv_members(whole: dict[str, Any]) -> list[str]:
+    return _workspace(_table(whole, "tool", "uv", "workspace"))
 
 
 def _workspace(table: dict[str, Any]) -> list[str]:
@@ -119,14 +125,12 @@ def _workspace(table: dict[str, Any]) -> list[str]:
     return [*_texts(table.get("members")), *left_out]
 
 
-def _npm_members(text: str) -> list[str]:
-    whole = msgspec.json.decode(text)
+def _npm_members(whole: Any) -> list[str]:
     held = whole.get("workspaces") if isinstance(whole, dict) else None
     return _texts(held.get("packages") if isinstance(held, dict) else held)
 
 
-def _pyproject(text: str) -> Iterator[str]:
-    whole = toml_files.loads(text)
+def _pyproject(whole: dict[str, Any]) -> Iterator[str]:
     project = _table(whole, "project")
     groups = [*_table(project, "optional-dependencies").values()]
     groups += [project.get("dependencies"), *_table(whole, "dependency-groups").values()]
@@ -149,8 +153,7 @@ def _python_names(requirements: Iterable[str]) -> Iterator[str]:
             yield name[1]
 
 
-def _package_json(text: str) -> Iterator[str]:
-    whole = msgspec.json.decode(text)
+def _package_json(whole: Any) -> Iterator[str]:
     for kind in ("", "dev", "peer", "optional"):
         for name, version in _table(
             whole, f"{kind}Dependencies" if kind else "dependencies"
@@ -173,10 +176,6 @@ def _go_mod(text: str) -> Iterator[str]:
                 yield found[1].strip('"')
 
 
-def _as_it_is(name: str) -> str:
-    return name
-
-
 def _cargo_name(name: str) -> str:
     return name.lower().replace("_", "-")
 
@@ -190,11 +189,11 @@ def _go_name(name: str) -> str:
 
 
 KINDS: Final = {
-    "Cargo.toml": Kind(_cargo, _cargo_name, _cargo_members),
-    "pyproject.toml": Kind(_pyproject, _python_name, _uv_members),
-    "requirements.txt": Kind(_requirements, _python_name),
-    "package.json": Kind(_package_json, _as_it_is, _npm_members),
-    "go.mod": Kind(_go_mod, _go_name),
-    "Gemfile": Kind(_GEM.findall, _as_it_is),
+    "Cargo.toml": Kind(toml_files.loads, _cargo, _cargo_name, _cargo_members),
+    "pyproject.toml": Kind(toml_files.loads, _pyproject, _python_name, _uv_members),
+    "requirements.txt": Kind(_as_it_is, _requirements, _python_name),
+    "package.json": Kind(msgspec.json.decode, _package_json, _as_it_is, _npm_members),
+    "go.mod": Kind(_as_it_is, _go_mod, _go_name),
+    "Gemfile": Kind(_as_it_is, _GEM.findall, _as_it_is),
 }
 """Manifests by name; `requirements*.txt` counts as the third."""
