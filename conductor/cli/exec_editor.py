@@ -72,9 +72,7 @@ class PlayedEditor:
             messages.SHOW_COMMENT: self._comment,
             messages.CLEAR_COMMENT: self._cleared,
             messages.REPLY: self._reply,
-            **dict.fromkeys(messages.OPERATIONS[:1], self._list),
-            **dict.fromkeys(messages.OPERATIONS[1:2], self._describe),
-            **dict.fromkeys(messages.OPERATIONS[2:], self._run),
+            **dict(zip(messages.OPERATIONS, (self._list, self._describe, self._run), strict=True)),
         }
 
     def hears(self) -> Mapping[str, Callable[[dict[str, Any]], None]]:

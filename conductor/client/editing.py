@@ -16,6 +16,7 @@ import msgspec
 from conductor.client.chat_session import plain
 from conductor.client.connection import Handler
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
+from conductor.core.policy.key_table import STAMP
 from conductor.editor.messages import (
     CLEAR_COMMENT,
     CLEAR_PANEL,
@@ -218,7 +219,7 @@ class Editing:
 
     async def _owner_replies(self, params: dict[str, Any]) -> dict[str, Any]:
         meta = params.get("_meta")
-        owner = meta.get("conductor.component") if isinstance(meta, dict) else None
+        owner = meta.get(STAMP) if isinstance(meta, dict) else None
         self._add_reply(params, str(owner or "component"))
         return {}
 

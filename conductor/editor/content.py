@@ -14,23 +14,20 @@ from msgspec import Raw
 from conductor.core.adaptation import elements, in_words, text_of
 from conductor.core.json_text import read_members, write_members
 from conductor.core.policy.key_table import UPDATE
+from conductor.editor.messages import sections
 
 TYPES: Final = frozenset({"image", "audio", "resource"})
 """The types that a client may take or not; it shows all others."""
 
-_PLACES: Final = ("clientCapabilities", "capabilities")
 _notification: Final = b'{"jsonrpc":"2.0","method":"%b","params":' % UPDATE.encode()
 
 
 def untaken(initialize: bytes) -> frozenset[str]:
     """The types that the client of an `initialize` does not take."""
-    members = read_members(Raw(initialize)) or {}
-    for place in (*map(members.get, _PLACES), Raw(initialize)):
-        section = read_members(place) or {}
-        for name in ("_meta", "symposium"):
-            section = read_members(section.get(name)) or {}
-        if bytes(section.get("content", b"")).startswith(b"["):
-            return TYPES - {text_of(one) for one in elements(section["content"])}
+    for section in sections(initialize):
+        content = section.get("content")
+        if isinstance(content, list):
+            return TYPES - {one for one in content if isinstance(one, str)}
     return frozenset()
 
 

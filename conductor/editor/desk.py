@@ -15,13 +15,10 @@ from msgspec import UNSET, Raw
 
 from conductor.core.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND
 from conductor.core.policy.key_table import STAMP, UPDATE
-from conductor.editor import texts
+from conductor.editor import messages, texts
 from conductor.editor.messages import (
-    CLEAR_COMMENT,
     CLEAR_PANEL,
     CLOSE,
-    COMMENT_EVENT,
-    GET_COMMENT,
     GET_PANEL,
     LEVELS,
     LOG,
@@ -238,15 +235,15 @@ class Desk:
         if id_ is None:
             raise Refused("it is a request")
         match method:
-            case "_scp/html_panel/show":
+            case messages.SHOW_PANEL:
                 self._show_panel(id_, params, out)
-            case "_scp/file_comment/show":
+            case messages.SHOW_COMMENT:
                 self._show_comment(id_, params, out)
-            case "_scp/file_comment/reply":
+            case messages.REPLY:
                 self._owner_replies(id_, params, out)
-            case _ if method in (CLEAR_PANEL, CLEAR_COMMENT):
+            case messages.CLEAR_PANEL | messages.CLEAR_COMMENT:
                 self._clear(id_, method, params, out)
-            case _ if method in (GET_PANEL, GET_COMMENT):
+            case messages.GET_PANEL | messages.GET_COMMENT:
                 self._get(id_, method, params, out)
             case _ if method in OPERATIONS:
                 self._operation(id_, method, params, out)
@@ -642,6 +639,3 @@ def _heard(member: bytes, body: bytes) -> tuple[bytes, bytes]:
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass
     return member, body
-
-
-__all__ = ["COMMENT_EVENT", "Desk"]

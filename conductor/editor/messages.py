@@ -158,16 +158,19 @@ class _Initialize(_Places):
     capabilities: _Places | None = None
 
 
-def capabilities(initialize: bytes) -> Capabilities:
-    """What the client of an `initialize` can show; nothing, where it does not say so."""
+def sections(initialize: bytes) -> list[dict[str, Any]]:
+    """The sections `symposium` in an `initialize`, the one that counts most first."""
     try:
         read = msgspec.json.decode(initialize, type=_Initialize)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Capabilities()
+        return []
     places = (read.clientCapabilities, read.capabilities, read)
-    for place in places:
-        section = place.meta.symposium if place is not None and place.meta is not None else None
-        if isinstance(section, dict):
-            flags = {n: section.get(n) is True for n in Capabilities.__struct_fields__}
-            return Capabilities(**flags)
-    return Capabilities()
+    metas = (place.meta for place in places if place is not None)
+    found = (meta.symposium for meta in metas if meta is not None)
+    return [section for section in found if isinstance(section, dict)]
+
+
+def capabilities(initialize: bytes) -> Capabilities:
+    """What the client of an `initialize` can show; nothing, where it does not say so."""
+    section = next(iter(sections(initialize)), {})
+    return Capabilities(**{n: section.get(n) is True for n in Capabilities.__struct_fields__})
