@@ -32,8 +32,8 @@ KEY = "reminder:"
 LONGEST = 1000
 """Characters of a reminder."""
 LATE = 60_000
-"""Milliseconds after which a reminder is told in other sessions of its folder, too; when it is told
-later than that, it says when it was due."""
+"""Milliseconds that a reminder waits for its own session, before another one of its folder shows
+it. A reminder that is shown later than that says when it was due."""
 STRIDE = 6 * 24 * 3600 * 1000
 """Milliseconds that one timer waits at most; the conductor's wait 7 days."""
 

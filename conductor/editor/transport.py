@@ -71,8 +71,6 @@ class DeskTransport(Wrapper):
 
     def write(self, data: bytes) -> None:
         """Queues whole lines for the client; those for the desk go there first."""
-        if self._desk is not None:
-            self._desk.forget_closed()
         if self._untaken is None and (initialize := self._router.initialized):
             self._untaken = _untaken(initialize)
         owes = self._desk is not None and self._desk.owes
@@ -131,6 +129,8 @@ class DeskTransport(Wrapper):
     def received(self, frames: list[bytes]) -> None:
         """Passes on lines of the client; the desk takes some of them."""
         assert self._events is not None
+        if self._desk is not None:  # here: its lines are few, and it may open a session again
+            self._desk.forget_closed()
         asks = self._desk is not None and self._desk.asks
         if not asks and not any(_DOWN in frame for frame in frames):
             self._events.received(frames)
