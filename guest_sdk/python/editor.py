@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Level = Literal["error", "warn", "info", "debug"]
 
+_HOLDERS: Final = ("clientCapabilities", "capabilities", "agentCapabilities")
 _LEVELS: Final = ("error", "warn", "info", "debug")
 _REPLY: Final = f"{Comment.family}/reply"
 EVENTS: Final = frozenset({f"{Panel.family}/event", f"{Comment.family}/event", _REPLY})
@@ -146,14 +147,19 @@ class Editor:
 
 def capabilities(initialize: dict[str, Any]) -> Capabilities:
     """What the editor of an `initialize` says it can do: its section `symposium`."""
-    held = (initialize.get("clientCapabilities"), initialize.get("capabilities"), initialize)
-    for place in held:
-        meta = place.get("_meta") if isinstance(place, dict) else None
-        said = meta.get("symposium") if isinstance(meta, dict) else None
-        if isinstance(said, dict):
-            names = ("html_panel", "file_comment", "ide_operation", "log")
-            return Capabilities(*(said.get(name) is True for name in names))
-    return Capabilities()
+    said = next(iter(sections(initialize)), {})
+    names = ("html_panel", "file_comment", "ide_operation", "log")
+    return Capabilities(*(said.get(name) is True for name in names))
+
+
+def sections(body: Any) -> list[dict[str, Any]]:
+    """The `symposium` sections of params or a result of `initialize`, the one that counts most
+    first."""
+    held = body if isinstance(body, dict) else {}
+    places = (*map(held.get, _HOLDERS), held)
+    metas = [one.get("_meta") for one in places if isinstance(one, dict)]
+    found = [meta.get("symposium") for meta in metas if isinstance(meta, dict)]
+    return [section for section in found if isinstance(section, dict)]
 
 
 def handlers(engine: Engine) -> Handlers:

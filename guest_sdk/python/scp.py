@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
+from .editor import sections
 from .errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, ProxyError
 from .jsontext import dumps, members
 from .stdio import write
@@ -26,7 +27,6 @@ from .wire import NO_SETTINGS, Held, Wire, message, raw
 LAUNCH: Final = "_scp/proxy"
 _INITIALIZE: Final = "initialize"
 _FLAG: Final = {"symposium": {"version": "1.0", "proxy": True}}
-_HOLDERS: Final = ("clientCapabilities", "agentCapabilities", "capabilities")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _LAUNCHES: Final = '"scp-launch"'
 """The id of the request by which the successor gets the rest of the chain."""
@@ -51,7 +51,7 @@ def begins(lines: Iterable[str]) -> bool:
                 held = {one.name: one.value for one in members(line)[0]}
             except (ValueError, RecursionError):
                 continue
-            if held.get("method") == _INITIALIZE and _sections(held.get("params")):
+            if held.get("method") == _INITIALIZE and sections(held.get("params")):
                 return True
     return False
 
@@ -118,7 +118,7 @@ class Scp(Wire):
     def _begin(self, line: str, held: Held, id_: str) -> None:
         params = held["params"].value if "params" in held else None
         version = params.get("protocolVersion") if isinstance(params, dict) else None
-        if not _sections(params) or not isinstance(version, int):
+        if not sections(params) or not isinstance(version, int):
             self._refuse(id_, INVALID_REQUEST, "a client of SCP says `_meta.symposium` here")
             return
         self._initialize = raw(line, held, "params")
@@ -170,7 +170,7 @@ class Scp(Wire):
             return self._failed(
                 f'{{"jsonrpc":"2.0","id":{asked},"error":{raw(line, held, "error")}}}'
             )
-        is_proxy = any(section.get("proxy") is True for section in _sections(held["result"].value))
+        is_proxy = any(section.get("proxy") is True for section in sections(held["result"].value))
         if is_proxy and self._rest:
             self._asked = _LAUNCHES
             servers = dumps({"servers": self._rest})
@@ -200,14 +200,6 @@ class Scp(Wire):
         """There is no chain: the client may name another."""
         self.joined, self._greeting = False, ("", "")
         return answer
-
-
-def _sections(body: Any) -> list[dict[str, Any]]:
-    """The `symposium` sections of params or a result of `initialize`."""
-    held = body if isinstance(body, dict) else {}
-    metas = [one.get("_meta") for one in (held, *map(held.get, _HOLDERS)) if isinstance(one, dict)]
-    found = [meta.get("symposium") for meta in metas if isinstance(meta, dict)]
-    return [section for section in found if isinstance(section, dict)]
 
 
 def _error(id_: str, text: str) -> str:
