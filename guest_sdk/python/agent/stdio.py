@@ -77,7 +77,7 @@ class _Out:
         self._loop = loop
         self._queue: list[bytes] = []
         self._queued = 0
-        self._writing: asyncio.Future[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._poll = select.poll() if hasattr(select, "poll") else None
         if self._poll is not None:
             self._poll.register(1, select.POLLOUT)
@@ -91,19 +91,17 @@ class _Out:
         self._queue.append(data)
         self._queued += len(data)
         if self._writing is None:
-            self._next()
+            self._writing = self._loop.create_task(self._write_queued())
 
-    def _next(self) -> None:
-        data = b"".join(self._queue)
-        self._queue.clear()
-        self._writing = self._loop.run_in_executor(None, _write, data)
-        self._writing.add_done_callback(lambda _: self._written(len(data)))
-
-    def _written(self, size: int) -> None:
-        self._queued -= size
+    async def _write_queued(self) -> None:
+        while self._queue:
+            data = b"".join(self._queue)
+            self._queue.clear()
+            await self._loop.run_in_executor(None, _write, data)
+            self._queued -= len(data)
+        # Here, and not in a callback: if it were still set once the task is done, `drained` would
+        # wait for a task that is done, again and again, and no callback would ever run.
         self._writing = None
-        if self._queue:
-            self._next()
 
     async def room(self) -> None:
         """Waits while much is queued."""
