@@ -24,7 +24,10 @@ _PIECE: Final = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"?){1,2048}+|[^
 _NOT_BRACKETS: Final = bytes(b for b in range(256) if b not in b"[]{}")
 _STEPS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")  # as signed bytes: 1, -1
 _NOT_SEPARATORS: Final = bytes(b for b in range(256) if b not in b",[{")
+_SEPARATORS: Final = (b",", b"[", b"{")
+_OPENERS: Final = (b"[", b"{")
 _SHORT: Final = 1 << 16
+_FEW: Final = 256
 _CHUNK: Final = 256
 
 
@@ -56,7 +59,9 @@ def count_values(frame: bytes, most: int) -> int:
 
     Each comma and each opening bracket counts as one more, so an empty array counts as two.
     """
-    number = 1 + len(frame.translate(None, _NOT_SEPARATORS))
+    number = 1 + _found(frame, _SEPARATORS, _FEW) if len(frame) >= _SHORT else _FEW
+    if number >= _FEW:
+        number = 1 + len(frame.translate(None, _NOT_SEPARATORS))
     if number <= most:  # even with the separators inside strings, so those need not be looked for
         return number
     number = 1
@@ -84,16 +89,21 @@ def _opens_more(frame: bytes, limit: int) -> bool:
     """Whether there are more than `limit` opening brackets, inside strings or not."""
     if len(frame) < _SHORT:
         return frame.count(b"{") + frame.count(b"[") > limit
-    # Counting looks at each byte, finding skips over long strings: this stops early or is rare.
-    left = limit
-    for bracket in (b"{", b"["):
-        at = frame.find(bracket)
-        while at >= 0:
-            if left == 0:
-                return True
-            left -= 1
-            at = frame.find(bracket, at + 1)
-    return False
+    return _found(frame, _OPENERS, limit + 1) > limit
+
+
+def _found(frame: bytes, signs: tuple[bytes, ...], most: int) -> int:
+    """How many of the signs are in a frame, inside strings or not; `most` if there are more.
+
+    Counting looks at each byte, searching skips over long strings: this stops early or is rare.
+    """
+    found = 0
+    for sign in signs:
+        at = frame.find(sign)
+        while at >= 0 and found < most:
+            found += 1
+            at = frame.find(sign, at + 1)
+    return found
 
 
 # -- lone surrogates -------------------------------------------------------------------------------

@@ -55,6 +55,21 @@ def test_signs_within_strings_are_no_values() -> None:
     assert count_values(b"[" + b'",",' * 5000 + b"1]", 5000) > 5000
 
 
+@pytest.mark.parametrize("number", [1, 2, 254, 255, 256, 257, 1000])
+def test_values_beside_a_long_string_are_counted_alike(number: int) -> None:
+    """Where there are few, they are searched for; where there are many, counted."""
+    long = b'"' + b"x" * 70_000 + b'"'
+    for frame in (
+        b"[" + b"1," * (number - 1) + long + b"]",
+        b"[" + long + b",1" * (number - 1) + b"]",
+    ):
+        assert count_values(frame, 10_000) == number + 1
+        assert not too_many_values(frame, number + 1)
+        assert too_many_values(frame, number)
+    signs = b'["' + b"," * number + b"x" * 70_000 + b'"]'
+    assert not too_many_values(signs, 2)
+
+
 def test_what_nests_deeper_than_it_seems_piece_by_piece() -> None:
     deep = b"[" * 300 + b'"",' * 5000 + b"[" * 300
     assert too_deep(deep, 599)

@@ -52,6 +52,17 @@ def test_any_chunking_gives_the_same_lines(chunks: list[bytes], steps: list[int]
     assert found == expected
 
 
+@pytest.mark.parametrize("number", [0, 1, 63, 64, 65, 200])
+def test_large_chunks_of_long_lines_and_of_short_ones(number: int) -> None:
+    long = b"x" * 100_000
+    lines = [long, *[b"y%d" % n for n in range(number)], long]
+    splitter = LineSplitter()
+    assert splitter.feed(b"\n".join([*lines, b"\nrest"])) == lines
+    assert splitter.blank == 1
+    assert splitter.feed(long) == []
+    assert splitter.feed(b"\n".join([b"", *lines, b""])) == [b"rest" + long, *lines]
+
+
 @pytest.mark.parametrize("step", [1, 7, 1000])
 def test_a_line_over_the_limit_is_skipped_and_the_stream_goes_on(step: int) -> None:
     stream = b'{"a":1}\n' + b'{"id":7,' + b"x" * 100 + b"\n" + b'{"b":2}\n' + b"y" * 64 + b"\nz"

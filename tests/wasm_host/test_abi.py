@@ -57,6 +57,19 @@ def test_too_many_values_are_more_than_the_limit(value: Json, only: bool, limit:
     assert too_many_values(text, limit) == (values(value) > limit)
 
 
+@pytest.mark.parametrize("number", [1, 2, 254, 255, 256, 257, 1000])
+def test_values_beside_a_long_string_are_counted_alike(number: int) -> None:
+    # Where there are few, they are searched for; where there are many, counted.
+    long = b'"' + b"x" * 70_000 + b'"'
+    for text in (
+        b"[" + b"1," * (number - 1) + long + b"]",
+        b"[" + long + b",1" * (number - 1) + b"]",
+    ):
+        assert not too_many_values(text, number + 1)
+        assert too_many_values(text, number)
+    assert not too_many_values(b'["' + b"," * number + b"x" * 70_000 + b'"]', 2)
+
+
 @given(st.lists(VALUES, max_size=60), st.integers(1, 12))
 def test_both_directions_find_the_line_of_many_values(found: list[Json], limit: int) -> None:
     lines = b"".join(b"p" + json.dumps(value).encode() + b"\n" for value in found)
