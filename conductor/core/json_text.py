@@ -106,6 +106,19 @@ def _found(frame: bytes, signs: tuple[bytes, ...], most: int) -> int:
     return found
 
 
+def holds(text: bytes, word: bytes) -> bool:
+    """`word in text`; fast where a long text seldom has the first byte of the word."""
+    if len(text) < _SHORT:
+        return word in text
+    first = word[:1]
+    at = text.find(first)
+    for _ in range(_FEW):
+        if at < 0 or text.startswith(word, at):
+            return at >= 0
+        at = text.find(first, at + 1)
+    return at >= 0 and text.find(word, at) >= 0
+
+
 # -- lone surrogates -------------------------------------------------------------------------------
 
 # JSON allows a lone surrogate escape, and editors send them (half an emoji). A frame was checked to

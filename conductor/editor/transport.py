@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import jsonrpc
+from conductor.core.json_text import holds
 from conductor.core.policy.key_table import EVENTS, OF_EDITOR, UPDATE
 from conductor.core.writer import Writer
 from conductor.transports.base import Transport, Wrapper
@@ -74,7 +75,7 @@ class DeskTransport(Wrapper):
         if self._untaken is None and (initialize := self._router.initialized):
             self._untaken = _untaken(initialize)
         owes = self._desk is not None and self._desk.owes
-        looks = self._untaken or owes or _METHOD in data
+        looks = self._untaken or owes or holds(data, _METHOD)
         if not looks or self._router.mode != "agent":
             self._inner.write(data)  # nearly all
             return
@@ -132,7 +133,7 @@ class DeskTransport(Wrapper):
         if self._desk is not None:  # here: its lines are few, and it may open a session again
             self._desk.forget_closed()
         asks = self._desk is not None and self._desk.asks
-        if not asks and not any(_DOWN in frame for frame in frames):
+        if not asks and not any(holds(frame, _DOWN) for frame in frames):
             self._events.received(frames)
             return
         for frame in frames:

@@ -17,6 +17,7 @@ from conductor.core import UPSTREAM, Violated
 from conductor.core.policy.rules import Policy
 from conductor.run.plan import Planned
 from conductor.run.report_checks import named
+from conductor.transports.framing import split
 
 AGE: Final = 300.0
 """Seconds after which a chunk is forgotten."""
@@ -139,7 +140,7 @@ class Ring:
 
     def given(self, peer: str, data: bytes) -> None:
         """Whole lines were written to a peer."""
-        if len(data) > self._largest and self._split(len(data), lines := _lines(data)):
+        if len(data) > self._largest and self._split(len(data), lines := split(data)):
             for line in lines:
                 if line:
                     self._one(peer, False, line)
@@ -217,9 +218,3 @@ class Ring:
         """What it holds now."""
         self._forget(self._clock() - AGE)
         return Kept([*self._chunks], self._chain, self._is_cut)
-
-
-def _lines(data: bytes) -> list[bytes]:
-    """The lines of what was written, maybe with an empty one behind them."""
-    # Mostly it is a single one, and to split looks at each byte.
-    return [data[:-1]] if data.find(b"\n") == len(data) - 1 else data.split(b"\n")

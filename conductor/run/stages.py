@@ -15,6 +15,7 @@ import msgspec
 
 from conductor.core import UPSTREAM, Router, jsonrpc
 from conductor.core.dialects import INITIALIZE
+from conductor.core.json_text import holds
 from conductor.errors import one_line
 from conductor.run.plan import Planned
 
@@ -156,7 +157,7 @@ class Stages:
         """What lines for the client answer that a log should keep, in sentences: errors, and
         another version of ACP. Call it before the look that finds the requests answered."""
         methods = {each.key: each.method for each in self._open if each.name == UPSTREAM}
-        if b'"error"' not in data and INITIALIZE not in methods.values():
+        if not holds(data, b'"error"') and INITIALIZE not in methods.values():
             return []
         said = []
         for line in data.splitlines():

@@ -16,6 +16,22 @@ _LARGE: Final = 64 * 1024
 _FEW: Final = 64
 
 
+def split(chunk: bytes) -> list[bytes]:
+    """`chunk.split(b"\\n")`. That looks at each byte; in a large chunk, searching skips over long
+    lines."""
+    if len(chunk) < _LARGE:
+        return chunk.split(b"\n")
+    lines: list[bytes] = []
+    start, end = 0, chunk.find(b"\n")
+    while end >= 0:
+        if len(lines) == _FEW:  # so the lines are short
+            return lines + chunk[start:].split(b"\n")
+        lines.append(chunk[start:end])
+        start, end = end + 1, chunk.find(b"\n", end + 1)
+    lines.append(chunk[start:])
+    return lines
+
+
 class LineSplitter:
     """Collects lines, however the chunks fall.
 
@@ -41,7 +57,7 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes, without their newlines."""
-        lines = chunk.split(b"\n") if len(chunk) < _LARGE else _split(chunk)
+        lines = split(chunk)
         rest = lines.pop()
         if lines:
             if self._size or self._skipping:
@@ -87,16 +103,3 @@ class LineSplitter:
             return True
         self.oversized.append(line[:_HEAD])
         return False
-
-
-def _split(chunk: bytes) -> list[bytes]:
-    """`chunk.split(b"\\n")`, which looks at each byte; searching skips over long lines."""
-    lines: list[bytes] = []
-    start, end = 0, chunk.find(b"\n")
-    while end >= 0:
-        if len(lines) == _FEW:  # so the lines are short
-            return lines + chunk[start:].split(b"\n")
-        lines.append(chunk[start:end])
-        start, end = end + 1, chunk.find(b"\n", end + 1)
-    lines.append(chunk[start:])
-    return lines

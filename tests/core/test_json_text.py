@@ -15,6 +15,7 @@ from conductor.core import json_text, jsonrpc
 from conductor.core.json_text import (
     count_values,
     hide_surrogates,
+    holds,
     show_surrogates,
     too_deep,
     too_many_values,
@@ -68,6 +69,18 @@ def test_values_beside_a_long_string_are_counted_alike(number: int) -> None:
         assert too_many_values(frame, number)
     signs = b'["' + b"," * number + b"x" * 70_000 + b'"]'
     assert not too_many_values(signs, 2)
+
+
+@pytest.mark.parametrize("length", [0, 70_000])
+@pytest.mark.parametrize("before", [0, 1, 254, 255, 256, 1000])
+def test_a_text_holds_a_word_or_does_not(length: int, before: int) -> None:
+    filler = b"x" * length
+    others = b'"other"' * (before // 2) + filler
+    assert holds(others + b'"word"', b'"word"')
+    assert holds(b'"word"' + others, b'"word"')
+    assert not holds(others, b'"word"')
+    assert not holds(others + b'"wor', b'"word"')
+    assert not holds(filler, b'"word"')
 
 
 def test_what_nests_deeper_than_it_seems_piece_by_piece() -> None:

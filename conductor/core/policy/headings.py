@@ -107,8 +107,11 @@ def session_of(params: Params) -> str | None:
     return None if read is None else read.sessionId or read.session_id
 
 
-def heading(method: str, params: Params) -> Heading:
-    """Reads a message's key and what else a policy needs; never raises, whatever the bytes."""
+def heading(method: str, params: Params, session: str | None = None) -> Heading:
+    """Reads a message's key and what else a policy needs; never raises, whatever the bytes.
+
+    `session`: what `session_of` reads of the params, where somebody has read that already.
+    """
     if method == UPDATE:
         if isinstance(params, UnsetType):
             return Heading(_UNKNOWN, None)
@@ -122,12 +125,12 @@ def heading(method: str, params: Params) -> Heading:
         return Heading(key, session, held.toolCallId or held.messageId)
     if method.startswith(MCP_FAMILIES):
         return Heading(method, session_of(params), addresses(method, params))
-    return Heading(method, session_of(params))
+    return Heading(method, session or session_of(params))
 
 
-def read_message(method: str, params: Params) -> Message:
-    """A message with its heading."""
-    return Message(method, params, heading(method, params))
+def read_message(method: str, params: Params, session: str | None = None) -> Message:
+    """A message with its heading (`heading`)."""
+    return Message(method, params, heading(method, params, session))
 
 
 def addresses(method: str, params: Params) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ class PolicedRequests(HeldRequests):
     ) -> None:
         """A request leaves `lane`; `pending` is what its answer will belong to."""
         if lane.peer.policy_state is None:
-            self._leave(lane, read_message(method, params), pending, out)
+            self._leave(lane, read_message(method, params, pending.names), pending, out)
             return
         carried = self._forwarded_by(lane, method, params, pending)
         if carried is not None:
