@@ -19,7 +19,6 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.json_text import read_members
-from conductor.core.writer import Writer
 
 _PREFIX: Final = b"conductor-payload:sha256:"
 _reference: Final = re.compile(_PREFIX + rb"([0-9a-f]{64}):(\d{1,15})")
@@ -221,22 +220,3 @@ def _member(members: dict[str, Raw], name: str, kind: type[Any], default: Any) -
         return msgspec.json.decode(members[name], type=kind) if name in members else default
     except msgspec.DecodeError:
         raise ValueError(f"`{name}` is no {kind.__name__}") from None
-
-
-class ReferringWriter(Writer):
-    """Writes to a component that gets long texts as references."""
-
-    __slots__ = ("_payloads",)
-
-    def __init__(self, writer: Writer, payloads: Payloads) -> None:
-        for name in Writer.__slots__:
-            setattr(self, name, getattr(writer, name))
-        self._payloads = payloads
-
-    def request(self, id: bytes, method: str, params: Raw | bytes | UnsetType) -> bytes:  # noqa: A002
-        """See `Writer`."""
-        return super().request(id, method, self._payloads.refer(params, id))
-
-    def notification(self, method: str, params: Raw | bytes | UnsetType) -> bytes:
-        """See `Writer`."""
-        return super().notification(method, self._payloads.refer(params, None))

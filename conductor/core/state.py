@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntEnum, auto
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
-import msgspec
 from msgspec import UNSET
 
 from conductor.core import aliases
@@ -20,14 +19,14 @@ from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure, Effects
 from conductor.core.jsonrpc import Params
-from conductor.core.payloads import Payloads, ReferringWriter
+from conductor.core.payloads import Payloads
 from conductor.core.policy.entries import Excuse, Held, Request, RequestInOrder, Turn
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
 from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import State
-from conductor.core.writer import Writer, port_writer, writers
+from conductor.core.writer import ReferringWriter, Writer, port_writer, writers
 
 Answer = tuple[bytes, bytes]
 """An answer: `b"result"` or `b"error"`, and that member's JSON text."""
@@ -89,95 +88,153 @@ class Batch:
         return b"[" + b",".join(self._answers) + b"]\n"
 
 
-class Source(NamedTuple):
+class Source:
     """Where a notification comes from."""
 
-    lane: Lane
-    number: int
-    passes: int = 0
-    """The number of the notification that is passed on by it; 0: it is its sender's own."""
-    own: bool = False
-    """Whether the conductor passes it on in its sender's stead."""
+    __slots__ = ("lane", "number", "own", "passes")
+
+    def __init__(self, lane: Lane, number: int, passes: int = 0, *, own: bool = False) -> None:
+        self.lane = lane
+        self.number = number
+        self.passes = passes
+        """The number of the notification that is passed on by it; 0: it is its sender's own."""
+        self.own = own
+        """Whether the conductor passes it on in its sender's stead."""
 
 
-class TracedRequest(msgspec.Struct, eq=False):
+class TracedRequest:
     """What a trace needs of one request until it is answered.
 
     A request is open at one place at a time. Whatever becomes of it, the trace reports its answer
     there, once, before the request is open anywhere else.
     """
 
-    source: Lane | None
-    """Where it came in; None: it is the conductor's own."""
-    params: Params = UNSET
-    """As they came in."""
-    passes: int = 0
-    """The number of the request that is passed on by it; 0: it is its sender's own."""
-    lane: Lane | None = None
-    """Where it went out and has no answer yet."""
-    response: Answer | None = None
-    """What that peer responded, if that was not (yet) the answer."""
-    past: bool = False
-    """Whether its answer goes past the peer that received the request."""
-    answers: int = 0
-    """The number of the answer that is passed on by its own; 0: none is."""
+    __slots__ = (
+        "answers",
+        "lane",
+        "params",
+        "passes",
+        "past",
+        "response",
+        "source",
+    )
+
+    def __init__(
+        self,
+        source: Lane | None,
+        params: Params = UNSET,
+    ) -> None:
+        self.source = source
+        """Where it came in; None: it is the conductor's own."""
+        self.params = params
+        """As they came in."""
+        self.passes = 0
+        """The number of the request that is passed on by it; 0: it is its sender's own."""
+        self.lane: Lane | None = None
+        """Where it went out and has no answer yet."""
+        self.response: Answer | None = None
+        """What that peer responded, if that was not (yet) the answer."""
+        self.past = False
+        """Whether its answer goes past the peer that received the request."""
+        self.answers = 0
+        """The number of the answer that is passed on by its own; 0: none is."""
 
 
-class PendingRequest(msgspec.Struct, eq=False):
-    """One request that has no answer: who sent it under which id, and where it went under which.
+class PendingRequest:
+    """One request that has no answer: who sent it under which id, and where it went under which."""
 
-    A struct without the generated `__eq__`: requests are compared by identity.
-    """
+    __slots__ = (
+        "answer_number",
+        "answer_to",
+        "batch",
+        "bypassed",
+        "cancelled",
+        "cancelled_by",
+        "carried",
+        "followers",
+        "forwards",
+        "key",
+        "method",
+        "names",
+        "number",
+        "origin",
+        "originated",
+        "purpose",
+        "raw_id",
+        "rewriters",
+        "session",
+        "size",
+        "target",
+        "target_id",
+        "traced",
+        "turn",
+        "watchers",
+    )
 
-    origin: Lane | None
-    """Where it came in; None for a request of the conductor's own, and once it is answered or the
-    asker is gone."""
-    raw_id: bytes
-    """The id as the asker wrote it."""
-    key: bytes
-    """The same in the spelling used for comparing."""
-    method: str
-    batch: Batch | None = None
-    answer_to: AnswerTo = AnswerTo.ASKER
-    purpose: object = None
-    """What the request was sent for, where `answer_to` names it."""
-    target: Lane | None = None
-    """Where it went out; None while it waits."""
-    target_id: bytes = b""
-    cancelled: bool = False
-    cancelled_by: Source | None = None
-    """None: the conductor, or nobody."""
-    # Callbacks: there are eight of them, each a line or two about state of its own in another
-    # module, and a request may have several.
-    watchers: tuple[Callable[[bytes, bytes, Effects], None], ...] = ()
-    """Called once with its answer, whether or not the asker is still there."""
-    followers: tuple[PendingRequest, ...] = ()
-    """Requests that are cancelled with it."""
-    bypassed: tuple[tuple[Lane, Heading, Copied | None], ...] = ()
-    """Bypassed components whose pending messages this answer must not overtake, outermost first:
-    the lane it came in by, its heading, and the copy that was shown there."""
-    carried: Carried | None = None
-    """The record of the component that has it, where that has a policy state."""
-    forwards: Carried | None = None
-    """The carried request that a policed component passes on by it."""
-    originated: bool = False
-    """Whether a component sent it of its own: one that has a policy, or a trusted one's prompt."""
-    session: str | None = None
-    """The session of a prompt that an agent has."""
-    names: str | None = None
-    """The session that it names, as its origin calls that: of a prompt, and where policies are."""
-    turn: Turn | None = None
-    """The turn it is part of, where a component passes it on or originated it."""
-    number: int = 0
-    """The number of this message."""
-    answer_number: int = 0
-    """The number of the message that is its answer; 0: none yet, or one of the conductor's."""
-    size: int = 0
-    """Bytes of its params, as they count against `open_bytes` of the asker."""
-    traced: TracedRequest | None = None
-    # Callbacks: each is a line about state of its own in another module.
-    rewriters: tuple[Callable[[bytes, bytes], bytes], ...] = ()
-    """What the answer becomes on its way back: the last is asked first, for the member and body."""
+    def __init__(
+        self,
+        origin: Lane | None,
+        raw_id: bytes,
+        key: bytes,
+        method: str,
+        batch: Batch | None = None,
+        answer_to: AnswerTo = AnswerTo.ASKER,
+        *,
+        number: int = 0,
+        size: int = 0,
+    ) -> None:
+        self.origin = origin
+        """Where it came in; None for a request of the conductor's own, and once it is answered or
+        the asker is gone."""
+        self.raw_id = raw_id
+        """The id as the asker wrote it."""
+        self.key = key
+        """The same in the spelling used for comparing."""
+        self.method = method
+        self.batch = batch
+        self.answer_to = answer_to
+        self.purpose: object = None
+        """What the request was sent for, where `answer_to` names it."""
+        self.target: Lane | None = None
+        """Where it went out; None while it waits."""
+        self.target_id = b""
+        self.cancelled = False
+        self.cancelled_by: Source | None = None
+        """None: the conductor, or nobody."""
+        # Callbacks: there are eight of them, each a line or two about state of its own in another
+        # module, and a request may have several.
+        self.watchers: tuple[Callable[[bytes, bytes, Effects], None], ...] = ()
+        """Called once with its answer, whether or not the asker is still there."""
+        self.followers: tuple[PendingRequest, ...] = ()
+        """Requests that are cancelled with it."""
+        self.bypassed: tuple[tuple[Lane, Heading, Copied | None], ...] = ()
+        """Bypassed components whose pending messages this answer must not overtake, outermost
+        first: the lane it came in by, its heading, and the copy that was shown there."""
+        self.carried: Carried | None = None
+        """The record of the component that has it, where that has a policy state."""
+        self.forwards: Carried | None = None
+        """The carried request that a policed component passes on by it."""
+        self.originated = False
+        """Whether a component sent it of its own: one that has a policy, or a trusted one's
+        prompt."""
+        self.session: str | None = None
+        """The session of a prompt that an agent has."""
+        self.names: str | None = None
+        """The session that it names, as its origin calls that: of a prompt, and where policies
+        are."""
+        self.turn: Turn | None = None
+        """The turn it is part of, where a component passes it on or originated it."""
+        self.number = number
+        """The number of this message."""
+        self.answer_number = 0
+        """The number of the message that is its answer; 0: none yet, or one of the conductor's."""
+        self.size = size
+        """Bytes of its params, as they count against `open_bytes` of the asker."""
+        self.traced: TracedRequest | None = None
+        # Callbacks: each is a line about state of its own in another module.
+        self.rewriters: tuple[Callable[[bytes, bytes], bytes], ...] = ()
+        """What the answer becomes on its way back: the last is asked first, for the member and
+        body."""
 
     @property
     def wanted(self) -> bool:
@@ -392,30 +449,51 @@ class DialectState(Enum):
     KNOWN = "known"
 
 
-class Handshake(msgspec.Struct, eq=False):
+class Handshake:
     """The initialization of one proxy while it goes on."""
 
-    pending: PendingRequest
-    params: Params
-    left: list[Dialect]
-    """The dialects in which its role request has not been sent yet."""
-    tried: list[Dialect] = []
-    number: int = 0
-    """The number of the message by which it began."""
-    reopened: bool = False
-    """Whether the peer has been started once more; that happens once."""
-    onward: PendingRequest | None = None
-    """The `initialize` that a policed peer has forwarded for it."""
-    upstream: Answer | None = None
-    """How that was answered."""
-    answer_goes_past: bool = False
-    """Whether that answer goes back without waiting for one of the peer's own."""
-    role_answer: bytes | None = None
-    """The peer's result, while the peer is to launch its successor (`scp`)."""
-    launched: bytes | None = None
-    """The peer's result of that, until its successor has answered `initialize`."""
-    had_time: bool = False
-    """Whether the peer has had the time to launch and initialize its successor."""
+    __slots__ = (
+        "answer_goes_past",
+        "had_time",
+        "launched",
+        "left",
+        "number",
+        "onward",
+        "params",
+        "pending",
+        "reopened",
+        "role_answer",
+        "tried",
+        "upstream",
+    )
+
+    def __init__(
+        self,
+        pending: PendingRequest,
+        params: Params,
+        left: list[Dialect],
+    ) -> None:
+        self.pending = pending
+        self.params = params
+        self.left = left
+        """The dialects in which its role request has not been sent yet."""
+        self.tried: list[Dialect] = []
+        self.number = 0
+        """The number of the message by which it began."""
+        self.reopened = False
+        """Whether the peer has been started once more; that happens once."""
+        self.onward: PendingRequest | None = None
+        """The `initialize` that a policed peer has forwarded for it."""
+        self.upstream: Answer | None = None
+        """How that was answered."""
+        self.answer_goes_past = False
+        """Whether that answer goes back without waiting for one of the peer's own."""
+        self.role_answer: bytes | None = None
+        """The peer's result, while the peer is to launch its successor (`scp`)."""
+        self.launched: bytes | None = None
+        """The peer's result of that, until its successor has answered `initialize`."""
+        self.had_time = False
+        """Whether the peer has had the time to launch and initialize its successor."""
 
     @property
     def peer(self) -> Peer:
@@ -434,111 +512,160 @@ class Handshake(msgspec.Struct, eq=False):
             self.left = [dialect, *(other for other in self.left if other is not dialect)]
 
 
-class Peer(msgspec.Struct, eq=False):
+class Peer:
     """One connection. See the fields of `Component` for what is known of it beforehand."""
 
-    component: Component
-    role: Role
-    dialect: Dialect
-    dialect_state: DialectState
-    ids: Iterator[int]
-    """The ids of the requests it is given: one count for all sides, so none is open on two."""
-    ready: bool
-    """Whether it can be written to."""
-    policy_state: PolicyState | None = None
-    label: str = ""
-    closure: Closure | None = None
-    """Why it is gone."""
-    admitted: bool = True
-    """Whether its messages are let through; those of upstream are once it sent `initialize`."""
-    starts: int = 1
-    """How often it has been started."""
-    restarting: bool = False
-    """Whether it is being started again and has not taken its role again yet."""
-    loading: bool = False
-    """Whether it is a host that has not loaded its guests: they have seen nothing yet."""
-    once_loaded: list[Callable[[Effects], None]] = []
-    """What is to be done when it has."""
-    kept: KeptMembers = msgspec.field(default_factory=KeptMembers)
-    inside: tuple[Aliases, ...] = ()
-    """Of a host: the aliases of its guests, in order. What it sends and gets has them already."""
-    # Callbacks: each of eight kinds of messages waits with other parameters, in one order.
-    backlog: list[Callable[[Effects], None]] = []
-    """What waits until it is ready, in order …"""
-    backlog_bytes: int = 0
-    """… and bytes of notifications among that."""
-    turns: dict[str, bool] | None = None
-    """Version 2: the sessions in which it works, and whether it was cancelled there; None: its
-    turns are not limited (`conductor.core.agent_turns`)."""
-    # Initialization.
-    handshake: Handshake | None = None
-    """Its initialization, while that goes on."""
-    initialize: Params | None = None
-    """The params of the last `initialize` it was given; None before the first."""
-    forwarded: bool = False
-    """Whether it has forwarded an `initialize` to its successor."""
-    passed: Params | None = None
-    """The params of the `initialize` that went on from it."""
-    recorded_answer: Answer | None = None
-    """How its successor answered that."""
-    answered: Answer | None = None
-    """How it answered the `initialize` that reached it."""
-    joined: bool = True
-    """Whether it is part of the chain; one that is to join takes its role before."""
-    shadow: Copied | None = None
-    """The `initialize` it got a copy of, where the original passes it by."""
-    # An agent, as its answer to `initialize` describes it (`conductor.core.adaptation`).
-    untaken: frozenset[str] = frozenset()
-    """The types of blocks that it does not take in prompts."""
-    adapted: set[tuple[str, str]] = set()
-    """Sessions in which it got words for such, with the type."""
-    payloads: Payloads | None = None
-    """The long texts that it has references to; None: it gets texts whole."""
-    streams: bool = True
-    """Whether it has sent words before the result of a prompt: then the result has none."""
-    launched_by: Peer | None = None
-    """For the second connection of an `scp` proxy: the proxy itself."""
-    offer_shape: frozenset[str] | None = None
-    """What stood where the proxy offer was put, in the `initialize` it got …"""
-    answer_shape: frozenset[str] | None = None
-    """… and in the answer to the `initialize` it forwarded (`roles.initialize_params`)."""
-    # Numbers of messages (`conductor.core.tracing`).
-    last_number: int = 0
-    """Of the last message that came from it, if its turns are limited."""
-    next_number: int = 0
-    """The number it announced for its next message; 0: none."""
-    announced: dict[int, None] = {}
-    """Numbers that were announced to it, the last ones."""
-    # Copied out of the component and the dialect, since they are read for each message.
-    name: str = ""
-    numbers: range | None = None
-    """The numbers that come with its messages; None: those have none, and get none."""
-    sideband: bool = False
-    sides: dict[bytes, Lane] = {}
-    """Its lanes by side byte, where its dialect has side bytes."""
-    p: Lane = None  # type: ignore[assignment]  # set at once below
-    s: Lane = None  # type: ignore[assignment]
-    c: Lane = None  # type: ignore[assignment]
-    """For requests to the conductor itself; joined to nothing."""
-    ports: dict[str, Lane] = {}
-    """Its lanes to peer agents, by their names: more successor sides beside `s`."""
+    __slots__ = (
+        "adapted",
+        "admitted",
+        "announced",
+        "answer_shape",
+        "answered",
+        "backlog",
+        "backlog_bytes",
+        "c",
+        "closure",
+        "component",
+        "dialect",
+        "dialect_state",
+        "forwarded",
+        "handshake",
+        "ids",
+        "initialize",
+        "inside",
+        "joined",
+        "kept",
+        "label",
+        "last_number",
+        "launched_by",
+        "loading",
+        "name",
+        "next_number",
+        "numbers",
+        "offer_shape",
+        "once_loaded",
+        "p",
+        "passed",
+        "payloads",
+        "policy_state",
+        "ports",
+        "ready",
+        "recorded_answer",
+        "restarting",
+        "role",
+        "s",
+        "shadow",
+        "sideband",
+        "sides",
+        "starts",
+        "streams",
+        "turns",
+        "untaken",
+    )
 
-    def __post_init__(self) -> None:
-        self.name, self.numbers = self.component.name, self.component.numbers
-        self.label = self.component.label or f"`{self.name}`"
-        self.kept = KeptMembers(self.component.kept)
-        self.turns = {} if self.component.limited else None
-        self.loading = self.component.hosts
-        plain, requests = Writer(), PendingRequests(self.ids)
+    def __init__(
+        self,
+        component: Component,
+        role: Role,
+        dialect: Dialect,
+        dialect_state: DialectState,
+        ids: Iterator[int],
+        *,
+        ready: bool,
+        policy_state: PolicyState | None = None,
+    ) -> None:
+        self.component = component
+        self.role = role
+        self.dialect = dialect
+        self.dialect_state = dialect_state
+        self.ids = ids
+        """The ids of the requests it is given: one count for all sides, so none is open on two."""
+        self.ready = ready
+        """Whether it can be written to."""
+        self.policy_state = policy_state
+        self.label = component.label or f"`{component.name}`"
+        self.closure: Closure | None = None
+        """Why it is gone."""
+        self.admitted = True
+        """Whether its messages are let through; those of upstream are once it sent `initialize`."""
+        self.starts = 1
+        """How often it has been started."""
+        self.restarting = False
+        """Whether it is being started again and has not taken its role again yet."""
+        self.loading = component.hosts
+        """Whether it is a host that has not loaded its guests: they have seen nothing yet."""
+        self.once_loaded: list[Callable[[Effects], None]] = []
+        """What is to be done when it has."""
+        self.kept = KeptMembers(component.kept)
+        self.inside: tuple[Aliases, ...] = ()
+        """Of a host: the aliases of its guests, in order. What it sends and gets has them
+        already."""
+        # Callbacks: each of eight kinds of messages waits with other parameters, in one order.
+        self.backlog: list[Callable[[Effects], None]] = []
+        """What waits until it is ready, in order …"""
+        self.backlog_bytes = 0
+        """… and bytes of notifications among that."""
+        self.turns: dict[str, bool] | None = {} if component.limited else None
+        """Version 2: the sessions in which it works, and whether it was cancelled there; None: its
+        turns are not limited (`conductor.core.agent_turns`)."""
+        # Initialization.
+        self.handshake: Handshake | None = None
+        """Its initialization, while that goes on."""
+        self.initialize: Params | None = None
+        """The params of the last `initialize` it was given; None before the first."""
+        self.forwarded = False
+        """Whether it has forwarded an `initialize` to its successor."""
+        self.passed: Params | None = None
+        """The params of the `initialize` that went on from it."""
+        self.recorded_answer: Answer | None = None
+        """How its successor answered that."""
+        self.answered: Answer | None = None
+        """How it answered the `initialize` that reached it."""
+        self.joined = True
+        """Whether it is part of the chain; one that is to join takes its role before."""
+        self.shadow: Copied | None = None
+        """The `initialize` it got a copy of, where the original passes it by."""
+        # An agent, as its answer to `initialize` describes it (`conductor.core.adaptation`).
+        self.untaken: frozenset[str] = frozenset()
+        """The types of blocks that it does not take in prompts."""
+        self.adapted: set[tuple[str, str]] = set()
+        """Sessions in which it got words for such, with the type."""
+        self.payloads: Payloads | None = None
+        """The long texts that it has references to; None: it gets texts whole."""
+        self.streams = True
+        """Whether it has sent words before the result of a prompt: then the result has none."""
+        self.launched_by: Peer | None = None
+        """For the second connection of an `scp` proxy: the proxy itself."""
+        self.offer_shape: frozenset[str] | None = None
+        """What stood where the proxy offer was put, in the `initialize` it got …"""
+        self.answer_shape: frozenset[str] | None = None
+        """… and in the answer to the `initialize` it forwarded (`roles.initialize_params`)."""
+        # Numbers of messages (`conductor.core.tracing`).
+        self.last_number = 0
+        """Of the last message that came from it, if its turns are limited."""
+        self.next_number = 0
+        """The number it announced for its next message; 0: none."""
+        self.announced: dict[int, None] = {}
+        """Numbers that were announced to it, the last ones."""
+        # Copied out of the component and the dialect, since they are read for each message.
+        self.name, self.numbers = component.name, component.numbers
+        """The numbers that come with its messages; None: those have none, and get none."""
+        self.sideband = False
+        self.sides: dict[bytes, Lane] = {}
+        """Its lanes by side byte, where its dialect has side bytes."""
+        plain, requests = Writer(), PendingRequests(ids)
         self.p = Lane(self, Side.P, requests, plain)
         self.s = Lane(self, Side.S, requests, plain)
         self.c = Lane(self, Side.P, requests, plain)
+        """For requests to the conductor itself; joined to nothing."""
         self.p.other, self.s.other = self.s, self.p
         self.s.aliases = aliases.of_json(self.kept.get(aliases.KEPT))
-        for name in self.component.ports:
+        self.ports: dict[str, Lane] = {}
+        """Its lanes to peer agents, by their names: more successor sides beside `s`."""
+        for name in component.ports:
             self.ports[name] = port = Lane(self, Side.S, requests, plain)
             port.other, port.port = self.p, name
-        self.speak(self.dialect)
+        self.speak(dialect)
 
     @classmethod
     def of(

@@ -147,14 +147,15 @@ class TraceEffects:
             Its number.
         """
         number = source.number if source is not None else next(self._numbers)
+        origin = source.lane if source is not None else None
         out.append(
             Trace(
                 kind="notification",
-                source=_name(source and source.lane),
+                source=_name(origin),
                 target=_name(lane),
                 method=method,
                 payload=_payload(params),
-                source_side=_side(source and source.lane),
+                source_side=_side(origin),
                 target_side=_side(lane),
                 number=number,
                 request=request,

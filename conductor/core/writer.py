@@ -10,6 +10,7 @@ from msgspec import Raw, UnsetType
 
 from conductor.core.dialects import ACP, CANCEL, Dialect
 from conductor.core.jsonrpc import answer, encode_method
+from conductor.core.payloads import Payloads
 
 _NOTIFICATION = b'{"jsonrpc":"2.0","method":'
 _REQUEST = b'{"jsonrpc":"2.0","id":'
@@ -76,6 +77,25 @@ class Writer:
         """A response frame. Responses have no envelope: their id tells what they belong to."""
         frame = answer(id, member, body)
         return self.tag + frame if self.tag else frame
+
+
+class ReferringWriter(Writer):
+    """Writes to a component that gets long texts as references."""
+
+    __slots__ = ("_payloads", "_writer")
+
+    def __init__(self, writer: Writer, payloads: Payloads) -> None:
+        super().__init__(writer.tag)
+        self._writer = writer
+        self._payloads = payloads
+
+    def request(self, id: bytes, method: str, params: Raw | bytes | UnsetType) -> bytes:  # noqa: A002
+        """See `Writer`."""
+        return self._writer.request(id, method, self._payloads.refer(params, id))
+
+    def notification(self, method: str, params: Raw | bytes | UnsetType) -> bytes:
+        """See `Writer`."""
+        return self._writer.notification(method, self._payloads.refer(params, None))
 
 
 def writers(dialect: Dialect, *, to_conductor: bool = False) -> tuple[Writer, Writer]:
