@@ -19,17 +19,19 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from conductor.patterns import lazy_pattern
+
 CONTINUED: Final = "  | "
 """How the further lines of an entry begin. No line of ours begins like it."""
 
-_ODD: Final = re.compile(r"\r(?!\n)|[^\t\n\r\x20-\x7e]")
-_FURTHER: Final = re.compile(rf"\n(?!{re.escape(CONTINUED)})")
+_ODD: Final = lazy_pattern(r"\r(?!\n)|[^\t\n\r\x20-\x7e]")
+_FURTHER: Final = lazy_pattern(rf"\n(?!{re.escape(CONTINUED)})")
 _BLANK: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159"
 )
 """Letters and marks that show nothing, though Unicode has them among those that do."""
 
-_SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_SELECTORS: Final = lazy_pattern("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _STYLES: Final = "\ufe0e\ufe0f"
 """Whether a symbol is shown as text or as a picture."""
 
@@ -37,7 +39,7 @@ _HIDDEN: Final[dict[str, str]] = {}
 """What is shown in place of each secret that this process has read."""
 SHORTEST_SECRET: Final = 4
 """Characters: a shorter text stands in too many others to be taken out of them."""
-_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"')
+_STRING: Final = lazy_pattern(r'"(?:[^"\\]++|\\.)*+"')
 """A string in a JSON text, or the name of a member."""
 
 MARK: Final = "[redacted]"

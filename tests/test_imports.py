@@ -19,6 +19,9 @@ from tests.places import ROOT
 
 OURS: Final = ("conductor", "wasm_host", "guest_sdk", "components", "benchmarks", "tests")
 
+BASE: Final = ("conductor.errors", "conductor.patterns")
+"""What any module may import."""
+
 
 class Rule(NamedTuple):
     """What the modules below `scope` may import: of our own packages, and of other people's.
@@ -35,22 +38,23 @@ class Rule(NamedTuple):
 RULES: Final = (
     # One rule a folder, lower ones first: a folder may import what stands above its row. The most
     # specific scope counts.
-    Rule("conductor.errors", (), ()),
+    Rule("conductor.patterns", (), ()),
+    Rule("conductor.errors", ("conductor.patterns",), ()),
     Rule("conductor.version", (), ()),
-    Rule("conductor.core", ("conductor.core", "conductor.errors"), ("msgspec",)),
+    Rule("conductor.core", ("conductor.core", *BASE), ("msgspec",)),
     Rule(
         "conductor.transports",
-        ("conductor.transports", "conductor.core", "conductor.errors", "wasm_host"),
+        ("conductor.transports", "conductor.core", *BASE, "wasm_host"),
         ("msgspec", "anyio"),
     ),
     Rule(
         "conductor.services",
-        ("conductor.services", "conductor.core", "conductor.errors"),
+        ("conductor.services", "conductor.core", *BASE),
         ("anyio", "httpcore2", "msgspec", "platformdirs"),
     ),
     Rule(
         "conductor.mcp",
-        ("conductor.mcp", "conductor.transports", "conductor.core", "conductor.errors"),
+        ("conductor.mcp", "conductor.transports", "conductor.core", *BASE),
         ("msgspec", "uvicorn", "h11"),
     ),
     # The bridge is pure, as the core is. Agents wait for the shim to start.
@@ -62,13 +66,13 @@ RULES: Final = (
     Rule("conductor.mcp.doors.shim", (), ()),
     Rule(
         "conductor.editor",
-        ("conductor.editor", "conductor.transports", "conductor.core", "conductor.errors"),
+        ("conductor.editor", "conductor.transports", "conductor.core", *BASE),
         ("msgspec",),
     ),
     Rule(
         "conductor.spec",
         (
-            *("conductor.spec", "conductor.core", "conductor.errors"),
+            *("conductor.spec", "conductor.core", *BASE),
             *("conductor.services.scopes", "conductor.mcp", "conductor.version"),
         ),
         ("msgspec", "packaging", "pydantic", "tomlkit", "platformdirs", "cryptography"),
@@ -78,7 +82,7 @@ RULES: Final = (
         (
             *("conductor.run", "conductor.spec", "conductor.mcp", "conductor.services"),
             "conductor.editor",
-            *("conductor.transports", "conductor.core", "conductor.errors", "wasm_host"),
+            *("conductor.transports", "conductor.core", *BASE, "wasm_host"),
         ),
         ("msgspec", "platformdirs", "uvloop"),
     ),
@@ -86,7 +90,7 @@ RULES: Final = (
         "conductor.record",
         (
             *("conductor.record", "conductor.run", "conductor.spec", "conductor.transports"),
-            *("conductor.core", "conductor.errors", "conductor.version"),
+            *("conductor.core", *BASE, "conductor.version"),
         ),
         ("msgspec",),
     ),
@@ -95,7 +99,7 @@ RULES: Final = (
         (
             *("conductor.client", "conductor.telemetry", "conductor.record", "conductor.run"),
             *("conductor.spec", "conductor.mcp", "conductor.services", "conductor.transports"),
-            *("conductor.editor.messages", "conductor.core", "conductor.errors"),
+            *("conductor.editor.messages", "conductor.core", *BASE),
             "conductor.version",
         ),
         ("msgspec",),
@@ -104,7 +108,7 @@ RULES: Final = (
         "conductor.control",
         (
             *("conductor.control", "conductor.record", "conductor.run", "conductor.spec"),
-            *("conductor.core", "conductor.errors", "conductor.version"),
+            *("conductor.core", *BASE, "conductor.version"),
         ),
         ("msgspec",),
     ),
@@ -112,7 +116,7 @@ RULES: Final = (
         "conductor.telemetry",
         (
             *("conductor.telemetry", "conductor.record", "conductor.run", "conductor.spec"),
-            *("conductor.core", "conductor.errors", "conductor.version"),
+            *("conductor.core", *BASE, "conductor.version"),
         ),
         ("msgspec", "opentelemetry"),
     ),
@@ -128,7 +132,7 @@ RULES: Final = (
                 "conductor.mcp",
                 "conductor.transports",
             ),
-            *("conductor.core", "conductor.errors", "conductor.version"),
+            *("conductor.core", *BASE, "conductor.version"),
         ),
         ("anyio", "msgspec", "starlette", "uvicorn", "h11"),
     ),
@@ -137,21 +141,21 @@ RULES: Final = (
         (
             *("conductor.author", "conductor.record", "conductor.run", "conductor.spec"),
             "guest_sdk",
-            *("conductor.transports", "conductor.core", "conductor.errors", "wasm_host"),
+            *("conductor.transports", "conductor.core", *BASE, "wasm_host"),
         ),
         ("msgspec", "uvloop"),
     ),
     Rule(
         "conductor.packages",
         (
-            *("conductor.packages", "conductor.spec", "conductor.errors", "conductor.version"),
+            *("conductor.packages", "conductor.spec", *BASE, "conductor.version"),
             "wasm_host",
         ),
         ("anyio", "cryptography", "httpcore2", "msgspec", "packaging", "sigstore"),
     ),
     Rule(
         "conductor.editors",
-        ("conductor.editors", "conductor.spec", "conductor.errors", "conductor.version"),
+        ("conductor.editors", "conductor.spec", *BASE, "conductor.version"),
         ("msgspec",),
     ),
     Rule("wasm_host", ("wasm_host",)),

@@ -20,6 +20,7 @@ from conductor.core.policy.headings import heading
 from conductor.core.policy.key_table import UPDATE, update
 from conductor.core.roles.initialize_params import version_of
 from conductor.core.state import Peer
+from conductor.patterns import lazy_pattern
 
 _CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
 """The prompt capability that each type of block needs; all other types pass."""
@@ -30,8 +31,8 @@ _WHY: Final = "this agent takes none in prompts"
 _KEPT: Final = ("annotations", "_meta")
 
 # A name that no agent takes for a path, a mention or the end of the words around it.
-_uri: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-Z\\^-~]{1,1000}").fullmatch
-_mime: Final = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII).fullmatch
+_uri: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:[!-Z\\^-~]{1,1000}")
+_mime: Final = lazy_pattern(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII)
 
 
 class _Block(msgspec.Struct):
@@ -88,7 +89,9 @@ def in_words(block: Raw, type_: str, why: str) -> Raw:
     members = read_members(block) or {}
     held = (read_members(members.get("resource")) or {}) if type_ == "resource" else members
     uri, mime = text_of(held.get("uri")), text_of(held.get("mimeType"))
-    facts = [fact for fact, fits in ((mime, _mime(mime)), (uri, _uri(uri))) if fits]
+    facts = [
+        fact for fact, fits in ((mime, _mime.fullmatch(mime)), (uri, _uri.fullmatch(uri))) if fits
+    ]
     if type_ == "resource" and bytes(held.get("text", b"")).startswith(b'"'):
         head, tail = " ".join((type_, *facts)), bytes(held["text"])[1:]
         text = b'"[%b]\\n%b' % (head.encode(), tail)

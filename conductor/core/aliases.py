@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core.json_text import read_members, write_members
+from conductor.patterns import lazy_pattern
 
 NAMES: Final = ("sessionId", "session_id", "senderSessionId", "recipientSessionId")
 """The members that name a session, wherever they stand."""
@@ -33,7 +34,7 @@ def _spelled(name: str) -> bytes:
 
 # In JSON a quote behind `{`, `,` or white space is never an escaped one, and a string that begins
 # there with one of the names and is followed by a colon is a member's name: so no parser is needed.
-_NAMED: Final = re.compile(
+_NAMED: Final = lazy_pattern(
     rb'("(?<=[{,\s]")(?:%b)"\s*+:\s*+)("[^"\\]*+(?:\\.[^"\\]*+)*+")'
     % b"|".join(map(_spelled, NAMES)),
     re.DOTALL,

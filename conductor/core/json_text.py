@@ -15,12 +15,14 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.patterns import lazy_pattern
+
 # -- nesting and number of values ------------------------------------------------------------------
 
 # Possessive, with the closing quote optional: it never fails, so it never backtracks.
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_STRING: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 # At most 2,048 strings at a time: a list of all strings of a frame takes much memory.
-_PIECE: Final = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"?){1,2048}+|[^"]++', re.DOTALL)
+_PIECE: Final = lazy_pattern(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"?){1,2048}+|[^"]++', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(b for b in range(256) if b not in b"[]{}")
 _STEPS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")  # as signed bytes: 1, -1
 _NOT_SEPARATORS: Final = bytes(b for b in range(256) if b not in b",[{")
@@ -126,11 +128,11 @@ def holds(text: bytes, word: bytes) -> bool:
 # escapes that the decoder must not look at.
 _HIGH: Final = rb"[dD][89abAB][0-9a-fA-F]{2}"
 _LOW: Final = rb"[dD][c-fC-F][0-9a-fA-F]{2}"
-_LONE: Final = re.compile(
+_LONE: Final = lazy_pattern(
     rb"\\u(?:(?=%b(?!\\u%b))|(?<!\\u%b\\u)(?=%b))" % (_HIGH, _LOW, _HIGH, _LOW)
 )
-_high: Final = re.compile(rb"\\u" + _HIGH).match
-_low: Final = re.compile(rb"\\u" + _LOW).match
+_high: Final = lazy_pattern(rb"\\u" + _HIGH)
+_low: Final = lazy_pattern(rb"\\u" + _LOW)
 _MARK: Final = b"\xff\xff"
 # Stands for an escaped backslash meanwhile: every backslash that is left begins another escape.
 _BACKSLASH: Final = b"\xfe\xfe"
@@ -163,7 +165,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
         end = text.find(b"\\", start + _PIECE_BYTES)
         if end < 0:
             end = len(text)
-        elif _low(text, end) and _high(text, end - _ESCAPE):
+        elif _low.match(text, end) and _high.match(text, end - _ESCAPE):
             end += _ESCAPE
         yield text[start:end]
         start = end

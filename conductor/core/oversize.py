@@ -14,14 +14,15 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, M
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.requests import Requests
 from conductor.core.state import AnswerTo, Lane, Peer
+from conductor.patterns import lazy_pattern
 
 # The members before a payload, in any order; then the name of the next one.
-_HEAD: Final = re.compile(
+_HEAD: Final = lazy_pattern(
     rb"""\s*\{\s*((?:"(?:jsonrpc|method|id)"\s*:\s*(?:"(?:[^"\\]|\\.)*"|-?\d+|null)\s*,\s*)*)"(\w+)"\s*:""",
     re.DOTALL,
 )
-_ID: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|null)', re.DOTALL)
-_LAST_ID: Final = re.compile(
+_ID: Final = lazy_pattern(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|null)', re.DOTALL)
+_LAST_ID: Final = lazy_pattern(
     rb'[{,]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|null)\s*\}\s*\Z', re.DOTALL
 )
 _LOOKED_AT: Final = 65_536

@@ -19,10 +19,11 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.json_text import read_members
+from conductor.patterns import lazy_pattern
 
 _PREFIX: Final = b"conductor-payload:sha256:"
-_reference: Final = re.compile(_PREFIX + rb"([0-9a-f]{64}):(\d{1,15})")
-_string: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")(\s*+:)?', re.DOTALL)
+_reference: Final = lazy_pattern(_PREFIX + rb"([0-9a-f]{64}):(\d{1,15})")
+_string: Final = lazy_pattern(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")(\s*+:)?', re.DOTALL)
 """A string, and the colon behind it if it is the name of a member."""
 SHORTEST: Final = 128
 """Bytes of a text that is no longer than a reference."""

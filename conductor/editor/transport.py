@@ -19,6 +19,7 @@ from conductor.core import jsonrpc
 from conductor.core.json_text import holds
 from conductor.core.policy.key_table import EVENTS, OF_EDITOR, UPDATE
 from conductor.core.writer import Writer
+from conductor.patterns import lazy_pattern
 from conductor.transports.base import Transport, Wrapper
 
 if TYPE_CHECKING:
@@ -27,16 +28,16 @@ if TYPE_CHECKING:
     from conductor.editor.messages import Capabilities
 
 _METHOD: Final = b'"method":"_scp/'
-_UP: Final = re.compile(
+_UP: Final = lazy_pattern(
     rb'\{"jsonrpc":"2\.0",(?:"id":([^,]+),)?'
     rb'"method":("(?:%b)(?:[^"\\]|\\.)*")'
     rb'(?:,"params":(.*))?\}\n?' % "|".join(OF_EDITOR).encode(),
     re.DOTALL,
-).fullmatch
+)
 """Matches a line to the client, as the router writes it, that is for the desk."""
-_ANSWER: Final = re.compile(
+_ANSWER: Final = lazy_pattern(
     rb'\{"jsonrpc":"2\.0","id":(.+?),"(result|error)":(.*)\}\n?', re.DOTALL
-).fullmatch
+)
 _DOWN: Final = b"_scp"
 """Stands in each line of the client's for an owner; a slash may be escaped."""
 _MOST_ADAPTED: Final = 1024
@@ -114,11 +115,11 @@ class DeskTransport(Wrapper):
 
     def _up(self, line: bytes) -> Iterable[Effect] | None:
         """What the desk makes of a line to the client; None: it goes on."""
-        found = _UP(line)
+        found = _UP.fullmatch(line)
         if found is not None:
             method = msgspec.json.decode(found[2], type=str)
             return self._needed().from_chain(found[1], method, found[3] or b"")
-        answer = _ANSWER(line) if self._desk is not None and self._desk.owes else None
+        answer = _ANSWER.fullmatch(line) if self._desk is not None and self._desk.owes else None
         if answer is None:
             return None
         assert self._desk is not None

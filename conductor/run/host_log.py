@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-ENTRY: Final = re.compile(r"(debug|info|warning|error): ([^:\n]+): (.*)")
+from conductor.patterns import lazy_pattern
+
+ENTRY: Final = lazy_pattern(r"(debug|info|warning|error): ([^:\n]+): (.*)")
 """An entry: level, component and text."""
 FURTHER: Final = "  "
 """How a further line of an entry begins."""

@@ -22,6 +22,7 @@ from conductor.core.restart_state import CHOICES
 from conductor.core.service_table import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
 from conductor.errors import UnknownWordError, UsageError, hint_of
 from conductor.mcp import KINDS as MCP_KINDS
+from conductor.patterns import lazy_pattern
 from conductor.spec import limits
 from conductor.spec.model import OlderWords, Spec
 from conductor.spec.programs import NAME_RULE, is_name
@@ -341,7 +342,7 @@ def choices(option: Option) -> tuple[str, ...]:
 _PLACES: Final = {option.name: place for place, option in enumerate(OPTIONS)}
 _WORDS: Final = "|".join(re.escape(name).replace("KEY", r"\w+") for name in _PLACES)
 _BARE: Final = "|".join(option.name for option in OPTIONS if option.bare)
-PATTERN: Final = re.compile(rf",(?:({_WORDS})=|({_BARE})(?=,|$))")
+PATTERN: Final = lazy_pattern(rf",(?:({_WORDS})=|({_BARE})(?=,|$))")
 """An option behind a comma, up to its value: with one, or bare."""
 
 HINT: Final = f"options are: {', '.join(NAMES)}"

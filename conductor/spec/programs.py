@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from conductor.errors import UsageError, did_you_mean
+from conductor.patterns import lazy_pattern
 
 AGENT: Final = "agent"
 NAME_RULE: Final = "up to 64 of the letters a to z, digits and `._@+-`"
-_NAME: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
-_VERSION: Final = re.compile(r"[A-Za-z0-9.+_-]{1,64}")
-_UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._@+-]+")
+_NAME: Final = lazy_pattern(r"[A-Za-z0-9._@+-]{1,64}")
+_VERSION: Final = lazy_pattern(r"[A-Za-z0-9.+_-]{1,64}")
+_UNNAMEABLE: Final = lazy_pattern(r"[^A-Za-z0-9._@+-]+")
 _LONGEST: Final = 60
 """Characters of a name that is made of another; it may still get a number."""
 
@@ -33,18 +34,18 @@ RESERVED: Final = frozenset(
 )  # fmt: skip
 """Names that no component has: it gets a number behind it, or is refused."""
 
-_RUNNERS: Final = re.compile(
+_RUNNERS: Final = lazy_pattern(
     r"(python[\d.]*|node|npx|uvx|uv|run|sh|bash|env|exec|deno|bun|-.*|[A-Za-z_]\w*=.*)$", re.DOTALL
 )
 """Words of a command before its program: interpreters, options, variables."""
 
-_CODE: Final = re.compile(r"(-[a-z]{0,2}[ce]|--eval)$")
+_CODE: Final = lazy_pattern(r"(-[a-z]{0,2}[ce]|--eval)$")
 """Options of interpreters that code follows."""
 
 _ALIKE: Final = 0.8
 """How near a word must be to a known agent's to mean that: their words are many."""
 
-_READ_PROGRAMS: Final = re.compile(r"(python[\d.]*|node|ruby|perl|php|lua|sh|bash|dash|zsh)$")
+_READ_PROGRAMS: Final = lazy_pattern(r"(python[\d.]*|node|ruby|perl|php|lua|sh|bash|dash|zsh)$")
 """Interpreters that, without arguments, run what they read on standard input."""
 
 

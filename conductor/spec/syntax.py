@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
 from conductor.errors import UsageError, did_you_mean, one_line
+from conductor.patterns import lazy_pattern
 from conductor.spec.component_options import HINT, NAMES, PATTERN, Options
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
-_LIKE_OPTION: Final = re.compile(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
+_LIKE_OPTION: Final = lazy_pattern(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
 _OBJECT_HINT: Final = (
     'an object has "command" (with "args" and "env"), "wasm" or "name", '
     'e.g. {"command": "python", "args": ["my_proxy.py"]}; every option may be a key of it'

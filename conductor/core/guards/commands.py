@@ -31,14 +31,15 @@ from conductor.core.guards.reading import (
 )
 from conductor.core.guards.rules import Attempt, Breaches, Context
 from conductor.core.policy.rules import Grants
+from conductor.patterns import lazy_pattern
 
 _SLASHES: Final = frozenset("/\u2044\u2215\u2571\u27cb\u29f8\uff0f")
 """The slash and what looks like it."""
 
-_unseen = re.compile(f"[{UNSEEN}]*")
-_blank = re.compile(r"\s*")
-_word = re.compile(r"\S*")
-_letter = re.compile(r"[^\W\d]").search
+_unseen = lazy_pattern(f"[{UNSEEN}]*")
+_blank = lazy_pattern(r"\s*")
+_word = lazy_pattern(r"\S*")
+_letter = lazy_pattern(r"[^\W\d]")
 SLASH: Final = "/"
 _FOLDS: Final = 3
 """How many times longer a word can be than the same word without regard to case."""
@@ -167,7 +168,7 @@ class _Listed:
         if mark == SLASH:
             name = _end(_blank, text, name)  # some agents take `/ name` for `/name`
         word = mark + text[name : _end(_word, text, name)]
-        if mark == SLASH or (mark in self._marks and _letter(word, 1)) or self._has(word):
+        if mark == SLASH or (mark in self._marks and _letter.search(word, 1)) or self._has(word):
             return word
         return ""
 

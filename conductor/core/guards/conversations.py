@@ -16,10 +16,11 @@ from conductor.core.guards.reading import (
     value_of,
 )
 from conductor.core.guards.rules import Attempt, Breaches
+from conductor.patterns import lazy_pattern
 
 _SPACE: Final = "conductor.component/"
-_ANYBODY_S: Final = re.compile(re.escape(_SPACE))
-_ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
+_ANYBODY_S: Final = lazy_pattern(re.escape(_SPACE))
+_ODD: Final = lazy_pattern(r"[^A-Za-z0-9._-]")
 _UNKNOWN: Final = Number("-32601")
 """The code of an error: the method is not known."""
 

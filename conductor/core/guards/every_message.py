@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -25,12 +24,13 @@ from conductor.core.guards.reading import (
     token,
 )
 from conductor.core.guards.rules import Attempt, Breaches
+from conductor.patterns import lazy_pattern
 
 SESSION_NAMES: Final = ("sessionId", "session_id")
 _SPELLINGS: Final = (*SESSION_NAMES, "_meta")
 
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_namespaced = re.compile(rf"({_LABEL}(?:\.{_LABEL})+)/[A-Za-z0-9._-]+").fullmatch
+_namespaced = lazy_pattern(rf"({_LABEL}(?:\.{_LABEL})+)/[A-Za-z0-9._-]+")
 _LONGEST: Final = 256
 _RESERVED: Final = frozenset({"agentclientprotocol", "mcp", "modelcontextprotocol"})
 """Labels that reserve a namespace for a protocol."""
@@ -217,7 +217,7 @@ def _has_keys(value: Json | Absent) -> bool:
 def is_namespaced(name: str) -> bool:
     """Whether a `_meta` key stands under a domain name that no protocol reserves for itself, nor
     the conductor."""
-    match = _namespaced(name) if len(name) <= _LONGEST else None
+    match = _namespaced.fullmatch(name) if len(name) <= _LONGEST else None
     if match is None:
         return False
     labels = match[1].casefold().split(".")

@@ -18,6 +18,7 @@ from conductor.core.guards.paths import climbs, decoded, inside
 from conductor.core.guards.prompts import UNSEEN, blob_text, blocks
 from conductor.core.guards.reading import Json, as_object, pairs
 from conductor.core.guards.rules import Attempt, Breaches
+from conductor.patterns import lazy_pattern
 
 _REFERENCES: Final = frozenset(
     {"uri", "url", "path", "href", "src", "file", "filepath", "filename", "location"}
@@ -26,21 +27,21 @@ _REFERENCES: Final = frozenset(
 
 _SCHEMES: Final = frozenset({"http", "https", "data", "acp", "mcp"})
 """Schemes of what is not on this machine, is in the link itself, or comes from a server."""
-_opened = re.compile(
+_opened = lazy_pattern(
     r"(?:files?|localfile|filesystem|path|dir|folder|local|vscode|vscodium|code|cursor|windsurf|zed"
     r"|idea|jetbrains|emacs|n?vim|mvim|txmt|subl|atom|editor|open|shell|cmd|javascript|jar|view|ms"
     r"|resource|content|blob|about|chrome|ssh|sftp|scp|ftps?|smb|cifs|nfs|afp|davs?|rsync|git|svn"
     r"|s3)(?![a-z0-9])"
-).match
+)
 """How the schemes begin by which programs open what is on this machine, or fetch it."""
 
-_scheme = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):").match
-_file = re.compile(r"file:", re.IGNORECASE).match
-_file_within = re.compile(r"(?<![a-z])file:", re.IGNORECASE).search
-_host = re.compile(r"//(?:[^/?#\\\s@]*@)?[\w\[]").match
-_control = re.compile(r"[\x00-\x1f\x7f]").search
-_blanks = re.compile(r"\s+")
-_breaks = re.compile(r"[\t\n\v\f\r]+")
+_scheme = lazy_pattern(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_file = lazy_pattern(r"file:", re.IGNORECASE)
+_file_within = lazy_pattern(r"(?<![a-z])file:", re.IGNORECASE)
+_host = lazy_pattern(r"//(?:[^/?#\\\s@]*@)?[\w\[]")
+_control = lazy_pattern(r"[\x00-\x1f\x7f]")
+_blanks = lazy_pattern(r"\s+")
+_breaks = lazy_pattern(r"[\t\n\v\f\r]+")
 
 _MOST_MARKS: Final = 10_000
 """Signs that may begin a mention: a prompt with more is too much to look through."""
@@ -48,14 +49,14 @@ _ESCAPES: Final = 20
 """Backslashes that cost as much as one of those."""
 _LONGEST: Final = 4096
 """Characters of a name: no path is longer."""
-_data = re.compile(r"data:(?:[\w+/=;,-]++|\.(?!\.))*+", re.ASCII | re.IGNORECASE).fullmatch
+_data = lazy_pattern(r"data:(?:[\w+/=;,-]++|\.(?!\.))*+", re.ASCII | re.IGNORECASE)
 """A link that holds its data may be longer."""
 
 _QUOTES: Final = "\"'`"
 _BRACKETS: Final = (("<", ">"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\{", r"\}"))
 _MENTIONS: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
+    lazy_pattern(text)
+    for text in (
         *(f"@+(?=([^{ends}@]*@?))" for ends in (r"\s", r" \t\r\n")),
         *(f"@{quote}(?=([^{quote}\n]*))" for quote in _QUOTES),
         *(f"@{quote}(?=([^{quote}]*){quote})" for quote in _QUOTES),
@@ -65,22 +66,20 @@ _MENTIONS: Final = tuple(
 """An `@` and what it names: up to white space, as different languages have it, or the next `@`; or
 what stands in quotes or brackets, up to the end of the line or to their close."""
 _LABELS: Final = tuple(
-    re.compile(rf"\[@[^\[\]]*\]\((?=((?:(?!\]\(){inner})*))") for inner in (r"[^)]", r"\S")
+    lazy_pattern(rf"\[@[^\[\]]*\]\((?=((?:(?!\]\(){inner})*))") for inner in (r"[^)]", r"\S")
 )
 """A link as Markdown has it, up to a bracket or a blank, if not to the next."""
-_variable = re.compile(r"(?<=\w)@(?=\$(?:\w+|\{\w+\})(?:[\s:,;)\"'`]|$))")
+_variable = lazy_pattern(r"(?<=\w)@(?=\$(?:\w+|\{\w+\})(?:[\s:,;)\"'`]|$))")
 """As in `user@$HOST`: no program reads that as a path."""
-_escape = re.compile(r"\\(.)", re.DOTALL)
+_escape = lazy_pattern(r"\\(.)", re.DOTALL)
 _ESCAPED: Final = str.maketrans(dict.fromkeys(" \t\n\r\v\f\"'`<>()[]{}", "\u2800"))
 """What ends a name unless a backslash stands before it; replaced by a sign that is not special and
 cannot be seen."""
 _AT: Final = "@\uff20\ufe6b"
-_open = re.compile(rf"[{UNSEEN}\"'`<(\[{{]*").match
-_close = re.compile(rf"(?:[{UNSEEN}\"'`>)\]}},;:!?*]|\.(?![./\\]|$))*").match
+_open = lazy_pattern(rf"[{UNSEEN}\"'`<(\[{{]*")
+_close = lazy_pattern(rf"(?:[{UNSEEN}\"'`>)\]}},;:!?*]|\.(?![./\\]|$))*")
 """What may stand around a name, the end of it backwards; a full stop only behind a letter."""
-_harmless = re.compile(
-    r"(?!file:|[a-z]:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNORECASE
-).fullmatch
+_harmless = lazy_pattern(r"(?!file:|[a-z]:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNORECASE)
 _HINTS: Final = {
     "mention": "what stands behind an `@` may be read as a file; not so behind `@` and a blank",
     "link": (
@@ -102,10 +101,10 @@ class _Reference(msgspec.Struct, frozen=True):
     def fits(self, folders: tuple[str, ...]) -> bool:
         """Whether a component may add this."""
         if len(self.name) > _LONGEST:
-            return self.what == "link" and _data(self.name) is not None
+            return self.what == "link" and _data.fullmatch(self.name) is not None
         if self.what == "mention" and not _names_file(self.name):
             return inside(self.name, folders)
-        if _control(self.name):
+        if _control.search(self.name):
             return False
         spellings = (self.name, unicodedata.normalize("NFKC", self.name))
         forms = {strip(name) for name in spellings for strip in (_bare, _begun)}
@@ -182,19 +181,21 @@ def _strings(name: str, value: Json, holder: Json = None) -> Iterator[tuple[str,
 
 def _names_file(text: str) -> bool:
     rounds = decoded(text[:200])
-    return not rounds or any(_file(_begun(unicodedata.normalize("NFKC", name))) for name in rounds)
+    return not rounds or any(
+        _file.match(_begun(unicodedata.normalize("NFKC", name))) for name in rounds
+    )
 
 
 def _begun(name: str) -> str:
     """A name without the invisible characters and the punctuation before it."""
-    match = _open(name)
+    match = _open.match(name)
     return name[match.end() :] if match else name
 
 
 def _bare(name: str) -> str:
     """A name without those before and behind it."""
     start = _begun(name)
-    match = _close(start[::-1])
+    match = _close.match(start[::-1])
     return start[: len(start) - match.end()] if match else start
 
 
@@ -213,7 +214,7 @@ def _mentions(text: str) -> Iterator[str]:
     for name in dict.fromkeys(map(_bare, dict.fromkeys(spelled))):
         # Some programs drop line breaks from names, to others they are letters.
         for plain in dict.fromkeys((_breaks.sub("_", name), _breaks.sub("", name))):
-            if plain and _harmless(plain) is None:
+            if plain and _harmless.fullmatch(plain) is None:
                 yield plain
 
 
@@ -226,7 +227,7 @@ def _labels(text: str) -> Iterator[str]:
 
 
 def _leads_inside(uri: str, folders: tuple[str, ...], *, embedded: bool) -> bool:
-    match = _scheme(uri)
+    match = _scheme.match(uri)
     if match is None:
         return not _names_file(uri) and inside(uri, folders)
     scheme, rest = match[1].casefold(), uri[match.end() :]
@@ -235,9 +236,11 @@ def _leads_inside(uri: str, folders: tuple[str, ...], *, embedded: bool) -> bool
     if _blanks.search(uri) or climbs(uri):
         return False
     if scheme in ("http", "https"):
-        return _host(rest) is not None
-    own = embedded and _opened(scheme) is None
-    return (scheme in _SCHEMES or "." in scheme or own) and not any(map(_file_within, decoded(uri)))
+        return _host.match(rest) is not None
+    own = embedded and _opened.match(scheme) is None
+    return (scheme in _SCHEMES or "." in scheme or own) and not any(
+        map(_file_within.search, decoded(uri))
+    )
 
 
 def _file_inside(rest: str, folders: tuple[str, ...]) -> bool:

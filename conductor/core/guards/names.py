@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Container, Iterable
 from functools import lru_cache
 from typing import Final
+
+from conductor.patterns import lazy_pattern
 
 CANCEL: Final = "$/cancel_request"
 """The router decides whether a component may send this: it is about one hop's request."""
@@ -89,8 +90,8 @@ KNOWN: Final = frozenset({*_OTHERS, *_IN_FAMILIES})
 
 _LONGEST: Final = 200
 _SHORT: Final = 64
-_printable = re.compile(r"[!-~]+").fullmatch
-_nothing_but_names = re.compile(r"[^a-z0-9]+")
+_printable = lazy_pattern(r"[!-~]+")
+_nothing_but_names = lazy_pattern(r"[^a-z0-9]+")
 
 
 def squash(name: str) -> str:
@@ -141,7 +142,7 @@ def is_misspelled(method: str) -> bool:
 
     Anything but printable ASCII counts: no method needs it, and look-alikes are made of it.
     """
-    if len(method) > _LONGEST or _printable(method) is None:
+    if len(method) > _LONGEST or _printable.fullmatch(method) is None:
         return True
     if recognised(method) != method:
         return True
@@ -196,7 +197,7 @@ _LIKE: Final = str.maketrans(
 )
 """What a folded letter looks like. Digits stay different from each other: servers are numbered."""
 
-_parts: Final = re.compile(r"[:/.]|(?:_|[^\w-]){2}").split
+_parts: Final = lazy_pattern(r"[:/.]|(?:_|[^\w-]){2}")
 """Agents call a server's tool `SERVER__TOOL`, with `_` for most of what is no letter."""
 
 
@@ -209,5 +210,5 @@ def folded(name: str) -> str:
 
 def head(name: str) -> str:
     """What a name or an id begins with, folded: `fs` of `fs:1`, `fs/x` and `fs__x`."""
-    parts = map(folded, _parts(unicodedata.normalize("NFKC", name)))
+    parts = map(folded, _parts.split(unicodedata.normalize("NFKC", name)))
     return next(filter(None, parts), "")

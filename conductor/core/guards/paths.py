@@ -8,16 +8,18 @@ import unicodedata
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
+from conductor.patterns import lazy_pattern
+
 _ROUNDS: Final = 5
 """How often a path may be percent-encoded upon itself; a path that is more often lies nowhere."""
 
-_escape = re.compile(rb"%([0-9A-Fa-f]{2})")
-_control = re.compile(r"[\x00-\x1f\x7f]").search
-_drive = re.compile(r"/?([A-Za-z]:)").match
-_elsewhere = re.compile(r"~(?:[A-Za-z_/\\]|$)|\$[A-Za-z_{]|%[A-Za-z_]+%").match
+_escape = lazy_pattern(rb"%([0-9A-Fa-f]{2})")
+_control = lazy_pattern(r"[\x00-\x1f\x7f]")
+_drive = lazy_pattern(r"/?([A-Za-z]:)")
+_elsewhere = lazy_pattern(r"~(?:[A-Za-z_/\\]|$)|\$[A-Za-z_{]|%[A-Za-z_]+%")
 """Somebody's home, or what a shell puts in its place."""
-_slash = re.compile(r"%(?:2f|5c)", re.IGNORECASE).search
-_up = re.compile(r"\.\.(?:[?#]|$)").match
+_slash = lazy_pattern(r"%(?:2f|5c)", re.IGNORECASE)
+_up = lazy_pattern(r"\.\.(?:[?#]|$)")
 """A step up; what stands behind `?` and `#` some programs cut off."""
 _Form: TypeAlias = Literal["NFC", "NFKC"]
 _FORMS: Final[tuple[_Form, ...]] = ("NFC", "NFKC")
@@ -55,13 +57,15 @@ def climbs(path: str) -> bool:
 def is_absolute(path: str) -> bool:
     """Whether a path says where it begins."""
     text = path.replace("\\", "/")
-    return text.startswith("/") or _drive(text) is not None
+    return text.startswith("/") or _drive.match(text) is not None
 
 
 def _lies(path: str, folders: tuple[str, ...], form: _Form) -> bool:
     plain = _plain(path, form)
-    steps = None if plain is None or _control(plain) or _elsewhere(plain) else _steps(plain)
-    if plain is None or steps is None:
+    if plain is None or _control.search(plain) or _elsewhere.match(plain):
+        return False
+    steps = _steps(plain)
+    if steps is None:
         return False
     if not is_absolute(plain):
         return not _goes_up(steps)
@@ -91,7 +95,7 @@ def _plain(path: str, form: _Form) -> str | None:
     if not rounds:
         return None
     plain = unicodedata.normalize(form, rounds[-1])
-    return None if ".." in plain and any(map(_slash, rounds)) else plain
+    return None if ".." in plain and any(map(_slash.search, rounds)) else plain
 
 
 def _steps(path: str) -> list[str] | None:
@@ -101,7 +105,7 @@ def _steps(path: str) -> list[str] | None:
     of dots and spaces are nobody's need there, nor what lies where a drive is just now: None.
     """
     text = path.replace("\\", "/")
-    drive = _drive(text)
+    drive = _drive.match(text)
     rest = text[drive.end() :] if drive else text
     steps = [step for step in rest.split("/") if step not in ("", ".")]
     windows = drive is not None or "\\" in path
@@ -115,7 +119,7 @@ def _steps(path: str) -> list[str] | None:
 def _goes_up(steps: list[str]) -> bool:
     depth = 0
     for step in steps:
-        depth += -1 if _up(step) else 1
+        depth += -1 if _up.match(step) else 1
         if depth < 0:
             return True
     return False

@@ -23,6 +23,7 @@ from conductor.core.guards.reading import (
     token,
 )
 from conductor.core.guards.rules import Attempt, Breaches
+from conductor.patterns import lazy_pattern
 
 _OWN: Final = frozenset({"_meta", *SESSION_NAMES, "prompt"})
 _RESULT: Final = ("stopReason", "messageId")
@@ -42,7 +43,7 @@ UNSEEN: Final = (
 
 # Both alphabets of base64 as one, without the padding.
 _BASE64: Final = str.maketrans("-_", "+/", "\t\n\r =")
-_textual = re.compile(r"text|json|xml|ya?ml|script", re.IGNORECASE).search
+_textual = lazy_pattern(r"text|json|xml|ya?ml|script", re.IGNORECASE)
 
 
 # -- what blocks hold ------------------------------------------------------------------------------
@@ -68,7 +69,7 @@ def blob_text(blob: Json, holder: Json) -> str:
     """
     text = (blob_bytes(blob) or b"").decode(errors="replace")
     odd = "\0" in text and "\ufffd" in text
-    return "" if odd and _textual(str(as_object(holder).get("mimeType"))) is None else text
+    return "" if odd and _textual.search(str(as_object(holder).get("mimeType"))) is None else text
 
 
 def blocks(attempt: Attempt) -> tuple[list[Json], list[Json]]:

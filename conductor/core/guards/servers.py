@@ -6,7 +6,6 @@ with and without the scheme, the name of an `scp` server, or a connection's id.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
@@ -27,6 +26,7 @@ from conductor.core.guards.reading import (
     value_of,
 )
 from conductor.core.guards.rules import Attempt, Breaches, Context, relayed_only, unchanged
+from conductor.patterns import lazy_pattern
 
 LISTS: Final = ("mcpServers", "mcp_servers")
 HOLDER: Final = "tools"
@@ -38,7 +38,7 @@ _ADDRESS_NAMES: Final = (*_CONNECTION_NAMES, "serverId", "acpId", "acp_id", "acp
 _SCP_NAMES: Final = ("name",)
 
 _ACP_URL: Final = "acp:"
-_acp_url = re.compile(r"acp:[A-Za-z0-9._:-]{1,256}").fullmatch
+_acp_url = lazy_pattern(r"acp:[A-Za-z0-9._:-]{1,256}")
 _LONGEST: Final = 256
 
 
@@ -231,7 +231,7 @@ def _form(held: Object) -> tuple[Object, bool]:
             return rest, True
         case {"url": url, **rest}:
             beside = {n: v for n, v in rest.items() if (n, v) not in _ACP_HTTP}
-            is_acp = isinstance(url, str) and _acp_url(url) is not None
+            is_acp = isinstance(url, str) and _acp_url.fullmatch(url) is not None
             return beside, is_acp and not {"type", "transport"} <= set(held)
         case _:
             return held, False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import msgspec
@@ -32,6 +31,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.rules import CHOICES, of_word
 from conductor.core.state import Carried, Peer, PendingRequest
+from conductor.patterns import lazy_pattern
 
 _MISSING: Final = {
     ORIGINATE: "may not send `{}` of its own",
@@ -55,7 +55,7 @@ _NAMES_NOTHING: Final = (
     'hint: end that first: `rebind` with `"to"` equal to `"sessionId"`'
 )
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]{1,80}")
+_PLAIN: Final = lazy_pattern(r"[A-Za-z0-9_./-]{1,80}")
 
 _decode = msgspec.json.Decoder().decode
 

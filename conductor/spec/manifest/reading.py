@@ -18,6 +18,7 @@ from conductor.core.policy.older_rules import Translated, lifted, read_rule
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown, surplus
 from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
 from conductor.errors import UsageError, hint_of
+from conductor.patterns import lazy_pattern
 from conductor.spec import component_options, limits, toml_files, untrusted_files
 from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import AGENT, NAME_RULE, is_name, is_reserved
@@ -33,7 +34,7 @@ _MOST: Final = 64 * 1024
 _LONGEST: Final = 4096
 """Bytes of one of its lines: the time to read a key grows with the square of its dots."""
 
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_DIGEST: Final = lazy_pattern(r"[0-9a-f]{64}")
 _HINT: Final = "docs/authoring.md says what a manifest holds"
 
 
