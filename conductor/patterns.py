@@ -1,7 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
-An editor waits for the start of a chain. Compiling all of ours took a seventh of that, and most look
-at what a component has changed, or at what is wrong.
+An editor waits for the start of a chain. Compiling all of ours took a seventh of that, and most
+look at what a component has changed, or at what is wrong.
 """
 
 from __future__ import annotations

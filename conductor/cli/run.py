@@ -130,6 +130,8 @@ class Started:
         self._control: Server | None = None
         self._opens: asyncio.TimerHandle | None = None
         """Opens the control socket."""
+        self.in_process = False
+        """Whether Python code of others runs in this process."""
         self._shown: Shown = "nowhere"
         self._compiles = False
         """Whether a host has announced that it compiles the Python guest."""
@@ -281,7 +283,8 @@ class Started:
                 "put one behind it, such as `demo`",
             )
         specs = managed.required(self._with_peers(parsed, specs), agent_last=agent_last)
-        if any(spec.attribute for spec in specs):
+        self.in_process = any(spec.attribute for spec in specs)
+        if self.in_process:
             report.divert_prints()
         return self._agreed(specs)
 
@@ -437,6 +440,10 @@ def _participate(parsed: Parsed, early: list[int]) -> int:
 
 
 def _run(started: Started, early: list[int]) -> int:
+    if not started.in_process:
+        from conductor.run import fast_loop
+
+        fast_loop.load()
     from conductor.transports.stdio import StdioTransport
 
     parsed = started.parsed

@@ -8,7 +8,6 @@ may name only what it was given.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter, deque
 from collections.abc import Container
@@ -140,6 +139,8 @@ class Payloads:
         return b'"%b%b:%d"%b' % (_PREFIX, text.digest, text.size, colon or b"")
 
     def _kept(self, utf8: bytes, string: bytes) -> Text:
+        import hashlib  # loads OpenSSL, which an editor would wait for
+
         digest = hashlib.sha256(utf8).hexdigest().encode()
         text = self._texts.get(digest)
         if text is None:

@@ -26,8 +26,12 @@ from conductor.transports.guest import explain
 if TYPE_CHECKING:
     from wasm_host import harden
 
-_LOADED_EARLY: Final = ("wasm_host.carriers.core", "wasm_host.calls.capi")
-"""What most guests need, imported while the parent is still planning the chain."""
+LOADED_EARLY: Final = (
+    *("wasm_host.carriers.core", "wasm_host.calls.capi"),
+    *("base64", "datetime", "json"),
+)
+"""What most guests need, and what others load once they use it: a host that is locked up cannot.
+Imported while the parent is still planning the chain."""
 
 
 def _read_spec() -> SegmentSpec:
@@ -44,7 +48,7 @@ def _read_spec() -> SegmentSpec:
 
 def main() -> NoReturn:
     """Entry point of the child process."""
-    for module in _LOADED_EARLY:
+    for module in LOADED_EARLY:
         importlib.import_module(module)
     code = _run(_read_spec())
     sys.stderr.flush()
@@ -65,8 +69,8 @@ def _run(spec: SegmentSpec) -> int:
     if spec.loading_only:
         return 0
     optimised_later(modules.values(), spec.cache)
-    if spec.auditing:
-        importlib.import_module("hashlib")  # `report_lines.sized` cannot load it any more
+    if spec.auditing or any(guest.limits.get("text_bytes") is not None for guest in spec.guests):
+        importlib.import_module("hashlib")  # nothing can load it any more, once it is asked for
     # Files have been used for the last time, and no guest has run yet.
     for module in modules.values():
         module.warm()

@@ -6,13 +6,15 @@ The core has checked by then that the proxy may call them.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from conductor.core import jsonrpc
+
+if TYPE_CHECKING:
+    import datetime
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -33,7 +35,11 @@ class LocalServices:
 
     def __init__(self, log: Log, clock: str | None = None) -> None:
         self._log = log
-        self._fixed = datetime.datetime.fromisoformat(clock) if clock else None
+        self._fixed: datetime.datetime | None = None
+        if clock:
+            import datetime
+
+            self._fixed = datetime.datetime.fromisoformat(clock)
         self.functions: dict[str, Function] = {
             "clock": self._clock,
             "random": _random,
@@ -58,6 +64,8 @@ class LocalServices:
             return None, jsonrpc.error_object(jsonrpc.INVALID_PARAMS, f"{call}: {error}")
 
     def _clock(self, _peer: str, _params: dict[str, Any]) -> object:
+        import datetime  # only once it is asked for: an editor waits for the start
+
         now = self._fixed or datetime.datetime.now().astimezone()
         return {
             "unixMs": int(now.timestamp() * 1000),

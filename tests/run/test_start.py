@@ -96,11 +96,17 @@ import msgspec
 class Point(msgspec.Struct):
     x: int
 assert msgspec.json.decode(msgspec.json.encode(Point(1)), type=Point) == Point(1)
-names = ("uuid", "decimal", "platform", "typing_extensions")
+names = ("uuid", "decimal", "platform", "typing_extensions", "datetime", "textwrap")
 print(*(name for name in names if name in set(sys.modules) - before))
-import decimal, uuid
+import datetime, decimal, uuid
 assert len(str(uuid.uuid4())) == 36
 assert decimal.Decimal("1.5") * 2 == 3
+day = datetime.datetime(2026, 3, 1)
+assert msgspec.json.decode(msgspec.json.encode(day), type=datetime.datetime) == day
+assert msgspec.json.schema(int) == dict(type="integer")
+assert msgspec.json.schema_components([int])[0] == (dict(type="integer"),)
+assert msgspec.inspect.type_info(int) == msgspec.inspect.IntType()
+assert not hasattr(msgspec, "nothing")
 """
 
 
@@ -111,6 +117,28 @@ def test_msgspec_is_imported_without_what_it_merely_asks_about() -> None:
 def test_a_msgspec_that_wants_to_know_more_gets_the_real_modules() -> None:
     asked = run(LEAN.format(prepare='fast_msgspec._STAND_INS = {"uuid": (), "decimal": ()}'))
     assert {"uuid", "decimal"} <= set(asked)
+
+
+LOOP: Final = """
+import sys
+from conductor.run import fast_loop
+{prepare}
+fast_loop.load()
+print(*(name for name in ("ssl", "_ssl", "uvloop") if name in sys.modules))
+import ssl, uvloop
+assert ssl.create_default_context().check_hostname
+async def nothing():
+    return 1
+assert uvloop.run(nothing()) == 1
+"""
+
+
+def test_the_event_loop_is_imported_without_tls() -> None:
+    assert run(LOOP.format(prepare="")) == ["uvloop"]
+
+
+def test_a_uvloop_that_wants_more_of_tls_gets_the_real_module() -> None:
+    assert run(LOOP.format(prepare='del fast_loop._STAND_INS["SSLError"]')) == []
 
 
 CONFIGURED: Final = """
@@ -181,3 +209,59 @@ print(*(name for name in sys.modules if name.startswith(names)))
 
 def test_telemetry_that_is_not_wanted_is_not_imported() -> None:
     assert run(QUIET) == []
+
+
+BEFORE_THE_LOOP: Final = """
+import re, sys
+compile, patterns = re.compile, []
+def counted(*arguments, **options):
+    if sys._getframe(1).f_globals["__name__"].startswith("conductor"):
+        patterns.append(arguments)
+    return compile(*arguments, **options)
+re.compile = counted
+from conductor.run import fast_msgspec
+fast_msgspec.load()
+from conductor import cli
+from conductor.cli import run
+def shown(work):
+    work.close()
+    print(len(patterns), *sys.modules)
+    return 0
+run.run_loop = shown
+cli.main(sys.argv[1:])
+"""
+"""Prints what has been loaded when the chain begins to take messages."""
+
+AT_THE_END: Final = "import atexit, sys; atexit.register(lambda: print(*sys.modules));"
+
+
+def counts(modules: list[str]) -> tuple[int, int]:
+    """How many of the modules are conductor's, and how many are not."""
+    ours = sum(name.startswith("conductor") for name in modules)
+    return ours, len(modules) - ours
+
+
+def test_a_chain_starts_with_few_modules_and_patterns() -> None:
+    """Each module takes a tenth of a millisecond, and some take several."""
+    patterns, *modules = run(BEFORE_THE_LOOP, "agent", "demo")
+    assert "conductor.run.runtime" in modules
+    heavy = {"base64", "hashlib", "json", "ssl", "tempfile", "random", "http", "email"}
+    assert heavy.intersection(modules) == set()
+    assert int(patterns) <= 12
+    ours, others = counts(modules)
+    assert ours <= 156
+    assert others <= 175
+
+
+def test_a_host_starts_with_few_modules() -> None:
+    *command, code = spawn.child_command()
+    command += [AT_THE_END + code]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True
+    )
+    modules = done.stdout.split()
+    assert {"base64", "datetime", "json"} < set(modules)
+    assert {"asyncio", "hashlib", "logging", "subprocess"}.intersection(modules) == set()
+    ours, others = counts(modules)
+    assert ours <= 116
+    assert others <= 155

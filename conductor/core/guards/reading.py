@@ -7,14 +7,17 @@ else.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.json_text import too_many_values
+
+if TYPE_CHECKING:
+    from json import JSONDecoder
 
 Params: TypeAlias = Raw | bytes | UnsetType
 Json: TypeAlias = "bool | str | Number | list[Json] | dict[str, Json] | Ambiguous | None"
@@ -82,12 +85,20 @@ def _no_constant(name: str) -> Json:
     raise ValueError(f"{name} is no JSON")
 
 
-_quick: Final = json.JSONDecoder(
-    object_pairs_hook=_plain,
-    parse_int=Number,
-    parse_float=Number,
-    parse_constant=_no_constant,
-)
+def _decoder(object_pairs_hook: Callable[[list[tuple[str, Json]]], Json]) -> JSONDecoder:
+    import json  # only once something is judged: an editor waits for the start
+
+    return json.JSONDecoder(
+        object_pairs_hook=object_pairs_hook,
+        parse_int=Number,
+        parse_float=Number,
+        parse_constant=_no_constant,
+    )
+
+
+@cache
+def _quick() -> JSONDecoder:
+    return _decoder(_plain)
 
 
 def value_of(raw: Params) -> Json:
@@ -110,7 +121,7 @@ def read(raw: Params, most: int = MOST_VALUES) -> Document:
     try:
         text = bytes(raw).decode()
         try:
-            return Document(_quick.decode(text))
+            return Document(_quick().decode(text))
         except _Repeated:
             return _slowly(text)
     except RecursionError:
@@ -130,13 +141,7 @@ def _slowly(text: str) -> Document:
         ambiguous.append(node)
         return node
 
-    decoder = json.JSONDecoder(
-        object_pairs_hook=members,
-        parse_int=Number,
-        parse_float=Number,
-        parse_constant=_no_constant,
-    )
-    return Document(decoder.decode(text), tuple(ambiguous))
+    return Document(_decoder(members).decode(text), tuple(ambiguous))
 
 
 def as_object(value: Json | Absent) -> Object:
@@ -153,6 +158,8 @@ def pairs(value: Json | Absent) -> list[tuple[str, Json]]:
 
 def canonical(value: Json) -> str:
     """A text that is the same for equal values, and for no others."""
+    import json
+
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_other)
 
 
