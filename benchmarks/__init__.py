@@ -1,22 +1,26 @@
 """Benchmarks of conductor, side by side with the Rust reference.
 
-``python -m benchmarks`` starts chains of pass-through proxies before a fast
-native agent, drives each with one native client, and prints medians, ratios and
-the aims. Nothing here is a timed test: a slow machine fails nothing.
+``python -m benchmarks`` starts chains of proxies before a fast native agent, drives
+each with one native client, and prints medians and the goals. Nothing here is a timed
+test: a slow machine fails nothing.
 
 Map, in the order a run uses it:
 
 ==============  =============================================================
 ``options``     the command line -> ``Options``, and who takes part
-``native``      builds agent, proxy, client (C) and the SDK proxy, in a cache
+``native``      builds agent, proxy, client and guest (C) and the SDK proxy, in a cache
+``revision``    builds another revision, to be measured beside this one
 ``chains``      which chains there are, and the command line of each
+``metrics``     the table of what is measured
+``goals``       the table of goals: a figure of a chain beside that of another
+``plan``        which chains a run measures, and which steps of each
 ``session``     one chain alive: talks to the native client
 ``proctree``    CPU and memory of a process tree (Linux)
-``measure``     one cell: all metrics of one chain, once
-``run``         rounds over all chains, interleaved; ``Results``
-``metrics``     the table of what is measured
+``measure``     one cell: all wished metrics of one chain, once
+``run``         rounds over all chains, interleaved -> ``results.Results``
 ``stats``       percentiles, medians, the line through a row of chains
-``aims``        the acceptance ratios
 ``report``      tables and JSON
+``history``     one line of JSON a run, kept in the repository
+``picture``     the goals of a run as SVG
 ==============  =============================================================
 """

@@ -2,18 +2,24 @@
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from benchmarks import proctree
 from benchmarks.chains import Cast, Chain, command
 from benchmarks.metrics import Step
-from benchmarks.session import Session
+from benchmarks.session import ChainError, Session
 from benchmarks.stats import percentile
 
-_SETTLED = 0.5
+_SETTLED: Final = 0.5
 """Seconds between the last message and the look at memory."""
+
+_IDLE_CPU_S: Final = 0.005
+"""A chain that uses less in the time above has come to rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +28,39 @@ class Workload:
 
     rounds: int
     spawns: int
-    slow_spawns: int
-    echoes: int
+    turns: int
+    turns_each: int
     stream_count: int
     big_count: int
-    warm_echoes: int = 30
+    unread_count: int
+    sessions: int = 8
+    warm_turns: int = 30
     warm_stream: int = 500
-    echo_bytes: int = 100
+    turn_bytes: int = 100
     stream_bytes: int = 200
     big_bytes: int = 1_000_000
-    slow_ms: int = 300
+    unread_bytes: int = 10_000
     limit_s: int = 60
 
 
-FULL = Workload(rounds=5, spawns=3, slow_spawns=2, echoes=500, stream_count=20_000, big_count=10)
-QUICK = Workload(rounds=2, spawns=1, slow_spawns=1, echoes=100, stream_count=4_000, big_count=3)
+FULL: Final = Workload(
+    rounds=5,
+    spawns=3,
+    turns=500,
+    turns_each=60,
+    stream_count=20_000,
+    big_count=10,
+    unread_count=30_000,
+)
+QUICK: Final = Workload(
+    rounds=2,
+    spawns=1,
+    turns=100,
+    turns_each=15,
+    stream_count=4_000,
+    big_count=3,
+    unread_count=30_000,
+)
 
 
 @dataclass(slots=True)
@@ -64,11 +88,12 @@ def environment(cache: Path, own: Mapping[str, str] = os.environ) -> dict[str, s
 def warm_up(chain: Chain, cast: Cast, load: Workload, env: Mapping[str, str]) -> None:
     """Runs the chain once, so that compiled modules and bytecode are cached.
 
-    Raises ChainError when the chain does not work at all.
+    Raises ChainError when the chain does not work, or changes prompts other than it should.
     """
     with Session(cast.programs.client, command(chain, cast), env, load.limit_s) as session:
         session.open()
-        session.echo(1, load.echo_bytes)
+        if (blocks := session.blocks()) != chain.blocks:
+            raise ChainError(f"the agent got a prompt of {blocks} blocks, not {chain.blocks}")
         session.stop()
 
 
@@ -77,26 +102,26 @@ def measure(
 ) -> Cell:
     """All wished steps of one chain. Raises ChainError when the chain fails."""
     cell = Cell()
-    client, limit_s = cast.programs.client, load.limit_s
-    if Step.SLOW in steps:
-        for _ in range(load.slow_spawns):
-            with Session(client, command(chain, cast, load.slow_ms), env, limit_s) as session:
-                cell.add("slow_ms", session.ready_ns / 1e6)
-                if session.lag_ns >= 0:  # else the agent's word was lost on the way
-                    cell.add("lag_ms", session.lag_ns / 1e6)
-                session.stop()
+    agent = cast.programs.agent
+    started = partial(
+        Session, cast.programs.client, command(chain, cast), env, limit_s=load.limit_s
+    )
     # The chain that lives on through the scenario is one of the spawns as well.
-    spares = load.spawns - 1 if Step.READY in steps else 0
-    for _ in range(spares):
-        with Session(client, command(chain, cast), env, limit_s) as session:
+    for _ in range(load.spawns - 1 if Step.READY in steps else 0):
+        with started() as session:
             cell.add("ready_ms", session.ready_ns / 1e6)
             session.stop()
-    with Session(client, command(chain, cast), env, limit_s) as session:
-        if Step.READY in steps:
-            cell.add("ready_ms", session.ready_ns / 1e6)
-        if set(steps) - {Step.READY, Step.SLOW}:
-            _scenario(cell, session, cast.programs.agent, load, steps)
-        _farewell(cell, session)
+    if set(steps) - {Step.UNREAD}:
+        with started() as session:
+            if Step.READY in steps:
+                cell.add("ready_ms", session.ready_ns / 1e6)
+            if set(steps) - {Step.UNREAD, Step.READY}:
+                _scenario(cell, session, agent, load, steps)
+            _farewell(cell, session)
+    if Step.UNREAD in steps and proctree.SUPPORTED:
+        with started() as session:
+            _unread(cell, session, agent, load)
+            _farewell(cell, session)
     return cell
 
 
@@ -105,35 +130,61 @@ def _scenario(
 ) -> None:
     """What is measured in one session, in this order: memory has seen all the rest."""
     session.open()
-    session.echo(load.warm_echoes, load.echo_bytes)
-    if Step.ECHO in steps:
-        trips = session.echo(load.echoes, load.echo_bytes)
-        cell.add("echo_p50_us", percentile(trips, 0.5) / 1e3)
-        cell.add("echo_p99_us", percentile(trips, 0.99) / 1e3)
+    session.turns(load.warm_turns, load.turn_bytes)
+    if Step.TRIP in steps:
+        trips = session.trips(load.turns, load.turn_bytes)
+        cell.add("trip_us", percentile(trips, 0.5) / 1e3)
+    if Step.TURN in steps:
+        with _cpu(cell, "turn_cpu_us", load.turns, session, agent):
+            turns = session.turns(load.turns, load.turn_bytes)
+        cell.add("turn_us", percentile(turns, 0.5) / 1e3)
+        cell.add("turn_p99_us", percentile(turns, 0.99) / 1e3)
+    if Step.MANY in steps:
+        session.many(load.sessions, 2, load.turn_bytes)
+        elapsed = session.many(load.sessions, load.turns_each, load.turn_bytes)
+        cell.add("many_us", elapsed / (load.sessions * load.turns_each) / 1e3)
     if Step.STREAM in steps:
-        _stream(cell, session, agent, load)
+        session.stream(load.warm_stream, load.stream_bytes)
+        with _cpu(cell, "stream_cpu_us", load.stream_count, session, agent):
+            elapsed = session.stream(load.stream_count, load.stream_bytes)
+        cell.add("stream_per_s", load.stream_count / (elapsed / 1e9))
     if Step.BIG in steps:
-        session.echo(1, load.big_bytes)
-        for trip in session.echo(load.big_count, load.big_bytes):
-            cell.add("big_ms", trip / 1e6)
+        session.turns(1, load.big_bytes)
+        for turn in session.turns(load.big_count, load.big_bytes):
+            cell.add("big_ms", turn / 1e6)
     if Step.MEMORY in steps and proctree.SUPPORTED:
         time.sleep(_SETTLED)  # all chains alike: what was only in flight is not what they hold
-        memory = proctree.pss_mb(session.client_pid, agent)
-        cell.add("pss_mb", memory.others)
-        cell.add("pss_all_mb", memory.others + memory.agent)
+        cell.add("pss_mb", proctree.pss_mb(session.client_pid, agent).others)
 
 
-def _stream(cell: Cell, session: Session, agent: Path, load: Workload) -> None:
-    session.stream(load.warm_stream, load.stream_bytes)
-    root = session.client_pid
-    before = proctree.cpu(root, agent) if proctree.SUPPORTED else None
-    elapsed = session.stream(load.stream_count, load.stream_bytes)
-    cell.add("stream_per_s", load.stream_count / (elapsed / 1e9))
-    if before is not None:
-        after = proctree.cpu(root, agent)
-        per_message = 1e6 / load.stream_count
-        cell.add("cpu_us", (after.others - before.others) * per_message)
-        cell.add("agent_cpu_us", (after.agent - before.agent) * per_message)
+@contextmanager
+def _cpu(cell: Cell, key: str, count: int, session: Session, agent: Path) -> Iterator[None]:
+    """Records the CPU time that the chain used meanwhile, its agent aside, divided by ``count``."""
+    if not proctree.SUPPORTED:
+        yield
+        return
+    before = proctree.cpu(session.client_pid, agent).others
+    yield
+    after = proctree.cpu(session.client_pid, agent).others
+    cell.add(key, (after - before) * 1e6 / count)
+
+
+def _unread(cell: Cell, session: Session, agent: Path, load: Workload) -> None:
+    """A client that has asked for much and reads nothing, until the chain rests; then all of it."""
+    session.open()
+    session.hold(load.unread_count, load.unread_bytes)
+    used = 0.0
+    deadline = time.monotonic() + load.limit_s
+    while time.monotonic() < deadline:
+        time.sleep(_SETTLED)
+        usage = proctree.cpu(session.client_pid, agent)
+        if usage.agent + usage.others - used < _IDLE_CPU_S:
+            break
+        used = usage.agent + usage.others
+    else:
+        raise ChainError(f"did not come to rest in {load.limit_s} s before a client that reads not")
+    cell.add("unread_mb", proctree.pss_mb(session.client_pid, agent).others)
+    session.drain()
 
 
 def _farewell(cell: Cell, session: Session) -> None:

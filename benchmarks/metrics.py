@@ -8,11 +8,13 @@ class Step(StrEnum):
     """A part of a cell's scenario that can be chosen with ``--only``."""
 
     READY = "ready"
-    SLOW = "slow"
-    ECHO = "echo"
+    TRIP = "trip"
+    TURN = "turn"
+    MANY = "many"
     STREAM = "stream"
     BIG = "big"
     MEMORY = "memory"
+    UNREAD = "unread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +32,15 @@ class Metric:
 
 METRICS: tuple[Metric, ...] = (
     Metric("ready_ms", Step.READY, "ready", "ms", 1, "spawn to `initialize` answered, warm cache"),
-    Metric("slow_ms", Step.SLOW, "slow", "ms", 1, "the same when the agent takes 300 ms to start"),
-    Metric("lag_ms", Step.SLOW, "lag", "ms", 2, "of that, after the agent itself was ready"),
-    Metric("echo_p50_us", Step.ECHO, "p50", "µs", 0, "echo round trip, median"),
-    Metric("echo_p99_us", Step.ECHO, "p99", "µs", 0, "echo round trip, 99th percentile"),
-    Metric("stream_per_s", Step.STREAM, "stream", "/s", 0, "streamed messages a second", True),
-    Metric("cpu_us", Step.STREAM, "cpu", "µs", 2, "CPU per streamed message, agent aside"),
-    Metric("agent_cpu_us", Step.STREAM, "agent", "µs", 2, "the agent's CPU per streamed message"),
-    Metric("big_ms", Step.BIG, "1 MB", "ms", 2, "round trip of a prompt of 1 MB, echoed"),
-    Metric(
-        "pss_mb",
-        Step.MEMORY,
-        "pss",
-        "MB",
-        1,
-        "memory of the tree half a second after all that, agent aside",
-    ),
-    Metric("pss_all_mb", Step.MEMORY, "+agent", "MB", 1, "the same with the agent"),
+    Metric("trip_us", Step.TRIP, "trip", "µs", 0, "round trip: prompt and answer"),
+    Metric("turn_us", Step.TURN, "turn", "µs", 0, "whole turn: prompt, one update, answer"),
+    Metric("turn_p99_us", Step.TURN, "p99", "µs", 0, "the same, 99th percentile"),
+    Metric("turn_cpu_us", Step.TURN, "t cpu", "µs", 0, "CPU per whole turn, agent aside"),
+    Metric("many_us", Step.MANY, "many", "µs", 0, "time per turn while 8 sessions have turns"),
+    Metric("stream_per_s", Step.STREAM, "stream", "/s", 0, "streamed updates a second", True),
+    Metric("stream_cpu_us", Step.STREAM, "s cpu", "µs", 2, "CPU per streamed update, agent aside"),
+    Metric("big_ms", Step.BIG, "1 MB", "ms", 2, "whole turn with a prompt of 1 MB, echoed"),
+    Metric("pss_mb", Step.MEMORY, "pss", "MB", 1, "memory half a second after all that"),
+    Metric("unread_mb", Step.UNREAD, "unread", "MB", 1, "memory while the client reads nothing"),
 )
+"""Memory is the proportional set size of all processes but client and agent."""

@@ -1,8 +1,9 @@
 """Builds the native programs, into a cache outside the source tree.
 
 ``agent``, ``proxy`` and ``client`` are C, built by ``$CC``, ``cc`` or the
-``ziglang`` package. ``sdk_proxy`` is a Rust crate on the reference's own SDK and
-is built where cargo is and its dependencies can be had.
+``ziglang`` package. ``changing`` is a guest in C, built as the bundled guests are,
+by the ``ziglang`` package. ``sdk_proxy`` is a Rust crate on the reference's own SDK
+and is built where cargo is and its dependencies can be had.
 """
 
 import hashlib
@@ -13,8 +14,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from components import build
 
 SOURCES = Path(__file__).parent / "native"
 _FLAGS = ("-O2", "-std=c11", "-Wall", "-Wextra")
@@ -31,11 +35,12 @@ class BuildError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Paths of the built programs; ``sdk_proxy`` is None where there is none."""
+    """Paths of the built programs; ``changing`` and ``sdk_proxy`` are None where there are none."""
 
     agent: Path
     proxy: Path
     client: Path
+    changing: Path | None = None
     sdk_proxy: Path | None = None
 
 
@@ -67,6 +72,20 @@ def build_c(cache: Path, cc: list[str] | None = None) -> Programs:
     return Programs(agent, proxy, client)
 
 
+def build_changing(cache: Path) -> Path:
+    """Builds the guest that changes every prompt, or finds it in ``cache``. Raises BuildError."""
+    source = SOURCES / "changing.c"
+    target = cache / f"changing-{_digest([source, *sorted(build.LIBRARY.glob('*.h'))], [])}.wasm"
+    if not target.exists():
+        try:
+            module = build.compile_c(source)
+        except build.BuildError as error:
+            said, _, hint = str(error).partition("hint: ")
+            raise BuildError(said.strip(), hint) from error
+        _put(cache, target, lambda fresh: fresh.write_bytes(module))
+    return target
+
+
 def build_sdk_proxy(cache: Path) -> Path:
     """Builds the Rust SDK's proxy, or finds it in ``cache``. Raises BuildError.
 
@@ -83,7 +102,7 @@ def build_sdk_proxy(cache: Path) -> Path:
         raise BuildError("the SDK proxy needs cargo", "install Rust to measure SDK proxies")
     shutil.copytree(source, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("target"))
     command = [cargo, "build", "--release", "--quiet", "--target-dir", str(home / "target")]
-    _run([*command, "--manifest-path", str(home / "Cargo.toml")], "the SDK proxy", _CARGO_LIMIT_S)
+    run([*command, "--manifest-path", str(home / "Cargo.toml")], "the SDK proxy", _CARGO_LIMIT_S)
     if not built.exists():
         raise BuildError(f"cargo made no {built.name}", f"look into {home}")
     return built
@@ -94,15 +113,24 @@ def _compile(cache: Path, command: list[str], name: str) -> Path:
     target = cache / f"{name}-{_digest(sources, [*command, *_FLAGS])}"
     if target.exists():
         return target
-    # Built aside and renamed: another run never sees half a program.
-    with tempfile.TemporaryDirectory(dir=cache) as aside:
-        fresh = Path(aside) / name
-        _run([*command, *_FLAGS, "-o", str(fresh), str(sources[0])], f"{name}.c", 300)
-        fresh.replace(target)
+    _put(
+        cache,
+        target,
+        lambda fresh: run([*command, *_FLAGS, "-o", str(fresh), str(sources[0])], f"{name}.c", 300),
+    )
     return target
 
 
-def _run(command: list[str], what: str, limit_s: float) -> None:
+def _put(cache: Path, target: Path, make: Callable[[Path], object]) -> None:
+    """Has a file made aside and renames it: another run never sees half a program."""
+    with tempfile.TemporaryDirectory(dir=cache) as aside:
+        fresh = Path(aside) / target.name
+        make(fresh)
+        fresh.replace(target)
+
+
+def run(command: list[str], what: str, limit_s: float) -> None:
+    """Runs a command that builds something. Raises BuildError with the end of what it wrote."""
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=limit_s)
     except (OSError, subprocess.TimeoutExpired) as error:

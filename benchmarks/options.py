@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.chains import Keeps, Kind
+from benchmarks.chains import Kind
+from benchmarks.history import HISTORY
 from benchmarks.measure import FULL, QUICK, Workload
 from benchmarks.metrics import Step
 from benchmarks.native import default_cache
@@ -20,18 +21,24 @@ REFERENCE_NAME = "agent-client-protocol-conductor"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for; ``conductor`` and ``reference`` are commands or None."""
+    """What was asked for; ``conductor`` and ``reference`` are commands or None.
+
+    ``proxies`` is empty for the chains of the goals. With ``picture`` nothing is measured: it is
+    drawn from the run in ``source``.
+    """
 
     load: Workload
     proxies: tuple[int, ...]
     kinds: frozenset[Kind]
-    keeps: tuple[Keeps, ...]
     steps: frozenset[Step]
     conductor: tuple[str, ...] | None
     reference: tuple[str, ...] | None
-    isolation: str
+    against: str | None
     cache: Path
     json: Path | None
+    history: Path | None
+    picture: Path | None
+    source: Path
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -41,18 +48,21 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     if given.rounds is not None:
         load = dataclasses.replace(load, rounds=given.rounds)
     kinds, steps = given.only
-    wants_reference = given.reference != "none"
+    # What a change costs is seen without the reference, which takes most of a run's time.
+    wants_reference = given.reference != "none" and not (given.against and not given.reference)
     return Options(
         load=load,
-        proxies=given.proxies or ((0, 1, 4) if given.quick else (0, 1, 2, 4, 8)),
+        proxies=given.proxies or (),
         kinds=kinds,
-        keeps=tuple(Keeps) if given.records else (Keeps.RING,),
         steps=steps,
         conductor=find_conductor(given.conductor),
         reference=find_reference(given.reference) if wants_reference else None,
-        isolation=given.isolation,
+        against=given.against,
         cache=given.cache,
         json=given.json,
+        history=given.record,
+        picture=given.picture,
+        source=given.source,
     )
 
 
@@ -113,12 +123,11 @@ def _positive(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measures chains of pass-through proxies, beside the Rust reference.",
+        description="Measures chains of proxies beside the Rust reference, and prints the goals.",
     )
     add = parser.add_argument
     add("--quick", action="store_true", help="fewer rounds, smaller sizes")
     add("--rounds", type=_positive, metavar="N", help=f"default {FULL.rounds}")
-    add("--proxies", type=parse_counts, metavar="LIST", help="default 0,1,2,4,8 (quick: 0,1,4)")
     add(
         "--only",
         type=parse_only,
@@ -126,19 +135,36 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAMES",
         help=f"metrics ({','.join(Step)}) and kinds ({','.join(Kind)}), separated by commas",
     )
-    add("--records", action="store_true", help="also what the ring and traces cost")
+    add(
+        "--proxies",
+        type=parse_counts,
+        metavar="LIST",
+        help="chains of so many proxies, as 0,1,2,4,8, instead of those of the goals",
+    )
+    add("--against", metavar="REV", help="beside another revision, which is built in the cache")
     add("--conductor", metavar="COMMAND", help="default: the one beside this Python")
     add(
         "--reference",
         metavar="PATH",
-        help=f"default: {REFERENCE_NAME} on PATH; 'none' leaves it out",
+        help=f"default: {REFERENCE_NAME} on PATH; 'none' leaves it out, as --against does",
     )
+    add("--json", type=Path, metavar="FILE", help="write all figures there")
     add(
-        "--isolation",
-        choices=("process", "separate"),
-        default="process",
-        help="of the sandboxed chains; inline ones are a kind of their own",
+        "--record",
+        type=Path,
+        nargs="?",
+        const=HISTORY,
+        metavar="FILE",
+        help=f"append the run to the history (default {HISTORY.name} beside the benchmarks)",
     )
-    add("--json", type=Path, metavar="FILE", help="write medians, ratios and aims there")
+    add("--picture", type=Path, metavar="SVG", help="measure nothing; draw the goals of a run")
+    add(
+        "--from",
+        dest="source",
+        type=Path,
+        default=HISTORY,
+        metavar="FILE",
+        help="the run to draw: what --json wrote, or the last line of a history (default)",
+    )
     add("--cache", type=Path, default=default_cache(), help="where built programs are kept")
     return parser

@@ -1,24 +1,26 @@
 """Tables for people, JSON for machines."""
 
-import os
-import platform
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
-from benchmarks.aims import AIMS
 from benchmarks.chains import Chain, Keeps, Runner, counterpart
+from benchmarks.goals import GOALS, Goal
 from benchmarks.measure import Workload
 from benchmarks.metrics import METRICS, Metric, Step
-from benchmarks.run import Results
-from benchmarks.stats import Line, fit, ratio
+from benchmarks.plan import Plan, before
+from benchmarks.results import Results
+from benchmarks.stats import Line, fit, median, ratio
 
-_ABSENT = "-"
-_GROWING = ("echo_p50_us", "cpu_us", "big_ms", "pss_mb")
+_ABSENT: Final = "-"
+_GROWING: Final = ("trip_us", "stream_cpu_us", "big_ms", "pss_mb")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they must be; the first to the left, the others to the right."""
+    """Columns as wide as they must be; the first to the left, the others to the right.
+
+    Empty without rows.
+    """
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
 
     def line(row: Sequence[str]) -> str:
@@ -26,52 +28,80 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         rest = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         return "  ".join([first, *rest]).rstrip()
 
-    return "\n".join([line(head), "  ".join("-" * width for width in widths), *map(line, rows)])
+    whole = [line(head), "  ".join("-" * width for width in widths), *map(line, rows)]
+    return "\n".join(whole) if rows else ""
 
 
-def figures(results: Results, chains: Sequence[Chain], steps: Collection[Step]) -> str:
+def goals(results: Results, plan: Plan) -> str:
+    """The goals of the chains that were to be measured: figures, ratio, goal, verdict."""
+    shown = [goal for goal in GOALS if _planned(goal, plan)]
+    first = [goal for goal in shown if goal.against.runner is Runner.REFERENCE]
+    second = [goal for goal in shown if goal not in first]
+    parts = [
+        table(["against", base, "measured", "ratio", "goal", ""], [_row(g, results) for g in some])
+        for base, some in (("reference", first), ("nothing kept", second))
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def figures(results: Results, plan: Plan) -> str:
     """One row a chain, one column a metric."""
-    metrics = [metric for metric in METRICS if metric.step in steps]
+    metrics = _metrics(plan)
     rows = []
-    for chain in chains:
+    for chain in plan:
         values = [results.median(chain, metric.key) for metric in metrics]
         cells = [_number(v, m.decimals) for v, m in zip(values, metrics, strict=True)]
         rows.append([chain.label, *cells])
     return table(["chain", *(f"{metric.title} {metric.unit}" for metric in metrics)], rows)
 
 
-def ratios(
-    results: Results,
-    chains: Sequence[Chain],
-    steps: Collection[Step],
-    other: Callable[[Chain], Chain | None] = counterpart,
-) -> str:
-    """One row for each chain that has an ``other``, by default the reference's: divided by that.
-
-    Empty when there is none.
-    """
-    # The agent is the same program in both; its share is no merit of the conductor.
-    aside = {"agent_cpu_us", "pss_all_mb"}
-    metrics = [metric for metric in METRICS if metric.step in steps and metric.key not in aside]
+def ratios(results: Results, plan: Plan) -> str:
+    """One row for each chain that is compared with one of the reference: divided by that."""
+    metrics = _metrics(plan)
     rows = []
-    for chain in chains:
-        against = other(chain)
-        values = [_divided(results, chain, against, metric.key) for metric in metrics]
-        if against is not None and any(value is not None for value in values):
+    for chain in plan:
+        against = counterpart(chain)
+        if against is not None and against in plan:
+            values = [_divided(results, chain, against, metric.key) for metric in metrics]
             rows.append([chain.label, against.label, *(_number(value, 2) for value in values)])
-    head = ["ratio", "to", *(metric.title for metric in metrics)]
-    return table(head, rows) if rows else ""
+    return table(["ratio", "to", *(metric.title for metric in metrics)], rows)
 
 
-def per_proxy(results: Results, chains: Sequence[Chain], steps: Collection[Step]) -> str:
+def changes(results: Results, plan: Plan, revision: str) -> str:
+    """One row for each figure that both revisions have: now divided by before.
+
+    The ratio is the median of the rounds' ratios; behind it the lowest and the highest of a round.
+    """
+    rows = []
+    for chain in plan:
+        other = before(chain)
+        for metric in METRICS if other in plan else ():
+            now = results.rounds.get(chain, {}).get(metric.key, [])
+            then = results.rounds.get(other, {}).get(metric.key, []) if other else []
+            pairs = [ratio(a, b) for a, b in zip(now, then, strict=False)]
+            found = sorted(each for each in pairs if each is not None)
+            if found:
+                rows.append(
+                    [
+                        f"{chain.label}: {metric.title} {metric.unit}",
+                        _number(median(then), metric.decimals),
+                        _number(median(now), metric.decimals),
+                        _number(median(found), 2),
+                        f"{found[0]:.2f} … {found[-1]:.2f}",
+                    ]
+                )
+    return table(["change", revision, "now", f"now : {revision}", "of single rounds"], rows)
+
+
+def per_proxy(results: Results, plan: Plan) -> str:
     """What one more proxy costs: slope and fit of the line through each row of chains.
 
     Empty when no row has three chains.
     """
-    metrics = [m for m in METRICS if m.key in _GROWING and m.step in steps]
+    metrics = [m for m in _metrics(plan) if m.key in _GROWING]
     rows = []
-    for row in dict.fromkeys((chain.runner, chain.kind) for chain in chains if chain.proxies):
-        lines = [_line(results, chains, row, metric) for metric in metrics]
+    for row in dict.fromkeys((chain.runner, chain.kind) for chain in plan if chain.proxies):
+        lines = [_line(results, plan, row, metric) for metric in metrics]
         if any(lines):
             cells = [
                 _ABSENT if line is None else f"{line.slope:.{m.decimals + 1}f} ({line.r2:.2f})"
@@ -79,19 +109,7 @@ def per_proxy(results: Results, chains: Sequence[Chain], steps: Collection[Step]
             ]
             rows.append([f"{row[0]} {row[1]}", *cells])
     head = ["one more proxy (fit)", *(f"{metric.title} {metric.unit}" for metric in metrics)]
-    return table(head, rows) if rows else ""
-
-
-def acceptance(results: Results) -> str:
-    """The aims: bound, figure of this run, verdict."""
-    rows = []
-    for aim in AIMS:
-        value = aim.measured(results)
-        verdict = "not measured" if value is None else "ok" if aim.met(value) else "NOT MET"
-        bound = f"{aim.sign} {aim.bound:g} {aim.unit}"
-        measured = _ABSENT if value is None else f"{value:.2f} {aim.unit}"
-        rows.append([aim.text, bound, measured, verdict])
-    return table(["aim", "bound", "measured", "verdict"], rows)
+    return table(head, rows)
 
 
 def troubles(results: Results) -> str:
@@ -102,70 +120,70 @@ def troubles(results: Results) -> str:
     return "\n".join(lines)
 
 
-def legend(steps: Collection[Step]) -> str:
+def legend(plan: Plan) -> str:
     """What the columns mean."""
-    shown = [metric for metric in METRICS if metric.step in steps]
-    return "\n".join(f"  {m.title:7} {m.unit:3} {m.meaning}" for m in shown)
+    return "\n".join(f"  {m.title:7} {m.unit:3} {m.meaning}" for m in _metrics(plan))
 
 
-def as_json(
-    results: Results, chains: Sequence[Chain], load: Workload, isolation: str
-) -> dict[str, Any]:
-    """The run as plain data: medians, the rounds behind them, ratios, aims.
-
-    No path, host name or time: two runs on one machine differ in figures only.
-    """
-    aims = []
-    for aim in AIMS:
-        value = aim.measured(results)
-        aims.append(
-            {
-                "aim": aim.text,
-                "bound": f"{aim.sign} {aim.bound:g} {aim.unit}",
-                "measured": value,
-                "met": None if value is None else aim.met(value),
-            }
-        )
+def as_json(results: Results, plan: Plan, load: Workload, run: Mapping[str, Any]) -> dict[str, Any]:
+    """The run as plain data: its line of the history, verdicts, and of each chain all figures."""
     return {
-        "machine": {
-            "system": platform.system(),
-            "arch": platform.machine(),
-            "cpus": os.cpu_count(),
-            "python": platform.python_version(),
-        },
+        **run,
+        "met": {goal.text: goal.found(results).met for goal in GOALS if _planned(goal, plan)},
         "workload": asdict(load),
-        "isolation": isolation,
         "units": {metric.key: metric.unit for metric in METRICS},
-        "chains": [_chain_json(results, chain) for chain in chains],
-        "aims": aims,
+        "chains": [_chain_json(results, chain) for chain in plan],
     }
 
 
+def _planned(goal: Goal, plan: Plan) -> bool:
+    """Whether the run was to measure what the goal is about, and what its bound holds for."""
+    needed = [goal.chain] if goal.absolute else [goal.chain, goal.against]
+    return all(goal.metric.step in plan.get(chain, ()) for chain in needed)
+
+
+def _row(goal: Goal, results: Results) -> list[str]:
+    found = goal.found(results)
+    verdict = {True: "pass", False: "MISS", None: "not measured" if goal.wish else ""}[found.met]
+    return [
+        goal.text,
+        *(_figure(figure, goal.metric) for figure in (found.base, found.value)),
+        _ABSENT if found.ratio is None else f"{found.ratio:.2f} x",
+        goal.wish,
+        verdict,
+    ]
+
+
+def _figure(figure: float | None, metric: Metric) -> str:
+    return _ABSENT if figure is None else f"{_number(figure, metric.decimals)} {metric.unit}"
+
+
+def _metrics(plan: Plan) -> list[Metric]:
+    """What is measured of at least one chain."""
+    steps: set[Step] = set().union(*plan.values())
+    return [metric for metric in METRICS if metric.step in steps]
+
+
 def _chain_json(results: Results, chain: Chain) -> dict[str, Any]:
-    keys = [metric.key for metric in METRICS if metric.key in results.rounds.get(chain, {})]
-    against = counterpart(chain)
-    relative = {key: _divided(results, chain, against, key) for key in keys}
+    rounds = results.rounds.get(chain, {})
     return {
         "runner": chain.runner.value,
         "kind": chain.kind.value,
         "proxies": chain.proxies,
         "keeps": chain.keeps.value,
-        "medians": {key: results.median(chain, key) for key in keys},
-        "rounds": {key: results.rounds[chain][key] for key in keys},
-        "to_reference": {key: value for key, value in relative.items() if value is not None},
+        "medians": {key: results.median(chain, key) for key in rounds},
+        "rounds": rounds,
         "failure": results.failures.get(chain),
         "remarks": results.remarks.get(chain, []),
     }
 
 
-def _divided(results: Results, chain: Chain, other: Chain | None, key: str) -> float | None:
-    if other is None:
-        return None
+def _divided(results: Results, chain: Chain, other: Chain, key: str) -> float | None:
     return ratio(results.median(chain, key), results.median(other, key))
 
 
 def _line(
-    results: Results, chains: Sequence[Chain], row: tuple[Runner, str], metric: Metric
+    results: Results, chains: Collection[Chain], row: tuple[Runner, str], metric: Metric
 ) -> Line | None:
     points = []
     for chain in chains:

@@ -1,37 +1,13 @@
 """A whole run: rounds over all chains, so that noise hits all of them alike."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from benchmarks.chains import Cast, Chain
 from benchmarks.measure import Cell, Workload, measure, warm_up
-from benchmarks.metrics import Step
+from benchmarks.plan import Plan
+from benchmarks.results import Results
 from benchmarks.session import ChainError
-from benchmarks.stats import median
-
-
-@dataclass(slots=True)
-class Results:
-    """Per chain and metric one figure a round; a failed chain has none from then on."""
-
-    rounds: dict[Chain, dict[str, list[float]]] = field(default_factory=dict)
-    failures: dict[Chain, str] = field(default_factory=dict)
-    remarks: dict[Chain, list[str]] = field(default_factory=dict)
-
-    def median(self, chain: Chain, key: str) -> float | None:
-        """The median over the rounds; None where nothing was measured."""
-        return median(self.rounds.get(chain, {}).get(key, []))
-
-    def add(self, chain: Chain, cell: Cell) -> None:
-        """Takes a round's cell in: the median of each metric's samples of that round."""
-        figures = self.rounds.setdefault(chain, {})
-        for key, samples in cell.samples.items():
-            middle = median(samples)
-            assert middle is not None
-            figures.setdefault(key, []).append(middle)
-        known = self.remarks.setdefault(chain, [])
-        known += [remark for remark in cell.remarks if remark not in known]
 
 
 def order(chains: Sequence[Chain], number: int) -> list[Chain]:
@@ -44,11 +20,10 @@ def order(chains: Sequence[Chain], number: int) -> list[Chain]:
 
 
 def run(
-    chains: Sequence[Chain],
+    plan: Plan,
     cast: Cast,
     load: Workload,
     *,
-    steps: Collection[Step],
     env: Mapping[str, str],
     say: Callable[[str], None],
 ) -> Results:
@@ -67,11 +42,11 @@ def run(
         if cell is not None:
             results.add(chain, cell)
 
-    for chain in chains:
+    for chain in plan:
         say(f"warm up: {chain.label}")
         attempt(chain, partial(warm_up, chain, cast, load, env))
     for number in range(load.rounds):
-        for chain in order(chains, number):
+        for chain in order(list(plan), number):
             say(f"round {number + 1}/{load.rounds}: {chain.label}")
-            attempt(chain, partial(measure, chain, cast, load, steps, env))
+            attempt(chain, partial(measure, chain, cast, load, plan[chain], env))
     return results

@@ -36,7 +36,6 @@ class Session:
         # Not a pipe: a chain that talks much must not wait for somebody to listen.
         self._stderr = TemporaryFile()  # noqa: SIM115 - closed in _end with the rest
         self.ready_ns = 0
-        self.lag_ns = -1
         #: Updates that came after the answer that should have closed their turn.
         self.late = 0
         #: Whether processes outlived the chain's first one by more than a second.
@@ -53,8 +52,7 @@ class Session:
             start_new_session=True,
         )
         try:
-            started = self._answer()
-            self.ready_ns, self.lag_ns = int(started["ready_ns"]), int(started["lag_ns"])
+            self.ready_ns = int(self._answer()["ready_ns"])
         except BaseException:
             self._end()
             raise
@@ -74,16 +72,39 @@ class Session:
         return self._client.pid
 
     def open(self) -> None:
-        """``session/new``."""
+        """``session/new``; what follows goes to this session."""
         self._ask("session")
 
-    def echo(self, count: int, size: int) -> list[int]:
-        """``count`` prompts of ``size`` bytes, one after the other: their round trips."""
-        return [int(sample) for sample in self._ask(f"echo {count} {size}")["round_trips_ns"]]
+    def blocks(self) -> int:
+        """How many blocks a prompt of one block has when the agent gets it."""
+        return int(self._ask("blocks")["blocks"])
+
+    def trips(self, count: int, size: int) -> list[int]:
+        """``count`` prompts of ``size`` bytes, each answered without an update: their times."""
+        return [int(sample) for sample in self._ask(f"trips {count} {size}")["trips_ns"]]
+
+    def turns(self, count: int, size: int) -> list[int]:
+        """``count`` prompts of ``size`` bytes, each echoed in one update: their times."""
+        return [int(sample) for sample in self._ask(f"turns {count} {size}")["trips_ns"]]
+
+    def many(self, sessions: int, count: int, size: int) -> int:
+        """``count`` such turns in each of so many new sessions at once: how long all took."""
+        return int(self._ask(f"many {sessions} {count} {size}")["elapsed_ns"])
 
     def stream(self, count: int, size: int) -> int:
         """One prompt answered by ``count`` updates of ``size`` bytes of text: its duration."""
-        answer = self._ask(f"stream {count} {size}")
+        return self._streamed(f"stream {count} {size}")
+
+    def hold(self, count: int, size: int) -> None:
+        """Asks for such a stream; the client reads nothing of it until ``drain``."""
+        self._ask(f"hold {count} {size}")
+
+    def drain(self) -> int:
+        """Reads what ``hold`` has asked for, to its end: how long that took."""
+        return self._streamed("drain")
+
+    def _streamed(self, command: str) -> int:
+        answer = self._ask(command)
         self.late += int(answer["late"])
         return int(answer["elapsed_ns"])
 

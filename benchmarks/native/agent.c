@@ -1,20 +1,21 @@
 /* The agent at the end of each chain: ACP v1, as fast as a pipe allows, so that
  * what is measured is what stands before it.
  *
- *   agent [--start-ms N]     N: milliseconds it takes to get ready
+ * The last text block of a prompt says what to do:
  *
- * A prompt's first text block says what to do: `stream N S` sends N updates of
- * S bytes of text each (at least 8: a counter from 00000000 on, so that a loss
- * or a swap shows); anything else comes back as one update. The answer to
- * `initialize` carries `_meta.benchReadyNs`, the monotonic nanosecond at which
- * it was ready to read. Ids and texts are returned as they came. */
+ *   stream N S   N updates of S bytes of text each (at least 8: a counter from
+ *                00000000 on, so that a loss or a swap shows), then the answer
+ *   quiet …      the answer alone
+ *   blocks       one update with the number of blocks of the prompt, the answer
+ *   all else     comes back as one update, then the answer
+ *
+ * Ids and texts are returned as they came; each session has an id of its own. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
-#include <time.h>
 
 #include "io.h"
 
-static long long ready_ns;
+static long sessions;
 
 static void answer(struct writer *out, span id, const char *member, const char *value) {
     put_text(out, "{\"jsonrpc\":\"2.0\",\"id\":");
@@ -39,6 +40,12 @@ static void update_tail(struct writer *out) {
     put_newline(out);
 }
 
+static void update(struct writer *out, span session, span text) {
+    update_head(out, session);
+    put_span(out, text);
+    update_tail(out);
+}
+
 static void stream(struct writer *out, span session, long count, long size) {
     struct writer head = {-1, NULL, 0, 0}; /* a buffer only, never flushed */
     char *fill = must_realloc(NULL, (size_t)size);
@@ -57,7 +64,8 @@ static void stream(struct writer *out, span session, long count, long size) {
 
 static void prompt(struct writer *out, span id, span params) {
     span session = json_member(params, "sessionId");
-    span text = json_text(json_member(json_first(json_member(params, "prompt")), "text"));
+    long blocks = 0;
+    span text = json_text(json_member(json_last(json_member(params, "prompt"), &blocks), "text"));
     char command[64];
     long count, size;
     if (session.p == NULL || text.p == NULL) {
@@ -68,10 +76,11 @@ static void prompt(struct writer *out, span id, span params) {
     snprintf(command, sizeof command, "%.*s", text.n < 63 ? (int)text.n : 63, text.p);
     if (sscanf(command, "stream %ld %ld", &count, &size) == 2 && count >= 0 && size >= 0) {
         stream(out, session, count, size < 8 ? 8 : size);
-    } else {
-        update_head(out, session);
-        put_span(out, text);
-        update_tail(out);
+    } else if (span_is(text, "blocks")) {
+        span number = {command, (size_t)snprintf(command, sizeof command, "%ld", blocks)};
+        update(out, session, number);
+    } else if (strncmp(command, "quiet ", 6) != 0) {
+        update(out, session, text);
     }
     answer(out, id, "result", "{\"stopReason\":\"end_turn\"}");
 }
@@ -82,34 +91,20 @@ static void handle(span line, struct writer *out) {
     if (span_is(m.method, "session/prompt")) {
         prompt(out, m.id, m.params);
     } else if (span_is(m.method, "initialize")) {
-        char result[256];
-        snprintf(result, sizeof result,
-                 "{\"protocolVersion\":1,\"agentCapabilities\":{},\"authMethods\":[],"
-                 "\"agentInfo\":{\"name\":\"bench-agent\",\"version\":\"1\"},"
-                 "\"_meta\":{\"benchReadyNs\":%lld}}",
-                 ready_ns);
-        answer(out, m.id, "result", result);
+        answer(out, m.id, "result",
+               "{\"protocolVersion\":1,\"agentCapabilities\":{},\"authMethods\":[],"
+               "\"agentInfo\":{\"name\":\"bench-agent\",\"version\":\"1\"}}");
     } else if (span_is(m.method, "session/new")) {
-        answer(out, m.id, "result", "{\"sessionId\":\"bench\"}");
+        char result[64];
+        snprintf(result, sizeof result, "{\"sessionId\":\"bench-%ld\"}", ++sessions);
+        answer(out, m.id, "result", result);
     } else {
         answer(out, m.id, "error", "{\"code\":-32601,\"message\":\"Method not found\"}");
     }
 }
 
-int main(int argc, char **argv) {
-    long start_ms = 0;
-    if (argc == 3 && strcmp(argv[1], "--start-ms") == 0) {
-        start_ms = strtol(argv[2], NULL, 10);
-    } else if (argc != 1) {
-        fprintf(stderr, "usage: agent [--start-ms N]\n");
-        return 2;
-    }
+int main(void) {
     signal(SIGPIPE, SIG_IGN);
-    struct timespec pause = {start_ms / 1000, start_ms % 1000 * 1000000};
-    while (nanosleep(&pause, &pause) < 0 && errno == EINTR) continue;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    ready_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
     serve_lines(handle);
     return 0;
 }

@@ -6,22 +6,31 @@
  * answering each with one line of JSON on stdout. All times are nanoseconds of
  * the monotonic clock.
  *
- *   (start)            {"pid":P,"ready_ns":T,"lag_ns":L}  spawn to answer; and
- *                      from the agent's own readiness to the answer (-1: not told)
- *   session            {"ok":true}
- *   echo COUNT BYTES   {"round_trips_ns":[…]}  prompt written to answer read, the
- *                      echoed text compared
+ *   (start)            {"pid":P,"ready_ns":T}  spawn to answer
+ *   session            {"ok":true}  opens one; prompts go to the latest
+ *   blocks             {"blocks":N}  how many blocks a prompt of one block has when
+ *                      it reaches the agent
+ *   trips COUNT BYTES  {"trips_ns":[…]}  prompts that are only answered: prompt
+ *                      written to answer read
+ *   turns COUNT BYTES  {"trips_ns":[…]}  prompts that are echoed: prompt written to
+ *                      both update and answer read, the echoed text compared
+ *   many SESSIONS COUNT BYTES
+ *                      {"elapsed_ns":T}  COUNT such turns in each of so many new
+ *                      sessions, all sessions at once
  *   stream N BYTES     {"elapsed_ns":T,"late":K}  prompt to last message; K updates
  *                      came after the answer that should have closed the turn
+ *   hold N BYTES       {"ok":true}  asks for a stream, and reads nothing of it
+ *   drain              {"elapsed_ns":T,"late":K}  reads what `hold` has asked for
  *   stop               {"exit":C,"left":B}  B: some process of the chain outlived its
  *                      first one by more than a second
  *
- * An update lost, doubled or out of order is an error, never a figure. */
+ * An update lost, doubled, altered or out of order is an error, never a figure. */
 #define _POSIX_C_SOURCE 200809L
 #include "chain.h"
 
 static struct chain chain;
 static long last_id;
+static char latest[128]; /* the session's id as JSON */
 
 /* Begins a request; the caller adds params and the closing brace. */
 static long request(const char *method) {
@@ -70,9 +79,11 @@ static span update_text(const struct message *m) {
     return json_text(json_member(json_member(update, "content"), "text"));
 }
 
-static long prompt(const char *text, size_t n) {
+static long prompt(const char *session, const char *text, size_t n) {
     long id = request("session/prompt");
-    put_text(&chain.out, "{\"sessionId\":\"bench\",\"prompt\":[{\"type\":\"text\",\"text\":\"");
+    put_text(&chain.out, "{\"sessionId\":");
+    put_text(&chain.out, session);
+    put_text(&chain.out, ",\"prompt\":[{\"type\":\"text\",\"text\":\"");
     put(&chain.out, text, n);
     put_text(&chain.out, "\"}]}}\n");
     chain_push(&chain, "session/prompt");
@@ -86,60 +97,163 @@ static void start(char **argv) {
     put_text(&chain.out, "{\"protocolVersion\":1,\"clientCapabilities\":{},"
                          "\"clientInfo\":{\"name\":\"bench-client\",\"version\":\"1\"}}}\n");
     chain_push(&chain, "initialize");
-    struct message m = await_answer(id, "initialize");
-    long long end = now_ns(), lag = -1;
-    span agent_ready = json_member(json_member(m.result, "_meta"), "benchReadyNs");
-    if (agent_ready.p != NULL) lag = end - strtoll(agent_ready.p, NULL, 10);
-    printf("{\"pid\":%ld,\"ready_ns\":%lld,\"lag_ns\":%lld}\n", (long)chain.pid, end - begin, lag);
+    await_answer(id, "initialize");
+    printf("{\"pid\":%ld,\"ready_ns\":%lld}\n", (long)chain.pid, now_ns() - begin);
 }
 
 static void open_session(void) {
     long id = request("session/new");
     put_text(&chain.out, "{\"cwd\":\"/\",\"mcpServers\":[]}}\n");
     chain_push(&chain, "session/new");
-    await_answer(id, "session/new");
-    printf("{\"ok\":true}\n");
+    struct message m = await_answer(id, "session/new");
+    span session = json_member(m.result, "sessionId");
+    if (session.p == NULL || session.n >= sizeof latest)
+        fail(&chain, "no usable sessionId", "session/new");
+    memcpy(latest, session.p, session.n);
+    latest[session.n] = '\0';
 }
 
-static long long echo_once(const char *text, size_t n) {
+/* A text of so many bytes, all alike; the caller frees it. */
+static char *filled(char with, long bytes) {
+    char *text = must_realloc(NULL, (size_t)bytes + 1);
+    memset(text, with, (size_t)bytes);
+    return text;
+}
+
+static long long trip(const char *text, size_t n) {
+    long long begin = now_ns();
+    long id = prompt(latest, text, n);
+    for (;;) {
+        struct message m = next_message("a round trip");
+        if (update_text(&m).p != NULL) fail(&chain, "an update nobody asked for", "a round trip");
+        if (!answers(&m, id)) continue;
+        check(&m, "a round trip");
+        return now_ns() - begin;
+    }
+}
+
+static long long turn(const char *text, size_t n) {
     bool echoed = false, answered = false;
     long long begin = now_ns();
-    long id = prompt(text, n);
+    long id = prompt(latest, text, n);
     while (!echoed || !answered) {
-        struct message m = next_message("an echo");
+        struct message m = next_message("a turn");
         if (answers(&m, id)) {
-            check(&m, "an echo");
+            check(&m, "a turn");
             answered = true;
             continue;
         }
         span came = update_text(&m);
         if (came.p == NULL) continue;
         if (echoed || came.n != n || memcmp(came.p, text, n) != 0)
-            fail(&chain, "an altered or doubled update", "an echo");
+            fail(&chain, "an altered or doubled update", "a turn");
         echoed = true;
     }
     return now_ns() - begin;
 }
 
-static void echo(long count, long bytes) {
-    char *text = must_realloc(NULL, (size_t)bytes + 1);
+static void times(long long (*once)(const char *text, size_t n), char *text, long count,
+                  long bytes) {
     long long *trips = must_realloc(NULL, (size_t)(count + 1) * sizeof *trips);
-    memset(text, 'e', (size_t)bytes);
-    for (long i = 0; i < count; i++) trips[i] = echo_once(text, (size_t)bytes);
-    printf("{\"round_trips_ns\":[");
+    for (long i = 0; i < count; i++) trips[i] = once(text, (size_t)bytes);
+    printf("{\"trips_ns\":[");
     for (long i = 0; i < count; i++) printf("%s%lld", i == 0 ? "" : ",", trips[i]);
     printf("]}\n");
     free(trips);
     free(text);
 }
 
-static void stream(long count, long bytes) {
+static void trips(long count, long bytes) {
+    static const char quiet[] = "quiet ";
+    if (bytes < (long)sizeof quiet) bytes = sizeof quiet;
+    char *text = filled('e', bytes);
+    memcpy(text, quiet, sizeof quiet - 1);
+    times(trip, text, count, bytes);
+}
+
+/* One of several sessions at once: its turn, and how many more follow. */
+struct busy {
+    char session[sizeof latest], letter;
+    long id, left;
+    bool echoed, answered;
+};
+
+static void begin_turn(struct busy *b, char *text, long bytes) {
+    memset(text, b->letter, (size_t)bytes);
+    b->left--;
+    b->echoed = b->answered = false;
+    b->id = prompt(b->session, text, (size_t)bytes);
+}
+
+/* Takes a message of the session's turn: true when the turn is over by it. */
+static bool took(struct busy *b, const struct message *m, char *text, long bytes) {
+    if (answers(m, b->id)) {
+        check(m, "turns of many sessions");
+        if (b->answered) fail(&chain, "a doubled answer", "turns of many sessions");
+        b->answered = true;
+        return b->echoed;
+    }
+    span came = update_text(m);
+    if (came.p == NULL || !span_is(json_member(m->params, "sessionId"), b->session)) return false;
+    memset(text, b->letter, (size_t)bytes);
+    if (b->echoed || came.n != (size_t)bytes || memcmp(came.p, text, came.n) != 0)
+        fail(&chain, "an altered or doubled update", "turns of many sessions");
+    b->echoed = true;
+    return b->answered;
+}
+
+static void many(long sessions, long count, long bytes) {
+    struct busy *all = must_realloc(NULL, (size_t)(sessions + 1) * sizeof *all);
+    char *text = filled('e', bytes);
+    for (long i = 0; i < sessions; i++) {
+        open_session();
+        memcpy(all[i].session, latest, sizeof latest);
+        all[i].letter = (char)('a' + i % 26);
+        all[i].left = count;
+    }
+    long running = count > 0 ? sessions : 0;
+    long long begin = now_ns();
+    for (long i = 0; i < running; i++) begin_turn(&all[i], text, bytes);
+    while (running > 0) {
+        struct message m = next_message("turns of many sessions");
+        for (long i = 0; i < sessions; i++) {
+            if (!took(&all[i], &m, text, bytes)) continue;
+            if (all[i].left > 0) begin_turn(&all[i], text, bytes);
+            else running--;
+            break;
+        }
+    }
+    printf("{\"elapsed_ns\":%lld}\n", now_ns() - begin);
+    free(all);
+    free(text);
+}
+
+static void count_blocks(void) {
+    bool answered = false;
+    long blocks = 0;
+    long id = prompt(latest, "blocks", 6);
+    while (blocks == 0 || !answered) {
+        struct message m = next_message("a prompt");
+        if (answers(&m, id)) {
+            check(&m, "a prompt");
+            answered = true;
+        }
+        span came = update_text(&m);
+        if (came.p != NULL && (blocks = strtol(came.p, NULL, 10)) <= 0)
+            fail(&chain, "an altered update", "a prompt");
+    }
+    printf("{\"blocks\":%ld}\n", blocks);
+}
+
+static long ask_for_stream(long count, long bytes) {
     char text[64];
+    int n = snprintf(text, sizeof text, "stream %ld %ld", count, bytes);
+    return prompt(latest, text, (size_t)n);
+}
+
+static void read_stream(long id, long count, long long begin) {
     long seen = 0, late = 0;
     bool answered = false;
-    int n = snprintf(text, sizeof text, "stream %ld %ld", count, bytes);
-    long long begin = now_ns();
-    long id = prompt(text, (size_t)n);
     while (seen < count || !answered) {
         struct message m = next_message("a stream");
         if (answers(&m, id)) {
@@ -159,7 +273,8 @@ static void stream(long count, long bytes) {
 
 int main(int argc, char **argv) {
     char command[128];
-    long a, b;
+    long a, b, c, held = 0, held_id = 0;
+    long long begin;
     if (argc < 3) {
         fprintf(stderr, "usage: client LIMIT_S COMMAND [ARG…]\n");
         return 2;
@@ -169,11 +284,31 @@ int main(int argc, char **argv) {
     start(argv + 2);
     fflush(stdout);
     while (fgets(command, sizeof command, stdin) != NULL) {
-        if (sscanf(command, "echo %ld %ld", &a, &b) == 2) echo(a, b);
-        else if (sscanf(command, "stream %ld %ld", &a, &b) == 2) stream(a, b);
-        else if (strcmp(command, "session\n") == 0) open_session();
-        else if (strcmp(command, "stop\n") == 0) break;
-        else fail(&chain, "an unknown command", "the run");
+        begin = now_ns();
+        if (sscanf(command, "trips %ld %ld", &a, &b) == 2) {
+            trips(a, b);
+        } else if (sscanf(command, "turns %ld %ld", &a, &b) == 2) {
+            times(turn, filled('e', b), a, b);
+        } else if (sscanf(command, "many %ld %ld %ld", &a, &b, &c) == 3) {
+            many(a, b, c);
+        } else if (sscanf(command, "stream %ld %ld", &a, &b) == 2) {
+            read_stream(ask_for_stream(a, b), a, begin);
+        } else if (sscanf(command, "hold %ld %ld", &a, &b) == 2) {
+            held = a;
+            held_id = ask_for_stream(a, b);
+            printf("{\"ok\":true}\n");
+        } else if (strcmp(command, "drain\n") == 0) {
+            read_stream(held_id, held, begin);
+        } else if (strcmp(command, "blocks\n") == 0) {
+            count_blocks();
+        } else if (strcmp(command, "session\n") == 0) {
+            open_session();
+            printf("{\"ok\":true}\n");
+        } else if (strcmp(command, "stop\n") == 0) {
+            break;
+        } else {
+            fail(&chain, "an unknown command", "the run");
+        }
         fflush(stdout);
     }
     int code = chain_stop(&chain, 3000000000LL);

@@ -111,17 +111,22 @@ static inline span json_member(span object, const char *name) {
     return found;
 }
 
-/* The first element of an array; absent when empty or no array. */
-static inline span json_first(span array) {
+/* The last element of an array, and how many there are; absent when empty or no array. */
+static inline span json_last(span array, long *count) {
     span found = {NULL, 0};
+    *count = 0;
     if (array.p == NULL || array.n < 2 || *array.p != '[') return found;
     const char *end = array.p + array.n;
     const char *p = json_space(array.p + 1, end);
-    if (p >= end || *p == ']') return found;
-    const char *after = json_value(p, end);
-    if (after == NULL) return found;
-    found.p = p;
-    found.n = (size_t)(after - p);
+    while (p < end && *p != ']') {
+        const char *after = json_value(p, end);
+        if (after == NULL) break;
+        found.p = p;
+        found.n = (size_t)(after - p);
+        ++*count;
+        p = json_space(after, end);
+        if (p < end && *p == ',') p = json_space(p + 1, end);
+    }
     return found;
 }
 

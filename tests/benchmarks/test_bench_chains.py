@@ -13,133 +13,137 @@ from benchmarks.chains import (
     Keeps,
     Kind,
     Runner,
-    bare,
     command,
     counterpart,
-    plan,
 )
+from benchmarks.goals import GOALS
+from benchmarks.history import HISTORY
 from benchmarks.measure import FULL, QUICK, environment
 from benchmarks.metrics import METRICS, Step
 from benchmarks.native import Programs
 from benchmarks.options import find_reference, parse, parse_counts, parse_only
+from benchmarks.plan import before, beside_before, for_goals, for_sizes
 
-PROGRAMS = Programs(Path("/b/agent"), Path("/b/my proxy"), Path("/b/client"), Path("/b/sdk"))
-CAST = Cast(PROGRAMS, ("py", "-m", "conductor"), ("ref",), trace=Path("/t"))
+PROGRAMS = Programs(
+    Path("/b/my agent"), Path("/b/my proxy"), Path("/b/client"), Path("/b/c.wasm"), Path("/b/sdk")
+)
+CAST = Cast(PROGRAMS, ("py", "-m", "conductor"), ("ref",), ("old",), trace=Path("/t"))
 EVERY = frozenset(Kind)
+ALL = frozenset(Step)
 
 
-def test_everything_is_planned_once() -> None:
-    chains = plan(CAST, (0, 1, 4), EVERY)
-    assert len(chains) == len(set(chains)) == 1 + (1 + 6 * 2) + (1 + 2 * 2)
-    assert chains[0] == ALONE
-    assert all((chain.proxies == 0) == (chain.kind in {Kind.ALONE, Kind.NONE}) for chain in chains)
+def test_the_goals_chains_are_planned_with_the_steps_they_need_alone() -> None:
+    plan = for_goals(CAST, EVERY, ALL)
+    assert plan[ALONE] == ALL
+    for goal in GOALS:
+        assert goal.metric.step in plan[goal.chain]
+        assert goal.metric.step in plan[goal.against]
+    assert plan[Chain(Runner.CONDUCTOR, Kind.CHANGING, 4)] == {Step.TRIP}
+    assert plan[Chain(Runner.REFERENCE, Kind.SDK, 16)] == {Step.TRIP}
+    assert Runner.BEFORE not in {chain.runner for chain in plan}
 
 
-def test_each_chain_has_its_counterpart_in_the_plan() -> None:
-    chains = plan(CAST, (0, 2), EVERY)
-    ours = [chain for chain in chains if chain.runner is Runner.CONDUCTOR]
-    assert ours
-    assert all(counterpart(chain) in chains for chain in ours)
-
-
-def test_a_kind_brings_what_it_is_compared_with() -> None:
-    assert plan(CAST, (0, 4), {Kind.SANDBOXED}) == [
-        Chain(Runner.CONDUCTOR, Kind.SANDBOXED, 4),
-        Chain(Runner.REFERENCE, Kind.SDK, 4),
+def test_what_is_compared_stands_side_by_side() -> None:
+    plan = list(for_goals(CAST, {Kind.NONE}, {Step.STREAM}))
+    ours = Chain(Runner.CONDUCTOR, Kind.NONE)
+    assert plan == [
+        ours,
+        Chain(Runner.REFERENCE, Kind.NONE),
+        replace(ours, keeps=Keeps.NOTHING),
+        replace(ours, keeps=Keeps.TRACE),
     ]
 
 
-def test_what_records_cost_is_compared_with_a_chain_that_keeps_nothing() -> None:
-    keeps = parse(["--records"]).keeps
-    chains = plan(CAST, (0, 2), {Kind.SUBPROCESS}, keeps)
+def test_kinds_and_steps_choose_among_the_goals() -> None:
+    ours, theirs = Chain(Runner.CONDUCTOR, Kind.CONTEXT, 4), Chain(Runner.REFERENCE, Kind.SDK, 4)
+    assert for_goals(CAST, {Kind.CONTEXT}, ALL) == {ours: {Step.TURN}, theirs: {Step.TURN}}
+    assert for_goals(CAST, {Kind.CONTEXT}, {Step.BIG}) == {}
+
+
+def test_sizes_are_planned_once_beside_the_reference() -> None:
+    plan = for_sizes(CAST, EVERY, ALL, (0, 1, 4))
+    assert len(plan) == 1 + (1 + 5 * 2) + (1 + 2 * 2)
+    assert all((chain.proxies == 0) == (chain.kind in {Kind.ALONE, Kind.NONE}) for chain in plan)
+    assert all(counterpart(chain) in plan for chain in plan if chain.runner is Runner.CONDUCTOR)
+    assert set(plan.values()) == {ALL}
+
+
+def test_the_other_revision_runs_right_behind_each_chain_of_conductor() -> None:
+    plan = beside_before(for_sizes(CAST, EVERY, ALL, (0, 2)))
+    chains = list(plan)
     ours = [chain for chain in chains if chain.runner is Runner.CONDUCTOR]
-    assert {chain.keeps for chain in ours} == set(Keeps)
-    assert len({chain.label for chain in chains}) == len(chains) == len(Keeps) + 1
-    assert {bare(chain) for chain in chains} == {None, replace(ours[0], keeps=Keeps.NOTHING)}
-    assert [chain for chain in ours if counterpart(chain)] == plan(CAST, (2,), {Kind.SUBPROCESS})[
-        :1
-    ]
-    assert parse([]).keeps == (Keeps.RING,)
+    for chain in ours:
+        other = before(chain)
+        assert other is not None
+        assert chains[chains.index(chain) + 1] == other
+        assert plan[other] == plan[chain]
+        assert command(other, CAST)[1:] == command(chain, CAST)[3:]
+    assert sum(chain.runner is Runner.BEFORE for chain in chains) == len(ours) > 0
 
 
 def test_who_is_absent_is_left_out() -> None:
-    assert plan(Cast(PROGRAMS), (0, 1), EVERY) == [ALONE]
-    without_sdk = Cast(Programs(PROGRAMS.agent, PROGRAMS.proxy, PROGRAMS.client), ("c",), ("r",))
-    assert Kind.SDK not in {chain.kind for chain in plan(without_sdk, (0, 1), EVERY)}
+    assert list(for_sizes(Cast(PROGRAMS), EVERY, ALL, (0, 1))) == [ALONE]
+    few = Programs(PROGRAMS.agent, PROGRAMS.proxy, PROGRAMS.client)
+    kinds = {chain.kind for chain in for_goals(Cast(few, ("c",), ("r",)), EVERY, ALL)}
+    assert kinds == EVERY - {Kind.SDK, Kind.CHANGING}
 
 
 def test_only_ours_is_compared() -> None:
     assert counterpart(ALONE) is None
     assert counterpart(Chain(Runner.REFERENCE, Kind.SDK, 4)) is None
+    assert counterpart(Chain(Runner.CONDUCTOR, Kind.NONE, keeps=Keeps.TRACE)) is None
+
+
+PLAYED = ("py", "-m", "conductor", "agent")
 
 
 @pytest.mark.parametrize(
     ("chain", "expected"),
     [
-        (ALONE, ["/b/agent"]),
-        (Chain(Runner.REFERENCE, Kind.NONE), ["ref", "agent", "/b/agent"]),
+        (ALONE, ["/b/my agent"]),
+        (Chain(Runner.REFERENCE, Kind.NONE), ["ref", "agent", "'/b/my agent'"]),
         (
             Chain(Runner.CONDUCTOR, Kind.SANDBOXED, 2),
-            [
-                *("py", "-m", "conductor", "agent", "--isolation", "process"),
-                *("passthrough,profile=full", "passthrough,profile=full", "/b/agent"),
-            ],
+            [*PLAYED, *["passthrough,profile=full"] * 2, "'/b/my agent'"],
         ),
         (
-            Chain(Runner.CONDUCTOR, Kind.UNCONCERNED, 1),
-            [
-                *("py", "-m", "conductor", "agent", "--isolation", "process"),
-                *("passthrough,profile=context", "/b/agent"),
-            ],
+            Chain(Runner.CONDUCTOR, Kind.CONTEXT, 1),
+            [*PLAYED, "passthrough,profile=context", "'/b/my agent'"],
         ),
         (
-            Chain(Runner.CONDUCTOR, Kind.TRUSTED, 1),
-            [
-                *("py", "-m", "conductor", "agent", "--isolation", "process"),
-                *("passthrough,profile=trusted", "/b/agent"),
-            ],
-        ),
-        (
-            Chain(Runner.CONDUCTOR, Kind.INLINE, 1),
-            [
-                *("py", "-m", "conductor", "agent", "--isolation", "inline"),
-                *("passthrough", "/b/agent"),
-            ],
+            Chain(Runner.CONDUCTOR, Kind.CHANGING, 1),
+            [*PLAYED, "/b/c.wasm,profile=full", "'/b/my agent'"],
         ),
         (
             Chain(Runner.REFERENCE, Kind.SUBPROCESS, 2),
-            ["ref", "agent", "'/b/my proxy'", "'/b/my proxy'", "/b/agent"],
+            ["ref", "agent", *["'/b/my proxy'"] * 2, "'/b/my agent'"],
         ),
-        (Chain(Runner.REFERENCE, Kind.SDK, 1), ["ref", "agent", "/b/sdk", "/b/agent"]),
+        (Chain(Runner.REFERENCE, Kind.SDK, 1), ["ref", "agent", "/b/sdk", "'/b/my agent'"]),
         (
             Chain(Runner.CONDUCTOR, Kind.NONE, 0, Keeps.NOTHING),
-            ["py", "-m", "conductor", "agent", "--ring", "none", "/b/agent"],
+            [*PLAYED, "--ring", "none", "'/b/my agent'"],
         ),
         (
-            Chain(Runner.CONDUCTOR, Kind.SUBPROCESS, 1, Keeps.TRACE_ALL),
-            [
-                *("py", "-m", "conductor", "agent", "--ring", "none", "--trace", "/t"),
-                *("--trace-content", "all", "'/b/my proxy'", "/b/agent"),
-            ],
+            Chain(Runner.CONDUCTOR, Kind.SUBPROCESS, 1, Keeps.TRACE),
+            [*PLAYED, "--ring", "none", "--trace", "/t", "'/b/my proxy'", "'/b/my agent'"],
         ),
     ],
-    ids=lambda value: value.label if isinstance(value, Chain) else "",
 )
-def test_command(chain: Chain, expected: list[str]) -> None:
+def test_command_lines(chain: Chain, expected: list[str]) -> None:
     assert command(chain, CAST) == expected
 
 
-def test_the_slow_agent_is_one_component_in_a_chain_and_words_alone() -> None:
-    assert command(Chain(Runner.REFERENCE, Kind.NONE), CAST, 300)[-1] == "/b/agent --start-ms 300"
-    assert command(ALONE, CAST, 300) == ["/b/agent", "--start-ms", "300"]
+def test_labels_tell_the_chains_apart() -> None:
+    plan = beside_before(for_goals(CAST, EVERY, ALL) | for_sizes(CAST, EVERY, ALL, (0, 2)))
+    assert len({chain.label for chain in plan}) == len(plan)
 
 
 def test_only_names_metrics_and_kinds() -> None:
-    assert parse_only("echo,sandboxed,stream") == (
+    assert parse_only("turn,sandboxed,stream") == (
         frozenset({Kind.SANDBOXED}),
-        frozenset({Step.ECHO, Step.STREAM}),
+        frozenset({Step.TURN, Step.STREAM}),
     )
-    assert parse_only("") == (frozenset(Kind), frozenset(Step))
+    assert parse_only("") == (EVERY, ALL)
 
 
 def test_only_refuses_the_unknown_and_lists_the_known() -> None:
@@ -159,15 +163,21 @@ def test_counts() -> None:
 
 
 def test_defaults_and_quick() -> None:
-    assert parse([]).load == FULL
-    assert parse([]).proxies == (0, 1, 2, 4, 8)
-    quick = parse(["--quick", "--rounds", "7", "--reference", "none"])
-    assert (quick.load.rounds, quick.load.echoes) == (7, QUICK.echoes)
-    assert quick.proxies == (0, 1, 4)
+    usual = parse([])
+    assert (usual.load, usual.proxies, usual.kinds, usual.steps) == (FULL, (), EVERY, ALL)
+    assert (usual.against, usual.history, usual.picture) == (None, None, None)
+    quick = parse(["--quick", "--rounds", "7", "--reference", "none", "--record"])
+    assert (quick.load.rounds, quick.load.turns) == (7, QUICK.turns)
     assert quick.reference is None
+    assert quick.history == quick.source == HISTORY
 
 
-@pytest.mark.parametrize("wrong", [["--rounds", "0"], ["--isolation", "none"], ["--only", "x"]])
+def test_beside_another_revision_the_reference_runs_only_when_it_is_named() -> None:
+    assert parse(["--against", "HEAD"]).reference is None
+    assert parse(["--against", "HEAD", "--reference", "/r"]).reference == ("/r",)
+
+
+@pytest.mark.parametrize("wrong", [["--rounds", "0"], ["--proxies", "x"], ["--only", "x"]])
 def test_a_wrong_option_ends_with_usage(
     wrong: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

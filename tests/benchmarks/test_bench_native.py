@@ -6,6 +6,8 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 
 from benchmarks import native, proctree
 from benchmarks.chains import ALONE, Cast, Chain, Kind, Runner
-from benchmarks.measure import Workload, measure
+from benchmarks.measure import Workload, measure, warm_up
 from benchmarks.metrics import METRICS, Step
 from benchmarks.native import BuildError, Programs
 from benchmarks.run import run
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 TINY = Workload(
-    rounds=1, spawns=2, slow_spawns=1, echoes=5, stream_count=300, big_count=1, slow_ms=20
+    rounds=1, spawns=2, turns=5, turns_each=2, stream_count=300, big_count=1, unread_count=300
 )
 
 
@@ -109,6 +111,25 @@ def test_a_second_build_finds_the_first(tmp_path: Path) -> None:
     assert set(made) == {first.agent, first.proxy, first.client}
 
 
+@pytest.mark.skipif(find_spec("ziglang") is None, reason="needs the ziglang package")
+def test_the_guest_that_changes_prompts_is_built_once(tmp_path: Path) -> None:
+    guest = native.build_changing(tmp_path)
+    assert guest.read_bytes().startswith(b"\0asm")
+    made = guest.stat().st_mtime_ns
+    assert native.build_changing(tmp_path) == guest
+    assert guest.stat().st_mtime_ns == made
+
+
+def test_without_its_compiler_the_guest_is_named_with_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("components.build.PACKAGE", "no_such_package")
+    with pytest.raises(BuildError, match=r"changing\.c: no_such_package exited") as error:
+        native.build_changing(tmp_path)
+    assert error.value.hint.startswith("pip install ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_compiler_that_fails_is_named_with_what_it_said(tmp_path: Path) -> None:
     broken = [sys.executable, "-c", "import sys; sys.exit('no such flag')"]
     with pytest.raises(BuildError, match=r"agent\.c was not built(.|\n)*no such flag") as error:
@@ -139,15 +160,16 @@ def test_no_cargo_no_sdk_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_agent_returns_ids_as_they_came(agent: Peer, request_id: str) -> None:
     agent.send(f'{{"jsonrpc":"2.0","id":{request_id},"method":"session/new"}}\n'.encode())
     assert agent.line() == (
-        f'{{"jsonrpc":"2.0","id":{request_id},"result":{{"sessionId":"bench"}}}}'.encode()
+        f'{{"jsonrpc":"2.0","id":{request_id},"result":{{"sessionId":"bench-1"}}}}'.encode()
     )
 
 
-def test_agent_initializes_and_tells_when_it_was_ready(agent: Peer) -> None:
+def test_agent_initializes_and_gives_each_session_an_id(agent: Peer) -> None:
     agent.send(b'{"id":0,"method":"initialize","params":{"protocolVersion":1},"jsonrpc":"2.0"}\n')
-    answer = json.loads(agent.line())
-    assert answer["result"]["protocolVersion"] == 1
-    assert answer["result"]["_meta"]["benchReadyNs"] > 0
+    assert json.loads(agent.line())["result"]["protocolVersion"] == 1
+    agent.send(b'{"jsonrpc":"2.0","id":1,"method":"session/new"}\n' * 2)
+    ids = [json.loads(agent.line())["result"]["sessionId"] for _ in range(2)]
+    assert ids == ["bench-1", "bench-2"]
 
 
 def test_agent_looks_at_the_top_level_only(agent: Peer) -> None:
@@ -158,7 +180,7 @@ def test_agent_looks_at_the_top_level_only(agent: Peer) -> None:
     assert json.loads(agent.line()) == {
         "jsonrpc": "2.0",
         "id": "top",
-        "result": {"sessionId": "bench"},
+        "result": {"sessionId": "bench-1"},
     }
 
 
@@ -168,6 +190,20 @@ def test_agent_echoes_text_with_its_escapes(agent: Peer) -> None:
     assert rb"say \"hi\" " + "é".encode() + rb" \u00e9 \\" in line
     assert json.loads(line)["params"]["sessionId"] == 's"1'
     assert json.loads(agent.line())["result"] == {"stopReason": "end_turn"}
+
+
+def test_agent_answers_a_quiet_prompt_without_an_update(agent: Peer) -> None:
+    agent.send(prompt("quiet eee", "7"))
+    assert json.loads(agent.line())["id"] == 7
+
+
+def test_agent_obeys_the_last_block_and_counts_them(agent: Peer) -> None:
+    before = prompt("quiet one").replace(b'"prompt":[', b'"prompt": [ {"a":[1,{}]} , [] ,')
+    agent.send(before.replace(b"quiet one", b"blocks"))
+    assert update_text(agent.line()) == "3"
+    agent.line()
+    agent.send(before)
+    assert b"end_turn" in agent.line()
 
 
 def test_agent_streams_numbered_updates_and_then_answers(agent: Peer) -> None:
@@ -305,11 +341,15 @@ def session(programs: Programs, command: list[str], limit_s: int = 30) -> Sessio
 def test_client_over_the_agent_alone(programs: Programs) -> None:
     with session(programs, [str(programs.agent)]) as alone:
         assert alone.ready_ns > 0
-        assert 0 <= alone.lag_ns < alone.ready_ns
         alone.open()
-        assert len(alone.echo(7, 100)) == 7
-        assert min(alone.echo(2, 3_000_000)) > 0
+        assert alone.blocks() == 1
+        assert len(alone.trips(7, 100)) == 7
+        assert len(alone.turns(7, 100)) == 7
+        assert min(alone.turns(2, 3_000_000)) > 0
+        assert alone.many(8, 5, 100) > 0
         assert alone.stream(5000, 200) > 0
+        alone.hold(5000, 200)
+        assert alone.drain() > 0
         assert alone.stop() == 0
     assert not alone.leftovers
     assert alone.late == 0
@@ -342,8 +382,10 @@ import json, sys
 def say(**members):
     print(json.dumps({"jsonrpc": "2.0", **members}), flush=True)
 
+sessions = 0
 for line in sys.stdin:
     asked = json.loads(line)
+    session = asked["params"].get("sessionId")
     for text in sys.argv[1:] if asked["method"] == "session/prompt" else ():
         content = {"type": "text", "text": text}
         update = {"sessionUpdate": "agent_message_chunk", "content": content}
@@ -352,9 +394,10 @@ for line in sys.stdin:
         elif text == "error":
             say(id=asked["id"], error={"code": -1, "message": "for a reason"})
         else:
-            say(method="session/update", params={"sessionId": "s", "update": update})
+            say(method="session/update", params={"sessionId": session, "update": update})
     if asked["method"] != "session/prompt":
-        say(id=asked["id"], result={})
+        sessions += 1
+        say(id=asked["id"], result={"sessionId": f"s{sessions}"})
 """
 
 
@@ -370,7 +413,7 @@ def test_client_takes_no_figure_from_a_faulty_stream(
     programs: Programs, texts: list[str], complaint: str
 ) -> None:
     with session(programs, [sys.executable, "-c", BAD_AGENT, *texts]) as chain:
-        assert chain.lag_ns == -1
+        chain.open()
         with pytest.raises(ChainError, match=complaint):
             chain.stream(3, 8)
 
@@ -378,16 +421,52 @@ def test_client_takes_no_figure_from_a_faulty_stream(
 def test_client_counts_updates_that_come_late(programs: Programs) -> None:
     texts = ["00000000", "answer", "00000001", "00000002"]
     with session(programs, [sys.executable, "-c", BAD_AGENT, *texts]) as chain:
+        chain.open()
         chain.stream(3, 8)
         assert chain.late == 2
 
 
-def test_client_takes_no_figure_from_an_altered_echo(programs: Programs) -> None:
+@pytest.mark.parametrize("texts", [["eeef", "answer"], ["eeee", "eeee", "answer"]])
+def test_client_takes_no_figure_from_an_altered_echo(programs: Programs, texts: list[str]) -> None:
+    with session(programs, [sys.executable, "-c", BAD_AGENT, *texts]) as chain:
+        chain.open()
+        with pytest.raises(ChainError, match="altered or doubled"):
+            chain.turns(1, 4)
+
+
+@pytest.mark.parametrize(
+    ("texts", "complaint"),
+    [
+        (["aaab", "answer"], "an altered or doubled update"),
+        (["aaaa", "answer", "answer"], "a doubled answer"),
+        (["aaaa", "error"], "an error answer"),
+    ],
+)
+def test_client_takes_no_figure_from_sessions_that_are_mixed_up(
+    programs: Programs, texts: list[str], complaint: str
+) -> None:
     with (
-        session(programs, [sys.executable, "-c", BAD_AGENT, "eeef", "answer"]) as chain,
-        pytest.raises(ChainError, match="altered or doubled"),
+        session(programs, [sys.executable, "-c", BAD_AGENT, *texts]) as chain,
+        pytest.raises(ChainError, match=complaint),
     ):
-        chain.echo(1, 4)
+        chain.many(2, 1, 4)
+
+
+def test_client_takes_no_round_trip_with_an_update_in_it(programs: Programs) -> None:
+    with session(programs, [sys.executable, "-c", BAD_AGENT, "hello", "answer"]) as chain:
+        chain.open()
+        with pytest.raises(ChainError, match="an update nobody asked for"):
+            chain.trips(1, 4)
+
+
+def test_a_chain_that_changes_what_it_should_not_is_no_chain_to_measure(
+    programs: Programs,
+) -> None:
+    chain = Chain(Runner.CONDUCTOR, Kind.CHANGING, 4)
+    agent_only = ("sh", "-c", f"exec '{programs.agent}'", "sh")
+    cast = Cast(replace(programs, changing=Path("x")), conductor=agent_only)
+    with pytest.raises(ChainError, match="a prompt of 1 blocks, not 5"):
+        warm_up(chain, cast, TINY, os.environ)
 
 
 @pytest.mark.skipif(not proctree.SUPPORTED, reason="finding leftovers needs Linux's /proc")
@@ -411,15 +490,13 @@ def test_what_a_chain_leaves_behind_is_told_and_ended(programs: Programs) -> Non
 
 def test_a_cell_has_every_metric(programs: Programs) -> None:
     cell = measure(ALONE, Cast(programs), TINY, frozenset(Step), os.environ)
-    elsewhere = {"cpu_us", "agent_cpu_us", "pss_mb", "pss_all_mb"}
+    elsewhere = {"turn_cpu_us", "stream_cpu_us", "pss_mb", "unread_mb"}
     expected = {metric.key for metric in METRICS} - (set() if proctree.SUPPORTED else elsewhere)
     assert set(cell.samples) == expected
     assert len(cell.samples["ready_ms"]) == TINY.spawns
     assert cell.remarks == []
     if proctree.SUPPORTED:
-        assert cell.samples["cpu_us"] == [0.0]
-        assert cell.samples["agent_cpu_us"][0] > 0
-        assert cell.samples["pss_all_mb"][0] > cell.samples["pss_mb"][0] == 0
+        assert all(cell.samples[key] == [0.0] for key in elsewhere)  # there is the agent alone
 
 
 def test_a_chain_that_fails_leaves_the_others_their_figures(programs: Programs) -> None:
@@ -427,14 +504,13 @@ def test_a_chain_that_fails_leaves_the_others_their_figures(programs: Programs) 
     chains = [Chain(Runner.CONDUCTOR, Kind.NONE), ALONE]
     said: list[str] = []
     results = run(
-        chains,
+        dict.fromkeys(chains, frozenset({Step.TRIP})),
         Cast(programs, conductor=broken),
         TINY,
-        steps={Step.ECHO},
         env=os.environ,
         say=said.append,
     )
     assert "no conductor today" in results.failures[chains[0]]
-    assert results.median(chains[0], "echo_p50_us") is None
-    assert results.median(ALONE, "echo_p50_us") is not None
+    assert results.median(chains[0], "trip_us") is None
+    assert results.median(ALONE, "trip_us") is not None
     assert any("conductor 0 failed" in line for line in said)

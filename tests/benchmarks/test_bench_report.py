@@ -1,20 +1,25 @@
-"""Tables, aims and JSON over results made up here; order and failures of a run."""
+"""Tables, goals and JSON over results made up here; order and failures of a run."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from benchmarks import report
-from benchmarks.aims import AIMS, Aim
-from benchmarks.chains import ALONE, Chain, Kind, Runner
+from benchmarks.chains import ALONE, Cast, Chain, Keeps, Kind, Runner
+from benchmarks.goals import GOALS
 from benchmarks.measure import FULL, Cell
 from benchmarks.metrics import Step
-from benchmarks.run import Results, order
+from benchmarks.native import Programs
+from benchmarks.plan import Plan, before, for_goals
+from benchmarks.results import Results
+from benchmarks.run import order
 
 OURS = [Chain(Runner.CONDUCTOR, Kind.NONE)] + [
     Chain(Runner.CONDUCTOR, Kind.SANDBOXED, n) for n in (1, 2, 4)
 ]
 THEIRS = [Chain(Runner.REFERENCE, Kind.NONE), Chain(Runner.REFERENCE, Kind.SDK, 4)]
+TRIPS: Plan = dict.fromkeys([*OURS, *THEIRS], frozenset({Step.TRIP}))
 
 
 def made_up() -> Results:
@@ -23,9 +28,9 @@ def made_up() -> Results:
     for chain in OURS:
         trip = 100.0 + 10 * chain.proxies
         for noise in (-1.0, 0.0, 5.0):
-            results.add(chain, Cell({"echo_p50_us": [trip + noise], "pss_mb": [50.0]}))
-    results.add(THEIRS[0], Cell({"echo_p50_us": [200.0]}))
-    results.add(THEIRS[1], Cell({"echo_p50_us": [2000.0]}, ["left processes behind"]))
+            results.add(chain, Cell({"trip_us": [trip + noise], "pss_mb": [50.0]}))
+    results.add(THEIRS[0], Cell({"trip_us": [200.0]}))
+    results.add(THEIRS[1], Cell({"trip_us": [2000.0]}, ["left processes behind"]))
     return results
 
 
@@ -58,57 +63,106 @@ def test_columns_are_aligned() -> None:
         "long   1",
         "b     22",
     ]
+    assert report.table(["a", "n"], []) == ""
 
 
 def test_figures_leave_open_what_was_not_measured() -> None:
-    lines = report.figures(made_up(), [*OURS, *THEIRS], {Step.ECHO}).splitlines()
-    assert lines[0].split() == ["chain", "p50", "µs", "p99", "µs"]
-    assert len(lines) == 2 + len(OURS) + len(THEIRS)
+    plan = TRIPS | {OURS[3]: frozenset({Step.TRIP, Step.BIG})}
+    lines = report.figures(made_up(), plan).splitlines()
+    assert lines[0].split() == ["chain", "trip", "µs", "1", "MB", "ms"]
+    assert len(lines) == 2 + len(plan)
     row = next(line for line in lines if line.startswith("conductor 4 sandboxed"))
     assert row.split()[3:] == ["140", "-"]
 
 
 def test_ratios_are_to_the_same_run_and_name_their_base() -> None:
-    lines = report.ratios(made_up(), [*OURS, *THEIRS], {Step.ECHO, Step.MEMORY}).splitlines()
-    assert lines[0].split() == ["ratio", "to", "p50", "p99", "pss"]
+    lines = report.ratios(made_up(), TRIPS).splitlines()
+    assert lines[0].split() == ["ratio", "to", "trip"]
     assert [line.split() for line in lines[2:]] == [
-        ["conductor", "0", "reference", "0", "0.50", "-", "-"],
-        ["conductor", "4", "sandboxed", "reference", "4", "sdk", "0.07", "-", "-"],
+        ["conductor", "0", "reference", "0", "0.50"],
+        ["conductor", "4", "sandboxed", "reference", "4", "sdk", "0.07"],
     ]
-    assert report.ratios(made_up(), [ALONE, *THEIRS], {Step.ECHO}) == ""
+    assert report.ratios(made_up(), dict.fromkeys([ALONE, *THEIRS], frozenset(Step))) == ""
 
 
 def test_cost_of_one_more_proxy() -> None:
-    text = report.per_proxy(made_up(), [*OURS, *THEIRS], {Step.ECHO})
-    head, _, row = text.splitlines()
-    assert "p50 µs" in head
+    head, _, row = report.per_proxy(made_up(), TRIPS).splitlines()
+    assert "trip µs" in head
     assert row.split() == ["conductor", "sandboxed", "10.0", "(1.00)"]
-    assert report.per_proxy(made_up(), OURS[:2], {Step.ECHO}) == ""
+    assert report.per_proxy(made_up(), dict.fromkeys(OURS[:2], frozenset(Step))) == ""
 
 
-def test_acceptance_says_ok_not_met_and_not_measured() -> None:
-    text = report.acceptance(made_up())
-    verdicts = {line.split("  ")[0]: line for line in text.splitlines()}
-    assert verdicts["round trip, no proxy"].endswith("0.50 x            ok")
-    assert verdicts["round trip, 4 sandboxed : 4 SDK"].endswith("ok")
-    assert "50.00 MB" in verdicts["memory, 4 sandboxed, agent aside"]
-    assert verdicts["ready, 4 sandboxed"].endswith("not measured")
+def test_a_change_shows_as_the_median_of_the_rounds_ratios_with_their_range() -> None:
+    chain, other = OURS[0], before(OURS[0])
+    assert other is not None
+    results = Results()
+    for now, then in ((110.0, 100.0), (90.0, 100.0), (240.0, 200.0)):
+        results.add(chain, Cell({"trip_us": [now]}))
+        results.add(other, Cell({"trip_us": [then], "big_ms": [1.0]}))
+    plan: Plan = dict.fromkeys([chain, other, *THEIRS], frozenset({Step.TRIP, Step.BIG}))
+    head, _, row = report.changes(results, plan, "v1").splitlines()
+    assert head.split() == ["change", "v1", "now", "now", ":", "v1", "of", "single", "rounds"]
+    assert row.split("µs")[1].split() == ["100", "110", "1.10", "0.90", "…", "1.20"]
+    assert report.changes(results, TRIPS, "v1") == ""
+
+
+def test_goals_pass_or_miss() -> None:
+    plan = TRIPS | {OURS[3]: frozenset({Step.TRIP, Step.MEMORY, Step.READY})}
+    rows = {line.split("  ")[0]: line.split() for line in report.goals(made_up(), plan).split("\n")}
+    row = rows["round trip, no proxy"]
+    assert row[4:] == ["200", "µs", "100", "µs", "0.50", "x", "≤", "0.5", "x", "pass"]
+    assert rows["round trip, four sandboxed"][-1] == "pass"
+    assert rows["memory, four sandboxed"][3:] == ["-", "50.0", "MB", "-", "≤", "40", "MB", "MISS"]
+    assert rows["ready, four sandboxed"][-2:] == ["not", "measured"]
+    assert not any("1 MB" in row for row in rows)
     slow = made_up()
-    slow.rounds[OURS[0]]["echo_p50_us"] = [130.0]
-    assert "0.65 x       NOT MET" in report.acceptance(slow)
+    slow.rounds[OURS[0]]["trip_us"] = [130.0]
+    assert "0.65 x  ≤ 0.5 x  MISS" in report.goals(slow, TRIPS)
 
 
-@pytest.mark.parametrize(
-    ("sign", "value", "met"),
-    [("≤", 8.0, True), ("≤", 8.1, False), ("≥", 8.0, True), ("≥", 7.9, False)],
-)
-def test_bounds_include_themselves(sign: str, value: float, met: bool) -> None:
-    aim = next(aim for aim in AIMS if aim.sign == sign)
-    bound = Aim(aim.text, aim.metric, aim.chain, aim.against, aim.sign, 8, aim.unit)
-    assert bound.met(value) is met
+def test_goals_need_what_they_are_compared_with() -> None:
+    alone: Plan = {OURS[0]: frozenset(Step)}
+    rows = report.goals(made_up(), alone).splitlines()[2:]
+    assert [row.split(",")[0] for row in rows] == ["ready", "memory"]
 
 
-def test_troubles_are_told() -> None:
+def test_a_row_without_a_goal_has_no_verdict() -> None:
+    ours = Chain(Runner.CONDUCTOR, Kind.SANDBOXED, 16)
+    plan = dict.fromkeys([ours, Chain(Runner.REFERENCE, Kind.SDK, 16)], frozenset({Step.TRIP}))
+    results = Results()
+    results.add(ours, Cell({"trip_us": [1.0]}))
+    (row,) = report.goals(results, plan).splitlines()[2:]
+    assert row.split("sandboxed")[1].split() == ["-", "1", "µs", "-"]
+
+
+def test_what_the_records_cost_is_a_table_of_its_own() -> None:
+    chain = Chain(Runner.CONDUCTOR, Kind.NONE, keeps=Keeps.TRACE)
+    bare = Chain(Runner.CONDUCTOR, Kind.NONE, keeps=Keeps.NOTHING)
+    results = Results()
+    results.add(chain, Cell({"stream_per_s": [80.0]}))
+    results.add(bare, Cell({"stream_per_s": [100.0]}))
+    text = report.goals(results, dict.fromkeys([chain, bare], frozenset({Step.STREAM})))
+    assert text.splitlines()[0].split()[1:3] == ["nothing", "kept"]
+    assert text.splitlines()[-1].endswith("0.80 x  ≥ 0.7 x  pass")
+
+
+@pytest.mark.parametrize(("higher", "beside"), [(False, 1.01), (True, 0.99)])
+def test_bounds_include_themselves(higher: bool, beside: float) -> None:
+    goal = next(g for g in GOALS if g.bound and g.metric.higher_is_better is higher)
+    assert goal.bound is not None
+    assert goal.met(goal.bound) is True
+    assert goal.met(goal.bound * beside) is False
+    assert goal.met(None) is None
+
+
+def test_each_goal_has_a_name_of_its_own_and_its_chains_can_run() -> None:
+    assert len({goal.text for goal in GOALS}) == len(GOALS)
+    here = Programs(*[Path("/p")] * 5)
+    plan = for_goals(Cast(here, ("c",), ("r",)), frozenset(Kind), frozenset(Step))
+    assert all({goal.chain, goal.against} <= plan.keys() for goal in GOALS)
+
+
+def test_troubles_are_listed() -> None:
     results = made_up()
     assert report.troubles(results) == "reference 4 sdk: left processes behind"
     results.failures[OURS[0]] = "the chain ended (exit code 3)\noops"
@@ -117,20 +171,18 @@ def test_troubles_are_told() -> None:
     )
 
 
-def test_json_holds_medians_rounds_ratios_and_aims() -> None:
-    data = json.loads(json.dumps(report.as_json(made_up(), [*OURS, *THEIRS], FULL, "process")))
+def test_json_holds_medians_rounds_and_verdicts() -> None:
+    data = json.loads(json.dumps(report.as_json(made_up(), TRIPS, FULL, {"date": "today"})))
+    assert data["date"] == "today"
     first = data["chains"][0]
     assert (first["runner"], first["kind"], first["proxies"]) == ("conductor", "none", 0)
-    assert first["medians"] == {"echo_p50_us": 100.0, "pss_mb": 50.0}
-    assert first["rounds"]["echo_p50_us"] == [99.0, 100.0, 105.0]
-    assert first["to_reference"] == {"echo_p50_us": 0.5}
+    assert first["medians"] == {"trip_us": 100.0, "pss_mb": 50.0}
+    assert first["rounds"]["trip_us"] == [99.0, 100.0, 105.0]
     assert data["chains"][-1]["remarks"] == ["left processes behind"]
     assert data["units"]["pss_mb"] == "MB"
-    met = {aim["aim"]: aim["met"] for aim in data["aims"]}
-    assert met["round trip, no proxy"] is True
-    assert met["ready, no proxy"] is None
+    assert data["met"] == {"round trip, no proxy": True, "round trip, four sandboxed": True}
 
 
 def test_the_legend_names_what_is_shown_only() -> None:
-    assert "round trip" in report.legend({Step.ECHO})
-    assert "memory" not in report.legend({Step.ECHO})
+    assert "round trip" in report.legend(TRIPS)
+    assert "memory" not in report.legend(TRIPS)

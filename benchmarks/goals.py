@@ -1,0 +1,113 @@
+"""The goals, one row each."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from benchmarks.chains import Chain, Keeps, Kind, Runner, counterpart
+from benchmarks.metrics import METRICS, Metric
+from benchmarks.results import Results
+from benchmarks.stats import ratio
+
+BY_KEY: Final = {metric.key: metric for metric in METRICS}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a run found about a goal; None for what it has not measured."""
+
+    value: float | None
+    base: float | None
+    met: bool | None
+
+    @property
+    def ratio(self) -> float | None:
+        """The value divided by that of the other chain."""
+        return ratio(self.value, self.base)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A chain's figure beside that of another chain, and what it should be.
+
+    ``bound`` holds for the ratio of the two, or with ``absolute`` for the figure itself; None is a
+    row that only shows. It is the least where more is better, else the most.
+    """
+
+    text: str
+    key: str
+    chain: Chain
+    against: Chain
+    bound: float | None = None
+    absolute: bool = False
+
+    @property
+    def metric(self) -> Metric:
+        """What is measured."""
+        return BY_KEY[self.key]
+
+    @property
+    def wish(self) -> str:
+        """The bound for people; empty for a row without one."""
+        if self.bound is None:
+            return ""
+        sign = "≥" if self.metric.higher_is_better else "≤"
+        return f"{sign} {self.bound:g} {self.metric.unit if self.absolute else 'x'}"
+
+    def found(self, results: Results) -> Finding:
+        """What this run found."""
+        value = results.median(self.chain, self.key)
+        base = results.median(self.against, self.key)
+        return Finding(value, base, self.met(value if self.absolute else ratio(value, base)))
+
+    def met(self, figure: float | None) -> bool | None:
+        """Whether the figure that the bound holds for keeps to it; None if either is missing."""
+        if figure is None or self.bound is None:
+            return None
+        return figure >= self.bound if self.metric.higher_is_better else figure <= self.bound
+
+
+def _ours(kind: Kind, proxies: int = 4) -> Chain:
+    return Chain(Runner.CONDUCTOR, kind, 0 if kind is Kind.NONE else proxies)
+
+
+def _goal(
+    text: str, key: str, chain: Chain, bound: float | None = None, *, absolute: bool = False
+) -> Goal:
+    against = counterpart(chain)
+    assert against is not None
+    return Goal(text, key, chain, against, bound, absolute)
+
+
+def _kept(text: str, chain: Chain, keeps: Keeps, bound: float) -> Goal:
+    nothing = replace(chain, keeps=Keeps.NOTHING)
+    return Goal(text, "stream_per_s", replace(chain, keeps=keeps), nothing, bound)
+
+
+_NONE: Final = _ours(Kind.NONE)
+_FULL: Final = _ours(Kind.SANDBOXED)
+_PROGRAMS: Final = _ours(Kind.SUBPROCESS)
+
+GOALS: Final[tuple[Goal, ...]] = (
+    _goal("round trip, no proxy", "trip_us", _NONE, 0.5),
+    _goal("round trip, four sandboxed", "trip_us", _FULL, 0.10),
+    _goal("whole turn, four sandboxed", "turn_us", _FULL, 0.11),
+    _goal("whole turn, four sandboxed, `context`", "turn_us", _ours(Kind.CONTEXT), 0.10),
+    _goal("round trip, four that change each prompt", "trip_us", _ours(Kind.CHANGING), 0.14),
+    _goal("streamed, four sandboxed", "stream_per_s", _FULL, 20),
+    _goal("streamed, no proxy", "stream_per_s", _NONE, 25),
+    _goal("round trip, the same four programs in both", "trip_us", _PROGRAMS, 0.5),
+    _goal("echo of 1 MB, four sandboxed", "big_ms", _FULL, 0.3),
+    _goal("memory, four sandboxed", "pss_mb", _FULL, 40, absolute=True),
+    _goal("ready, no proxy", "ready_ms", _NONE, 40, absolute=True),
+    _goal("ready, four sandboxed", "ready_ms", _FULL, 55, absolute=True),
+    _goal("memory, 300 MB unread by a slow client", "unread_mb", _NONE, 40, absolute=True),
+    _goal("round trip, sixteen sandboxed", "trip_us", _ours(Kind.SANDBOXED, 16)),
+    _goal("eight sessions at once, four sandboxed", "many_us", _FULL),
+    _kept("streamed with the ring, no proxy", _NONE, Keeps.RING, 0.95),
+    _kept("streamed with the ring, four programs", _PROGRAMS, Keeps.RING, 0.95),
+    _kept("streamed with a trace, no proxy", _NONE, Keeps.TRACE, 0.7),
+    _kept("streamed with a trace, four programs", _PROGRAMS, Keeps.TRACE, 0.7),
+    _kept("streamed with a trace, four sandboxed", _FULL, Keeps.TRACE, 0.7),
+)
+"""The goals in the order of the table: those against the reference, then those against the same
+chain that keeps nothing."""
