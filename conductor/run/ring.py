@@ -59,7 +59,7 @@ class Chunk(NamedTuple):
     sent: bool
     """Whether the peer sent it, or got it."""
     data: bytes
-    """Lines, with newlines between them: as one object, so that the memory of each line is free for
+    """Lines, and newlines between them: as one object, so that the memory of each line is free for
     the next."""
     cut: int = 0
     """Bytes of its one line, of which `data` has two: the beginning and the end; 0: it is whole."""
@@ -135,22 +135,25 @@ class Ring:
             for line in lines:
                 self._one(peer, True, line)
             return
-        data = lines[0] if len(lines) == 1 else b"\n".join(lines)
+        data = lines[0] if len(lines) == 1 else b"\n".join([*lines, b""])
         self._add(Chunk(self._clock(), peer, True, data))
 
-    def given(self, peer: str, data: bytes) -> None:
-        """Whole lines were written to a peer."""
+    def given(self, peer: str, data: bytes) -> bytes:
+        """Whole lines are written to a peer. Returns them: what waits for a slow peer, as it was
+        sent, is then in memory once."""
         if len(data) > self._largest and self._split(len(data), lines := split(data)):
             for line in lines:
                 if line:
                     self._one(peer, False, line)
-            return
-        last = self._chunks[-1] if self._chunks else None
-        if last is not None and len(data) == len(last.data) + 1 and data.startswith(last.data):
-            # What one peer sent is what another gets, as it is: kept once.
-            self._add(Chunk(self._clock(), peer, False, last.data, shared=True))
-            return
-        self._add(Chunk(self._clock(), peer, False, data))
+            return data
+        last = self._chunks[-1].data if self._chunks else b""
+        # What one peer sent is what another gets, as it is: kept once.
+        if data == last:
+            data = last
+        one = len(data) == len(last) + 1 and data.startswith(last)
+        shared = last != b"" and (data is last or one)
+        self._add(Chunk(self._clock(), peer, False, last if shared else data, shared=shared))
+        return data
 
     def chain(self, planned: Sequence[Planned]) -> None:
         """The chain has these components from now on."""

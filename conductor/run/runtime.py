@@ -569,7 +569,7 @@ class Runtime:
             transport = self._transports.get(name)
             if transport is not None:
                 if self._ring is not None:
-                    self._ring.given(name, data)
+                    data = self._ring.given(name, data)
                 transport.write(data)
                 if transport.buffered:
                     self.flow.wrote(name, source)

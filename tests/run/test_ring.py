@@ -76,11 +76,16 @@ def test_it_keeps_what_passes_in_order() -> None:
 def test_what_goes_on_as_it_is_takes_memory_once() -> None:
     ring = made()
     ring.sent("agent", [b"1", b"2"], 2)
-    ring.given(UPSTREAM, b"1\n2\n")
+    waits = ring.given(UPSTREAM, bytes(bytearray(b"1\n2\n")))
     ring.given("observer", b"1\n3\n")
     first, second, third = ring.kept().chunks
     assert second.data is first.data
+    assert waits is first.data, "also while it waits to be written"
     assert (second.peer, second.sent, third.data) == (UPSTREAM, False, b"1\n3\n")
+    ring.sent("agent", [b"4"], 1)
+    assert ring.given(UPSTREAM, b"4\n") == b"4\n"
+    fourth, fifth = ring.kept().chunks[3:]
+    assert fifth.data is fourth.data
 
 
 def test_what_a_host_reports_is_nothing_to_see() -> None:
