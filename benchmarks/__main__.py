@@ -9,7 +9,7 @@ from benchmarks.chains import Cast, Kind
 from benchmarks.measure import environment
 from benchmarks.native import BuildError, Programs, build_c, build_changing, build_sdk_proxy
 from benchmarks.options import REFERENCE_NAME, Options, parse
-from benchmarks.plan import Plan, beside_before, for_goals, for_sizes
+from benchmarks.plan import Plan, beside_before, for_goals, for_sizes, wanted
 from benchmarks.run import run
 
 
@@ -36,7 +36,7 @@ def main() -> int:
         report.figures(results, plan),
         *([report.ratios(results, plan), report.per_proxy(results, plan)] * bool(options.proxies)),
         report.changes(results, plan, options.against or ""),
-        report.goals(results, plan),
+        report.goals(results, wanted(cast, options.kinds, options.steps)),
         report.troubles(results),
     ]
     print("\n\n".join(part for part in parts if part))

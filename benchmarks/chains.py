@@ -101,9 +101,14 @@ def counterpart(chain: Chain) -> Chain | None:
     return Chain(Runner.REFERENCE, kind, chain.proxies)
 
 
+def takes_part(chain: Chain, cast: Cast) -> bool:
+    """Whether who runs the chain takes part at all."""
+    return chain.runner is Runner.ALONE or _runner(chain, cast) is not None
+
+
 def playable(chain: Chain, cast: Cast) -> bool:
     """Whether ``cast`` has all that the chain needs."""
-    if chain.runner is not Runner.ALONE and _runner(chain, cast) is None:
+    if not takes_part(chain, cast):
         return False
     programs = cast.programs
     needed = {Kind.CHANGING: programs.changing, Kind.SDK: programs.sdk_proxy}

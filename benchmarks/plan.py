@@ -3,7 +3,17 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from benchmarks.chains import ALONE, KINDS, Cast, Chain, Kind, Runner, counterpart, playable
+from benchmarks.chains import (
+    ALONE,
+    KINDS,
+    Cast,
+    Chain,
+    Kind,
+    Runner,
+    counterpart,
+    playable,
+    takes_part,
+)
 from benchmarks.goals import GOALS, Goal
 from benchmarks.metrics import Step
 
@@ -11,14 +21,25 @@ Plan = dict[Chain, frozenset[Step]]
 """In the order in which a round runs them."""
 
 
+def wanted(cast: Cast, kinds: Collection[Kind], steps: Collection[Step]) -> list[Goal]:
+    """The goals of these kinds and steps, without those that need a runner who takes no part."""
+    return [
+        goal
+        for goal in GOALS
+        if goal.chain.kind in kinds
+        and goal.metric.step in steps
+        and takes_part(goal.chain, cast)
+        and (goal.absolute or takes_part(goal.against, cast))
+    ]
+
+
 def for_goals(cast: Cast, kinds: Collection[Kind], steps: Collection[Step]) -> Plan:
     """What the goals of these kinds and steps need, and the agent alone with all these steps."""
     found: dict[Chain, set[Step]] = {ALONE: set(steps)} if Kind.ALONE in kinds else {}
     # What is compared stands side by side, so that a round measures it under like conditions.
-    for goal in sorted(GOALS, key=_place):
-        if goal.chain.kind in kinds and goal.metric.step in steps:
-            for chain in (goal.chain, goal.against):
-                found.setdefault(chain, set()).add(goal.metric.step)
+    for goal in sorted(wanted(cast, kinds, steps), key=_place):
+        for chain in (goal.chain, goal.against):
+            found.setdefault(chain, set()).add(goal.metric.step)
     return _playable(found, cast)
 
 

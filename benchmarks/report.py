@@ -32,9 +32,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(whole) if rows else ""
 
 
-def goals(results: Results, plan: Plan) -> str:
-    """The goals of the chains that were to be measured: figures, ratio, goal, verdict."""
-    shown = [goal for goal in GOALS if _planned(goal, plan)]
+def goals(results: Results, shown: Sequence[Goal]) -> str:
+    """The goals of a run: figures, ratio, goal, verdict."""
     first = [goal for goal in shown if goal.against.runner is Runner.REFERENCE]
     second = [goal for goal in shown if goal not in first]
     parts = [
@@ -129,17 +128,11 @@ def as_json(results: Results, plan: Plan, load: Workload, run: Mapping[str, Any]
     """The run as plain data: its line of the history, verdicts, and of each chain all figures."""
     return {
         **run,
-        "met": {goal.text: goal.found(results).met for goal in GOALS if _planned(goal, plan)},
+        "met": {goal.text: goal.found(results).met for goal in GOALS},
         "workload": asdict(load),
         "units": {metric.key: metric.unit for metric in METRICS},
         "chains": [_chain_json(results, chain) for chain in plan],
     }
-
-
-def _planned(goal: Goal, plan: Plan) -> bool:
-    """Whether the run was to measure what the goal is about, and what its bound holds for."""
-    needed = [goal.chain] if goal.absolute else [goal.chain, goal.against]
-    return all(goal.metric.step in plan.get(chain, ()) for chain in needed)
 
 
 def _row(goal: Goal, results: Results) -> list[str]:
