@@ -279,6 +279,20 @@ class Router:
         is being initialized."""
         return self._rearranging.quiet()
 
+    def at_rest(self) -> bool:
+        """Whether all components are there, none holds back anything that others wait for, and none
+        has or wants a turn. What all of them then pass on as it came goes through as it is."""
+        guests = [peer for peer in self.peers.values() if peer is not self.upstream]
+        own_turns = self._enforcer.own_turns.any
+        return self.version is not None and not own_turns and all(map(_is_at_rest, guests))
+
+    def knows_all_about(self, session: str | None, key: bytes) -> bool:
+        """Whether a prompt of the client in this session, under the id `key`, says nothing new, and
+        can have that id on its whole way."""
+        used = any(key in peer.p.requests.sent for peer in self.peers.values())
+        used = used or key in self.upstream.s.requests.sent
+        return not used and self.sessions.is_client_in(session)
+
     def pause(self, name: str, *, paused: bool) -> Effects:
         """Has all that is new go past a proxy, or through it again.
 
@@ -548,3 +562,17 @@ class Router:
         out: Effects = []
         self._detection.not_launching(self.peers[name], out)
         return out
+
+
+def _is_at_rest(peer: Peer) -> bool:
+    """Whether a component is there, holds back nothing that others wait for, and has no turn."""
+    policy_state, lanes = peer.policy_state, (peer.p, peer.s)
+    if not peer.ready or peer.closure is not None or peer.backlog:
+        return False
+    if policy_state is not None and (
+        policy_state.paused or policy_state.turns or policy_state.shown
+    ):
+        return False
+    return not any(
+        lane.in_flight.queue or lane.in_flight.unforwarded.items or lane.renames for lane in lanes
+    )

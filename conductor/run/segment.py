@@ -48,6 +48,7 @@ from conductor.run.outboxes import Outboxes, QueuedFrames, joined
 from conductor.run.report_lines import change_params, failed_line, relayed_line, report
 from conductor.run.segment_guests import SegmentGuests
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, Relayed, SegmentSpec
+from conductor.run.shortcut import Shortcut
 from conductor.services.local import LocalServices
 from conductor.services.log_lines import LogLines
 from conductor.spec.limits import DEFAULT_LIMITS
@@ -162,6 +163,13 @@ class Segment:
         self._guests = SegmentGuests(
             spec.guests, modules, self._outboxes, self._log, output.send, self._journal
         )
+        self._shortcut: Shortcut | None = None
+        """None: the router sees all, for a trace or an audit, or because guests may have sessions
+        of their own or get references to long texts."""
+        if self._journal is None and not spec.auditing and Shortcut.fits(router):
+            self._shortcut = Shortcut(
+                router, self._guests, output, partial(self._outboxes.feed, UPSTREAM), self._one_turn
+            )
         self._relayed: dict[int, Cause] = {}
         """The causes of calls that the parent performs, by token."""
         self._own_requests: dict[bytes, Cause] = {}
@@ -186,6 +194,8 @@ class Segment:
 
     def feed(self, lines: list[bytes]) -> None:
         """Routes the parent's lines, in order, except those it sends of its own (side `c`)."""
+        if self._shortcut is not None:
+            lines = self._shortcut.take(lines)
         start = 0
         for number, line in enumerate(lines):
             own = line.startswith(b"c")
@@ -212,10 +222,10 @@ class Segment:
             # What a guest does of its own does not queue up before what somebody outside waits for.
             name, wait = self._guests.next(now, own=not self._output.unsent)
             if name is None:
+                if self._shortcut is not None and wait is None:
+                    self._shortcut.reopen()
                 break
-            if name == UPSTREAM:
-                self._send(self._outboxes.take_from(UPSTREAM))
-            elif not self._guests.work(name, now) or now > until:
+            if not self._work(name, now) or now > until:
                 wait = 0.0
                 break
         self._output.flush()
@@ -225,6 +235,23 @@ class Segment:
             waits = (wait, self._wakes.seconds(now), restarts.seconds(now))
             return min(seconds for seconds in waits if seconds is not None)
         return wait
+
+    def _work(self, name: str, now: float) -> bool:
+        """Does one turn of a guest, or sends the parent what waits for it. Whether somebody outside
+        has caused it."""
+        if name != UPSTREAM:
+            return self._guests.work(name, now)
+        self._send(self._outboxes.take_from(UPSTREAM))
+        return True
+
+    def _one_turn(self) -> bool:
+        """Does one turn of what waits; False: nothing does."""
+        now = time.monotonic()
+        name, _ = self._guests.next(now, own=True)
+        if self.failed or name is None:
+            return False
+        self._work(name, now)
+        return True
 
     def report(self, *, idle: bool) -> None:
         """Sends the parent the journal: when nothing else is to be done, or too much waits."""
@@ -240,7 +267,10 @@ class Segment:
 
     def run_due(self) -> None:
         """Does what is due: wakes the router, starts guests again."""
-        for token in self._wakes.take(time.monotonic()):
+        tokens = self._wakes.take(time.monotonic())
+        if tokens and self._shortcut is not None:
+            self._shortcut.close()
+        for token in tokens:
             self._outboxes.apply(self._router.woken(token))
         self._guests.restart_due()
 
@@ -254,6 +284,8 @@ class Segment:
         if self._journal is not None and self._journal_first:
             self._journal.send()
         lines = joined(queue)
+        if self._shortcut is not None and self._shortcut.has_sent(lines):
+            return
         self._output.send(lines)
         if len(lines) > CHUNK:
             self._output.flush()

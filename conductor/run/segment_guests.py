@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -27,6 +28,28 @@ from conductor.transports.guest import deliver, explain
 
 _LAST_WORDS: Final = 10
 """First and last lines of a failed guest's standard error that are shown."""
+
+
+class Delivery(NamedTuple):
+    """What a guest got and returned."""
+
+    given: bytes
+    returned: bytes
+    error: wasm_host.GuestError | None = None
+    ended: bool = False
+    """Whether the guest has ended by itself."""
+
+    def deviates(self, back: bytes) -> bool:
+        """Whether the guest has done anything else than to return these lines."""
+        return self.returned != back or self.error is not None or self.ended
+
+    def again(self, data: bytes) -> bytes:
+        """What the guest returned, for the same lines. Raises its error."""
+        if data != self.given:
+            raise RuntimeError("a guest gets something else than it got before")
+        if self.error is not None:
+            raise self.error
+        return self.returned
 
 
 class SegmentGuests:
@@ -68,6 +91,10 @@ class SegmentGuests:
         self.rounds = Rounds(outboxes, self.accounts)
         self._unheard_timers: dict[str, set[str]] = {name: set() for name in modules}
         """Timers that have fired, until their guest is delivered that."""
+        self.recorded: dict[str, deque[Delivery]] = {}
+        """Deliveries that took the shortcut: they are not repeated (`conductor.run.shortcut`)."""
+        self.repeating = False
+        """Whether all guests have got, and returned, more than what is worked on now."""
 
     # -- start and end -------------------------------------------------------------------------
 
@@ -133,7 +160,8 @@ class SegmentGuests:
     def _turn(self, name: str, current: Round, now: float) -> None:
         """Delivers a piece of a guest's round, or routes a slice of what the guest returned."""
         guest, account = self._instances[name], self.accounts[name]
-        if not current.lines and (guest.dead or not self._deliver(guest, current, now)):
+        dead = guest.dead and name not in self.recorded
+        if not current.lines and (dead or not self._deliver(guest, current, now)):
             self.rounds.end(name)
             return
         self._route(name, current)
@@ -147,7 +175,7 @@ class SegmentGuests:
             self.rounds.end(name)
             if current.whole and (effects := self._router.delivered(name)):
                 self._outboxes.apply(effects)
-            if guest.dead:
+            if guest.dead and not self.repeating:
                 self._failed(name, _ended(name))
 
     def _deliver(self, guest: wasm_host.Guest, current: Round, now: float) -> bool:
@@ -159,7 +187,10 @@ class SegmentGuests:
             self._unheard_timers[name].clear()
         data, cause = current.piece()
         try:
-            returned = deliver(guest, data, lambda line, why: self._refused(name, line, why))
+            if name in self.recorded:
+                returned = self._recorded(name, data)
+            else:
+                returned = deliver(guest, data, lambda line, why: self._refused(name, line, why))
         except wasm_host.GuestError as error:
             if self._journal is not None:
                 self._journal.delivered(name, data, error.outbox, str(error))
@@ -175,6 +206,24 @@ class SegmentGuests:
             self._journal.delivered(name, data, returned)
         current.lines = _lines(returned)
         return self._charge(name, current, cause, data, returned, now)
+
+    def exchange(self, name: str, data: bytes) -> Delivery | None:
+        """Delivers lines past the router, for the shortcut; None: the guest cannot take them."""
+        guest = self._instances[name]
+        try:
+            return Delivery(data, guest.deliver(data), ended=guest.dead)
+        except wasm_host.LimitRefused:
+            return None
+        except wasm_host.GuestError as error:
+            return Delivery(data, error.outbox, error)
+
+    def _recorded(self, name: str, data: bytes) -> bytes:
+        """What a guest returned for these lines."""
+        deliveries = self.recorded[name]
+        delivery = deliveries.popleft()
+        if not deliveries:
+            del self.recorded[name]
+        return delivery.again(data)
 
     def _charge(
         self, name: str, current: Round, cause: Cause, data: bytes, returned: bytes, now: float

@@ -178,3 +178,28 @@ def test_through_the_guests(child: tuple[Segment, _Lines]) -> None:
     assert answer == {"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn"}}
     down.take("child")
     up.take("answer")
+
+
+def test_by_the_shortcut(child: tuple[Segment, _Lines]) -> None:
+    segment, output = child
+    calls = Calls()
+
+    def feed(line: bytes) -> bytes:
+        output.lines.clear()
+        segment.feed([line])
+        while segment.settle() == 0:
+            pass
+        assert len(output.lines) == 1
+        return output.lines[0]
+
+    feed(b'p{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}')
+    feed(b's{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
+    feed(b'p{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}')
+    feed(b's{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}')
+    line = (
+        b'{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}'
+    )
+    with calls:
+        assert feed(b"p" + line) == b"s" + line
+    calls.take("shortcut")
+    assert not any("Requests" in name for name in calls.names)

@@ -228,6 +228,15 @@ class Sessions:
         for closing in CLOSING:
             self._chosen.get(session, {}).pop((closing, ""), None)
 
+    def is_client_in(self, session: str | None) -> bool:
+        """Whether the client is known to work in a session, and has not closed it since: one more
+        prompt there changes nothing."""
+        known = self._known.get(session) if session is not None else None
+        if session is None or known is None or known.client or session not in self.of_client:
+            return False
+        chosen = self._chosen.get(session, {})
+        return not any((closing, "") in chosen for closing in CLOSING)
+
     def chooses(self, session: str | None, method: str, params: Params) -> None:
         """The client changes a setting of a session, or ends it."""
         if session is not None and session in self._known:

@@ -1,0 +1,223 @@
+"""With the shortcut a host writes, byte for byte, what it writes without."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wasm_host
+from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.run import segment, segment_guests, shortcut
+from conductor.run.segment import ParentOutput, Segment
+from conductor.run.segment_spec import GuestSpec, SegmentSpec
+from tests.harness.router.actors import dump
+from tests.harness.world.hosts import TapeGuest
+
+Json = dict[str, Any]
+
+NAMES: Final = "abcd"
+PROFILES: Final = (*["full", "context"] * 4, "filter", "tools", "trusted", "observer")
+KINDS: Final = ("agent_message_chunk", "agent_thought_chunk", "plan", "tool_call", "state_update")
+DIES, ENDS, REFUSES, CALLS = range(100, 104)
+"""What a guest may do beside what a `TapeGuest` does: see `Played`."""
+
+
+class Played:
+    """A guest: what its script says for each delivery, and else what its tape says."""
+
+    carrier = "core"
+
+    def __init__(self, name: str, script: list[int]) -> None:
+        self.name, self.stderr, self.dead = name, "", False
+        self._script = script
+        self._tape = TapeGuest([step for step in script if step < DIES])
+        self._begun = False
+
+    def instantiate(self, name: str) -> Played:
+        """Itself: it stands for its module too."""
+        assert name == self.name
+        self.dead = False
+        return self
+
+    def start(self, data: bytes) -> bytes:
+        """It says nothing at first."""
+        return data[:0]
+
+    def close(self) -> None:
+        """It is freed."""
+        self.dead = True
+
+    def deliver(self, data: bytes) -> bytes:
+        """Takes lines, and returns lines."""
+        lines = data.splitlines()
+        if not self._begun:  # configuration and set-up go through
+            self._begun = b"session/new" in data
+            return self._heard(TapeGuest(), lines)
+        match self._script.pop(0) if self._script else 0:
+            case 100:
+                self.dead = True
+                raise wasm_host.GuestError("deliver", f"{self.name} died")
+            case 101:
+                self.dead = True
+            case 102:
+                raise wasm_host.LimitRefused("deliver", f"{self.name} takes no such line")
+            case 103:
+                return dump_line("c", id=7, method="clock/now", params={}) + self._heard(
+                    self._tape, lines
+                )
+        return self._heard(self._tape, lines)
+
+    @staticmethod
+    def _heard(tape: TapeGuest, lines: list[bytes]) -> bytes:
+        return b"".join(line + b"\n" for line in tape.hear(lines))
+
+
+def dump_line(side: str, **message: object) -> bytes:
+    """A line of the channel."""
+    return side.encode() + dump({"jsonrpc": "2.0", **message}) + b"\n"
+
+
+class Host:
+    """A host of played guests; what the parent gets of each step."""
+
+    def __init__(
+        self, profiles: list[str], scripts: list[list[int]], failing: str, *, short: bool
+    ) -> None:
+        specs = [
+            GuestSpec(name=name, policy=PolicyWords(profile), on_failure=failing)
+            for name, profile in zip(NAMES, profiles, strict=False)
+        ]
+        modules = {
+            one.name: Played(one.name, list(script))
+            for one, script in zip(specs, scripts, strict=False)
+        }
+        self._got: list[bytes] = []
+        output = cast(
+            "ParentOutput",
+            SimpleNamespace(unsent=0, send=self._got.append, flush=lambda: None),
+        )
+        self.segment = Segment(
+            SegmentSpec(specs), cast("dict[str, wasm_host.Module]", modules), output
+        )
+        if not short:
+            self.segment._shortcut = None
+        self.segment.start()
+        self._settle()
+
+    def _settle(self) -> None:
+        for _ in range(1000):
+            if self.segment.settle() != 0.0:
+                return
+        raise AssertionError("it never comes to an end")
+
+    def say(self, *lines: bytes) -> list[bytes]:
+        """The parent writes lines; what it gets of that."""
+        self._got.clear()
+        self.segment.feed([line.removesuffix(b"\n") for line in lines])
+        self._settle()
+        return b"".join(self._got).splitlines()
+
+
+def play(host: Host, version: int, steps: list[tuple[int, int, int]]) -> Iterator[list[bytes]]:
+    """Plays the client and the agent by numbers; what the parent gets of each step."""
+    asked: list[tuple[str, Json]] = []
+    last = 2
+
+    def heard(lines: list[bytes]) -> list[bytes]:
+        for line in lines:
+            message = json.loads(line[1:]) if line[:1] in b"ps" else {}
+            if "method" in message and "id" in message:
+                asked.append((chr(line[0]), message))
+        return lines
+
+    yield heard(
+        host.say(dump_line("p", id=1, method="initialize", params={"protocolVersion": version}))
+    )
+    yield heard(host.say(dump_line("s", id=1, result={"protocolVersion": version})))
+    yield heard(host.say(dump_line("p", id=2, method="session/new", params={"cwd": "/"})))
+    yield heard(host.say(dump_line("s", id=2, result={"sessionId": "S"})))
+    asked.clear()
+    for what, which, much in steps:
+        session: Json = {"sessionId": "ST"[which % 7 == 0]}
+        match what:
+            case 0 | 1 | 2:
+                last += 1
+                prompt = {**session, "prompt": [{"type": "text", "text": "x" * much}]}
+                line = dump_line("p", id=last, method="session/prompt", params=prompt)
+            case 3 | 4 | 5:
+                update = {"sessionUpdate": KINDS[which % len(KINDS)], "text": "t" * much}
+                params = {**session, "update": update}
+                line = dump_line("s", method="session/update", params=params)
+                line *= 1 + much % 3
+            case 6 | 7 | 8 | 9 if asked:
+                side, message = asked.pop(-1 - which % min(2, len(asked)))
+                result: Json = {"result": {"stopReason": "end_turn"}}
+                if which % 9 == 0:
+                    result = {"error": {"code": -32000, "message": "no"}}
+                line = dump_line(side, id=message["id"], **result)
+            case 10:
+                line = dump_line("p", method="session/cancel", params=session)
+            case 11:
+                params = {"requestId": max(3, last - which % 3)}
+                line = dump_line("p", method="$/cancel_request", params=params)
+            case 12:
+                last += 1
+                method = ("session/close", "session/set_mode")[which % 2]
+                line = dump_line("p", id=last, method=method, params=session)
+            case _:
+                params = {**session, "toolCall": {}, "options": []}
+                line = dump_line(
+                    "s", id=900 + last, method="session/request_permission", params=params
+                )
+        yield heard(host.say(*line.splitlines()))
+
+
+SCRIPTS: Final = st.lists(
+    st.lists(st.sampled_from([*[0] * 60, *range(1, 8), DIES, ENDS, REFUSES, CALLS]), max_size=20),
+    min_size=4,
+    max_size=4,
+)
+STEPS: Final = st.lists(
+    st.tuples(st.sampled_from([*range(14), *[0, 3, 6] * 8]), st.integers(0, 20), st.integers(0, 5)),
+    min_size=8,
+    max_size=30,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_time_passes() -> Iterator[None]:
+    """The order of guests depends on the time that each has used."""
+    with pytest.MonkeyPatch.context() as patched:
+        clock = SimpleNamespace(monotonic=lambda: 0.0, process_time=lambda: 0.0)
+        for module in (segment, segment_guests, shortcut):
+            patched.setattr(module, "time", clock)
+        yield
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    profiles=st.lists(st.sampled_from(PROFILES), min_size=1, max_size=4),
+    scripts=SCRIPTS,
+    version=st.sampled_from([1, 1, 1, 2]),
+    steps=STEPS,
+    failing=st.sampled_from(["fail", "bypass"]),
+)
+def test_with_the_shortcut_a_host_writes_the_same(
+    profiles: list[str],
+    scripts: list[list[int]],
+    version: int,
+    steps: list[tuple[int, int, int]],
+    failing: str,
+) -> None:
+    """Whatever guests do, at whatever moment."""
+    hosts = [Host(profiles, scripts, failing, short=short) for short in (True, False)]
+    for number, (short, ordinary) in enumerate(
+        zip(*(play(host, version, steps) for host in hosts), strict=True)
+    ):
+        assert short == ordinary, number
