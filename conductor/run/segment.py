@@ -404,7 +404,8 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int) -> int:
             break
         if segment.journal_waits:
             segment.report(idle=wait != 0.0 and not _is_readable())
-        idle = wait is None and not output.unsent
+        # What is to be done in a minute, as a look at a request that a guest holds, is not now.
+        idle = (wait is None or wait > QUIET) and not output.unsent
         if idle and source.large:
             wait = QUIET
         if output.unsent or wait is not None:

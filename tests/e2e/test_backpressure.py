@@ -99,6 +99,18 @@ def test_a_client_that_does_not_read(rig: Rig, kind: str) -> None:
     assert rig.leftovers(chain) == []
 
 
+def test_a_host_keeps_nothing_of_large_prompts(rig: Rig) -> None:
+    chain = rig.agent("passthrough,profile=full", rig.demo(log=False))
+    session = chain.begin()
+    (host,) = rig.kin(chain).named("segment_start")
+    text = "x" * MIB
+    assert chain.prompt(session, f"/echo {text}") == text
+    at_first = pss_mib([host])
+    for _ in range(24):
+        assert chain.prompt(session, f"/echo {text}") == text
+    _until(chain, lambda: pss_mib([host]) < at_first + 8)
+
+
 @pytest.mark.parametrize("kind", [*CHAINS, "mixed"])
 def test_a_client_that_does_not_read_can_still_cancel(rig: Rig, kind: str) -> None:
     chain = _chain(rig, kind, rig.demo(log=False))

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from msgspec import UNSET
+
 from conductor.core.aliases import listed, renamed
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
@@ -276,8 +278,9 @@ class HeldRequests(ABC):
 
     def _close(self, carried: Carried) -> None:
         """The component does not hold a request any more. For a while its messages about that are
-        still recognised."""
+        still recognised, by its id: its params, perhaps megabytes, are not kept."""
         before, carried.state = carried.state, State.CLOSED
+        carried.params = UNSET
         carried.pending.carried = None
         lane = carried.lane
         lane.other.in_flight.leave(carried)
@@ -324,13 +327,13 @@ class HeldRequests(ABC):
 
     def _continue_without(self, carried: Carried, out: list[Effect]) -> None:
         """A request goes on unchanged, past the component that has lost it."""
-        lane, pending = carried.lane, carried.pending
+        lane, pending, message = carried.lane, carried.pending, carried.message
         self._close(carried)
         if carried.method == PROMPT:
             self._turns.prompt_passed(lane.peer.policed, carried.heading.session, pending)
         pending.answer_to, pending.purpose, pending.target = AnswerTo.ASKER, None, None
         pending.bypassed = (*pending.bypassed, (lane, carried.heading, None))
-        self._bypass(lane.other, carried.message, pending, out)
+        self._bypass(lane.other, message, pending, out)
         self._release(carried, out)
 
     def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
