@@ -1,21 +1,19 @@
 """wasmtime engines, one per configuration, and what compiled modules depend on.
 
-The first function here that needs wasmtime imports it: the package itself must import fast.
+The first function here that needs wasmtime loads it: this package itself must import fast.
 """
 
 from __future__ import annotations
 
 import platform
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wasm_host.calls import Api, core_api
 from wasm_host.limits import MAX_STACK_BYTES
 from wasm_host.ticker import TICKER
 
 if TYPE_CHECKING:
-    import wasmtime
-
     from wasm_host.limits import Limits
 
 
@@ -24,14 +22,16 @@ EngineKey = tuple[int, bool, bool]
 usual one, or its baseline compiler, which takes a fifth of the time and makes slower code."""
 
 _WINCH: Final = 2
-"""The baseline compiler's number in wasmtime's C interface; its Python interface has no name for
-it."""
+_STRATEGY: Final = "strategy"
+"""The baseline compiler's number in wasmtime's C interface, and the setting that takes it; the
+package has no name for that compiler."""
 
 MEMORY_RESERVATION: Final = 1 << 32
 """Address space reserved for each memory. It holds all a 32-bit memory can grow to, so a memory
 never moves and `wasm_host.calls.capi` may keep its base address."""
 
-_engines: dict[EngineKey, wasmtime.Engine] = {}
+_engines: dict[tuple[str, EngineKey], Any] = {}
+"""By the name of the `Api` that has the engine's class, and by its key."""
 _lock = threading.Lock()
 
 
@@ -48,40 +48,57 @@ def engine_key(limits: Limits, *, baseline: bool = False) -> EngineKey:
     return stack_bytes, limits.fuel is not None, baseline
 
 
-def engine_for(limits: Limits, *, baseline: bool = False) -> wasmtime.Engine:
-    """The engine for these limits, made once per process and ticked from then on."""
+def engine_for(limits: Limits, api: Api, *, baseline: bool = False) -> Any:
+    """The engine of `api` for these limits, made once per process and ticked from then on."""
     key = engine_key(limits, baseline=baseline)
     with _lock:
-        engine = _engines.get(key)
+        engine = _engines.get((api.__name__, key))
         if engine is None:
-            engine = _engines[key] = _new_engine(key)
+            engine = _engines[api.__name__, key] = _new_engine(api, _settings(key))
             TICKER.add_engine(engine.increment_epoch)
         return engine
 
 
-def _new_engine(key: EngineKey) -> wasmtime.Engine:
+def _settings(key: EngineKey) -> dict[str, int]:
+    """Settings of wasmtime's configuration, by the names it gives them."""
+    stack_bytes, fuel, baseline = key
+    settings = {
+        "epoch_interruption": True,
+        "consume_fuel": fuel,
+        "max_wasm_stack": stack_bytes,
+        "memory_reservation": MEMORY_RESERVATION,
+        "memory_may_move": False,
+        # Same frames, same answers, on any machine: a recording can be replayed.
+        "cranelift_nan_canonicalization": True,
+        "wasm_relaxed_simd_deterministic": True,
+        # No channel guest needs these; each would be one more thing to bound.
+        "wasm_threads": False,
+        "wasm_memory64": False,
+        # The store bounds the number of memories. The engine must allow several: the code that
+        # joins the parts of a component copies between memories, and the compiler panics without
+        # them.
+        "wasm_multi_memory": True,
+        "wasm_gc": False,
+        "wasm_stack_switching": False,
+    }
+    if baseline:
+        settings[_STRATEGY] = _WINCH
+    return settings
+
+
+def _new_engine(api: Api, settings: dict[str, int]) -> Any:
+    from wasm_host import capi
+
+    if api is capi:
+        return capi.Engine(settings)
     import wasmtime
 
-    stack_bytes, fuel, baseline = key
     config = wasmtime.Config()
-    config.epoch_interruption = True
-    config.consume_fuel = fuel
-    config.max_wasm_stack = stack_bytes
-    config.memory_reservation = MEMORY_RESERVATION
-    config.memory_may_move = False
-    # Same frames, same answers, on any machine: a recording can be replayed.
-    config.cranelift_nan_canonicalization = True
-    config.wasm_relaxed_simd_deterministic = True
-    # No channel guest needs these; each would be one more thing to bound.
-    config.wasm_threads = False
-    config.wasm_memory64 = False
-    # The store bounds the number of memories. The engine must allow several: the code that joins
-    # the parts of a component copies between memories, and the compiler panics without them.
-    config.wasm_multi_memory = True
-    config.wasm_gc = False
-    config.wasm_stack_switching = False
-    if baseline:
-        wasmtime._ffi.wasmtime_config_strategy_set(config.ptr(), _WINCH)
+    for name, value in settings.items():
+        if name == _STRATEGY:
+            wasmtime._ffi.wasmtime_config_strategy_set(config.ptr(), value)
+        else:
+            setattr(config, name, value)
     return wasmtime.Engine(config)
 
 
@@ -102,26 +119,25 @@ def engine_identity(limits: Limits, *, baseline: bool = False) -> str:
 
 
 def wasmtime_version() -> str:
-    """Version of the installed wasmtime package.
+    """Version of the installed wasmtime package, which is not imported for it.
 
-    Read off the name of its metadata folder: importlib.metadata takes 18 ms to import.
+    Raises:
+        ModuleNotFoundError: there is none.
     """
-    import wasmtime
+    from wasm_host.capi.library import version
 
-    for path in Path(wasmtime.__file__).parents[1].iterdir():
-        if path.name.startswith("wasmtime-") and path.suffix == ".dist-info":
-            return path.stem.removeprefix("wasmtime-")
-    from importlib.metadata import version
-
-    return version("wasmtime")
+    return version()
 
 
-def compiled_class(*, component: bool) -> Any:
-    """wasmtime's class of compiled components, or of compiled core modules."""
+def compiler_for(
+    limits: Limits, *, component: bool, baseline: bool = False
+) -> tuple[Any, type[Any]]:
+    """The engine that compiles for these limits, and the class of what it makes: components or
+    core modules."""
     if component:
+        import wasmtime
         from wasmtime import component as components
 
-        return components.Component
-    import wasmtime
-
-    return wasmtime.Module
+        return engine_for(limits, wasmtime, baseline=baseline), components.Component
+    api = core_api()
+    return engine_for(limits, api, baseline=baseline), api.Module

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from wasm_host.cache.store import Cache
-from wasm_host.engine import compiled_class, engine_for, engine_identity, has_baseline
+from wasm_host.calls import core_api
+from wasm_host.engine import compiler_for, engine_for, engine_identity, has_baseline
 from wasm_host.errors import LoadError
 from wasm_host.info import ModuleInfo, info_of, label_of, read_source, require_guest
 from wasm_host.limits import Limits
@@ -65,43 +66,50 @@ class Module(msgspec.Struct, kw_only=True, eq=False):
         """A fresh instance, called `name` in every message about it.
 
         Args:
-            calls: how the host calls core modules and components: `fast` (wasmtime's C
-                interface) or `public`; by default `fast` where the installed wasmtime has it.
+            calls: how the host calls the guest: `fast` (wasmtime's C interface) or `public`; by
+                default `fast` where the installed wasmtime has it.
 
         Raises:
             GuestError: phase `instantiate`: it trapped or exceeded a limit while starting.
         """
         limits, grants = self.limits, self.grants
-        engine = engine_for(limits, baseline=self.baseline)
+        wasi = grants if self.info.wasi else None
+        if self.carrier == "component":
+            from wasm_host.carriers.component import ComponentGuest
+
+            engine, _ = compiler_for(limits, component=True, baseline=self.baseline)
+            guest = ComponentGuest(engine, self.compiled, name, limits, grants=wasi, calls=calls)
+            if self.preface:
+                guest.prepare(self.preface)
+            return guest
+        api = core_api(calls)
+        engine = engine_for(limits, api, baseline=self.baseline)
+        compiled = self.compiled
+        if not isinstance(compiled, api.Module):
+            # It was loaded for the other interface, whose objects do not mix with these.
+            compiled = api.Module.deserialize(engine, bytes(compiled.serialize()))
         if self.carrier == "core":
             from wasm_host.carriers.core import CoreGuest
 
-            wasi = grants if self.info.wasi else None
-            return CoreGuest(engine, self.compiled, name, limits, grants=wasi, calls=calls)
-        if self.carrier == "wasi":
-            from wasm_host.carriers.wasi import WasiGuest
+            return CoreGuest(api, engine, compiled, name, limits, grants=wasi)
+        from wasm_host.carriers.wasi import WasiGuest
 
-            # A blocking read would block all goroutines; Go polls instead if its input is
-            # declared non-blocking.
-            polls = self.info.language == "Go"
-            return WasiGuest(engine, self.compiled, name, limits, grants=grants, polls=polls)
-        from wasm_host.carriers.component import ComponentGuest
-
-        wasi = grants if self.info.wasi else None
-        guest = ComponentGuest(engine, self.compiled, name, limits, grants=wasi, calls=calls)
-        if self.preface:
-            guest.prepare(self.preface)
-        return guest
+        # A blocking read would block all goroutines; Go polls instead if its input is declared
+        # non-blocking.
+        polls = self.info.language == "Go"
+        return WasiGuest(api, engine, compiled, name, limits, grants=grants, polls=polls)
 
     def warm(self) -> None:
         """Import and make everything that its instances need on first use.
 
         A sealed process can import nothing and make no executable memory (`harden.seal`).
         """
+        from wasm_host import capi
+
         component, wasi = self.carrier == "component", bool(self.info.wasi)
         for name, needed in (
             ("calls.capi", True),
-            ("calls.public", True),
+            ("calls.public", not isinstance(self.compiled, capi.Module)),
             ("calls.capi_component", component),
             (f"carriers.{self.carrier}", True),
             ("wasi.preview2", wasi and component),
@@ -248,7 +256,8 @@ def _load_anew(
         from wasm_host.carriers.component import find_deliver
 
         # Only the compiled form has the types of a component's exports.
-        if find_deliver(compiled, engine_for(limits, baseline=baseline)) is None:
+        engine, _ = compiler_for(limits, component=True, baseline=baseline)
+        if find_deliver(compiled, engine) is None:
             raise LoadError(
                 f"{label}: no exported interface has deliver: func(lines: string) -> string",
                 hint="build it for the world in wasm_host/channel.wit",
@@ -263,8 +272,8 @@ def _compile(
     from wasm_host.cache.compile_process import compiled, seconds
 
     label, limits = loading.label, loading.limits
-    engine = engine_for(limits, baseline=baseline)
-    kind = compiled_class(component=info.carrier == "component")
+    component = info.carrier == "component"
+    engine, kind = compiler_for(limits, component=component, baseline=baseline)
     if cache is None:
         return kind.deserialize(engine, compiled(data, info, label, limits)), "off"
     code, report = _fetch(cache, info, limits, baseline=baseline)
@@ -292,6 +301,6 @@ def _compile(
 
 
 def _fetch(cache: Cache, info: ModuleInfo, limits: Limits, *, baseline: bool) -> tuple[Any, str]:
-    engine = engine_for(limits, baseline=baseline)
-    kind = compiled_class(component=info.carrier == "component")
+    component = info.carrier == "component"
+    engine, kind = compiler_for(limits, component=component, baseline=baseline)
     return cache.fetch(info.digest, lambda path: kind.deserialize_file(engine, path))

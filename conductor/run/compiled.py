@@ -35,7 +35,7 @@ class _FirstLine(msgspec.Struct):
 def uncompiled(spec: Spec, cache: str = "") -> bool:
     """Whether the first start of a component has to compile its module.
 
-    False for what is not sandboxed, and for a module that cannot be read. Imports wasmtime.
+    False for what is not sandboxed, and for a module that cannot be read.
     """
     if not spec.sandboxed or spec.wasm is None:
         return False

@@ -47,7 +47,9 @@ def test_importing_it_does_not_import_wasmtime() -> None:
     }  # fmt: skip
 
 
-def test_a_core_guest_needs_neither_components_nor_wasi(tmp_path: Path) -> None:
+def test_a_core_guest_needs_no_package_of_wasmtime_no_components_and_no_wasi(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "flip.wasm"
     path.write_bytes(wasm(GUESTS / "flip.wat"))
     loaded = _loaded_by(
@@ -63,7 +65,7 @@ def test_a_core_guest_needs_neither_components_nor_wasi(tmp_path: Path) -> None:
         "wasm_host.carriers.component",
         "wasm_host.wasi.preview1",
         "wasm_host.carriers.wasi",
-        "wasmtime.component",
+        "wasmtime",
         "asyncio",
         "dataclasses",
     }

@@ -25,10 +25,9 @@ import tempfile
 from typing import IO, TYPE_CHECKING, Final, NoReturn
 
 import msgspec
-import wasmtime
 
 from wasm_host.binary import CORE_VERSION, Reader, bare, parts
-from wasm_host.engine import compiled_class, engine_for
+from wasm_host.engine import compiler_for
 from wasm_host.errors import LoadError, cause, over
 from wasm_host.harden import isolated_python
 from wasm_host.harden.kernel import LINUX, thread_count
@@ -269,20 +268,23 @@ def _work(data: bytes, limits: Limits, result: IO[bytes], stderr: IO[bytes], bas
     """Check and compile a module and write the result; an exit code."""
     try:
         check_bodies(data, limits)
-        kind = compiled_class(component=data[4:8] != CORE_VERSION)
-        engine = engine_for(limits, baseline=baseline)
+        component = data[4:8] != CORE_VERSION
+        engine, kind = compiler_for(limits, component=component, baseline=baseline)
         result.write(kind(engine, bare(data)).serialize())
         result.flush()
         return 0
     except LoadError as error:
         failure = error
-    except wasmtime.WasmtimeError as error:
-        message = f"it does not compile: {cause(str(error))}"[:500]
-        failure = LoadError(message, detail=str(error)[:65536], hint=_FEATURES)
     except MemoryError:
         failure = _too_large(limits)
     except (IndexError, ValueError, RecursionError) as error:
         failure = LoadError(f"it does not compile: {error}", hint=_FEATURES)
+    except Exception as error:
+        # Of one of two classes, which need not both be imported.
+        if type(error).__name__ != "WasmtimeError":
+            raise
+        message = f"it does not compile: {cause(str(error))}"[:500]
+        failure = LoadError(message, detail=str(error)[:65536], hint=_FEATURES)
     refusal: _Refusal = (str(failure), failure.limit, failure.detail, failure.hint)
     stderr.write(msgspec.json.encode(refusal))
     stderr.flush()

@@ -89,8 +89,8 @@ class Cache:
                 mark_used(path)
                 return module, "hit"
             except Exception as error:
-                # wasmtime refuses what another version or processor made: compile it again. Its
-                # class is compared by name because a cache that misses need not import wasmtime.
+                # wasmtime refuses what another version or processor made: compile it again. The
+                # class has one name in two modules, of which a cache need not import either.
                 if type(error).__name__ != "WasmtimeError":
                     raise
                 _remove(path)

@@ -1,27 +1,65 @@
 """Calls between host and guests, both ways: through wasmtime's C interface or its public API.
 
-`wasm_host.calls.capi` and `wasm_host.calls.capi_component` use private API of wasmtime, because a
-delivery through the public API costs ten times as much for a core module and more than twice as
-much for a component. `wasm_host.calls.public` is the fallback where the installed wasmtime differs,
-and what the tests compare the other with.
+A delivery through the public API costs ten times as much for a core module and more than twice as
+much for a component, and to import the package costs 30 ms. So core modules live in objects of
+`wasm_host.capi` and are called by `wasm_host.calls.capi`; components live in the package's and are
+called by `wasm_host.calls.capi_component`. `wasm_host.calls.public` is the fallback where the
+installed wasmtime differs, and what the tests compare the other with.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import wasmtime
     from wasmtime import component
-    from wasmtime._exportable import AsExtern
 
 
 CALLS_VARIABLE: Final = "WASM_HOST_CALLS"
 """Environment variable that forces how guests are called: `fast` (the C interface) or `public`."""
+
+
+class Api(Protocol):
+    """wasmtime's classes: `wasm_host.capi`, or the package `wasmtime`.
+
+    Whoever has an object of the one calls it by the other's names too; objects of the two do not
+    mix. Annotations of carriers name the package's classes for both.
+    """
+
+    __name__: str
+
+    @property
+    def Store(self) -> Any:  # noqa: N802 - as wasmtime has it
+        """Where instances live."""
+        ...
+
+    @property
+    def Module(self) -> Any:  # noqa: N802
+        """A compiled core module."""
+        ...
+
+    @property
+    def Instance(self) -> Any:  # noqa: N802
+        """An instance of one."""
+        ...
+
+    @property
+    def Func(self) -> Any:  # noqa: N802
+        """A function in a store."""
+        ...
+
+    @property
+    def Trap(self) -> type[Exception]:  # noqa: N802
+        """Raised when a guest traps."""
+        ...
+
+    @property
+    def WasmtimeError(self) -> type[Exception]:  # noqa: N802
+        """Raised when wasmtime cannot do something."""
+        ...
 
 
 class WildPointer(Exception):  # noqa: N818 - the host is fine, the guest is not
@@ -61,7 +99,7 @@ class Calls(Protocol):
 
         Raises:
             WildPointer: a pointer or length lies outside the guest's memory.
-            wasmtime.Trap: it trapped; components raise `wasmtime.WasmtimeError`.
+            Trap: it trapped, an `Api.Trap`; components raise an `Api.WasmtimeError`.
         """
         ...
 
@@ -83,8 +121,9 @@ class Ended:
         self.reason = reason
 
 
-FindMemory = Callable[["wasmtime.Store"], GuestMemory | None]
-"""Looks up the memory that the caller of a host function exports; valid while the call lasts."""
+FindMemory = Callable[[Any], GuestMemory | None]
+"""Takes a store, and looks up the memory that the caller of a host function exports; valid while
+the call lasts."""
 
 Handler = Callable[..., "int | Ended | None"]
 """Takes a `FindMemory` and the unsigned arguments of a call; returns the result, or an end. It
@@ -94,10 +133,8 @@ must not raise."""
 class Host(Protocol):
     """Host functions of one store."""
 
-    def make(
-        self, store: wasmtime.Store, kind: wasmtime.FuncType, handler: Handler
-    ) -> wasmtime.Func:
-        """A function of that type which calls the handler."""
+    def make(self, store: Any, kind: Any, handler: Handler) -> Any:
+        """A `Func` in a store, of that type, which calls the handler."""
         ...
 
     def drop(self) -> None:
@@ -113,10 +150,8 @@ def wild(what: str, pointer: int, length: int, size: int) -> WildPointer:
     )
 
 
-def core_calls(
-    store: wasmtime.Store, exports: Mapping[str, AsExtern], force: str | None = None
-) -> CoreCalls:
-    """The object that calls a core module.
+def core_api(force: str | None = None) -> Api:
+    """The classes for core modules.
 
     Args:
         force: `fast` or `public`; without it the variable `WASM_HOST_CALLS` decides, and else
@@ -128,16 +163,44 @@ def core_calls(
     from wasm_host.calls import capi
 
     if _is_fast(force, capi.missing_symbols()):
-        return capi.CapiCalls(store, exports)
+        from wasm_host import capi as fast
+
+        return fast
+    import wasmtime
+
+    return wasmtime
+
+
+def core_calls(api: Api, store: Any, exports: Any) -> CoreCalls:
+    """The object that calls a core module, which lives in objects of `api`."""
+    from wasm_host import capi as fast
+
+    if api is fast:
+        from wasm_host.calls.capi import CapiCalls
+
+        return CapiCalls(store, exports)
     from wasm_host.calls.public import PublicCalls
 
     return PublicCalls(store, exports)
 
 
+def host_functions(api: Api) -> Host:
+    """A maker of host functions for core modules that live in objects of `api`."""
+    from wasm_host import capi as fast
+
+    if api is fast:
+        from wasm_host.calls.capi import CapiHost
+
+        return CapiHost()
+    from wasm_host.calls.public import PublicHost
+
+    return PublicHost()
+
+
 def component_calls(
     store: wasmtime.Store, function: component.Func, force: str | None = None
 ) -> Calls:
-    """The object that calls a component's `deliver`; see `core_calls`."""
+    """The object that calls a component's `deliver`; see `core_api`."""
     from wasm_host.calls import capi_component
 
     if _is_fast(force, capi_component.missing_symbols()):
@@ -145,17 +208,6 @@ def component_calls(
     from wasm_host.calls.public import PublicDeliver
 
     return PublicDeliver(store, function)
-
-
-def host_functions() -> Host:
-    """A maker of host functions, through the interface that `core_calls` would choose."""
-    from wasm_host.calls import capi
-
-    if _is_fast(None, capi.missing_symbols()):
-        return capi.CapiHost()
-    from wasm_host.calls.public import PublicHost
-
-    return PublicHost()
 
 
 def _is_fast(force: str | None, missing: list[str]) -> bool:

@@ -18,25 +18,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import wasmtime
 from wasmtime import _ffi as ffi
 
-from wasm_host.calls.capi import absent, c_function, raise_error
+from wasm_host.capi.failures import check
+from wasm_host.capi.library import missing, untyped
 
 if TYPE_CHECKING:
     from wasmtime import component
 
 
 SYMBOLS = (
-    "dll",
     "WASMTIME_COMPONENT_STRING",
     "wasm_name_t",
     "wasmtime_component_val_t",
     "wasmtime_component_valunion_t",
-    "wasmtime_error_t",
-)
-C_SYMBOLS = (
     "wasmtime_component_func_call",
     "wasmtime_component_val_delete",
-    "wasmtime_context_set_epoch_deadline",
 )
+"""What this module takes from `wasmtime._ffi`; absent in an unexpected version."""
 
 
 def _string(pointer: type[Any]) -> list[tuple[str, type[Any]]]:
@@ -59,10 +56,10 @@ class _Result(ctypes.Structure):
 
 def missing_symbols() -> list[str]:
     """What this module needs and the installed wasmtime does not have; empty if it can be used."""
-    missing = absent(SYMBOLS, C_SYMBOLS)
-    if not missing and not _has_layout():
-        missing.append("wasmtime_component_val_t as it was")
-    return missing
+    lacks = [*missing(), *(name for name in SYMBOLS if not hasattr(ffi, name))]
+    if not lacks and not _has_layout():
+        lacks.append("wasmtime_component_val_t as it was")
+    return lacks
 
 
 def _has_layout() -> bool:
@@ -89,9 +86,9 @@ class CapiDeliver:
     interface = "fast"
 
     def __init__(self, store: wasmtime.Store, function: component.Func) -> None:
-        self._call = c_function("wasmtime_component_func_call", returns=ctypes.c_void_p)
-        self._delete = c_function("wasmtime_component_val_delete", keep_gil=True)
-        self._set_deadline = c_function("wasmtime_context_set_epoch_deadline", keep_gil=True)
+        self._call = untyped("wasmtime_component_func_call", returns=ctypes.c_void_p)
+        self._delete = untyped("wasmtime_component_val_delete", keep_gil=True)
+        self._set_deadline = untyped("wasmtime_context_set_epoch_deadline", keep_gil=True)
         self._context = ctypes.cast(store._context(), ctypes.c_void_p)
         self._function = ctypes.pointer(function._func)
         self._argument = _Argument(ffi.WASMTIME_COMPONENT_STRING.value, 0, None, None)
@@ -113,8 +110,7 @@ class CapiDeliver:
             )
         finally:
             argument.data = None  # or a line of many megabytes would live until the next call
-        if error:
-            raise_error(error)
+        check(error)
         size = result.size
         out = ctypes.string_at(result.data, size) if size else b""
         self._delete(self._result_ref)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import wasmtime
 from wasmtime import component
 
+from wasm_host import capi
 from wasm_host.calls import component_calls
 from wasm_host.carriers.abi import excerpt
 from wasm_host.carriers.guest import DirectGuest
@@ -67,7 +68,8 @@ class ComponentGuest(DirectGuest):
         grants: frozenset[str] | None,
         calls: str | None = None,
     ) -> None:
-        super().__init__(engine, name, limits)
+        super().__init__(wasmtime, engine, name, limits)
+        self._failures = (*self._failures, capi.WasmtimeError)
         store = self._store
         assert store is not None
         self._linker = component.Linker(engine)

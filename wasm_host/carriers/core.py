@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import wasmtime
-
-from wasm_host.calls import CoreCalls, WildPointer, core_calls
+from wasm_host.calls import Api, CoreCalls, WildPointer, core_calls
 from wasm_host.carriers.guest import STDERR_KEPT, DirectGuest
 from wasm_host.errors import GuestError
 
 if TYPE_CHECKING:
+    import wasmtime
+
     from wasm_host.limits import Limits
     from wasm_host.wasi.preview1 import Wasi
 
@@ -40,39 +40,39 @@ class CoreGuest(DirectGuest):
 
     def __init__(
         self,
+        api: Api,
         engine: wasmtime.Engine,
         module: wasmtime.Module,
         name: str,
         limits: Limits,
         *,
         grants: frozenset[str] | None = None,
-        calls: str | None = None,
     ) -> None:
-        super().__init__(engine, name, limits)
+        super().__init__(api, engine, name, limits)
         self._fault: wasmtime.Func | None = None
         self._wasi: Wasi | None = None
         if grants is not None:
             # Most guests import nothing and need none of it.
             from wasm_host.wasi.preview1 import Wasi
 
-            self._wasi = Wasi(self, grants)
+            self._wasi = Wasi(self, api, grants)
         with self._running("instantiate"):
-            self._instantiate(module, calls)
+            self._instantiate(module)
 
-    def _instantiate(self, module: wasmtime.Module, calls: str | None) -> None:
-        store = self._store
+    def _instantiate(self, module: wasmtime.Module) -> None:
+        api, store = self._api, self._store
         assert store is not None
         imports = self._wasi.functions(store, module) if self._wasi is not None else []
-        exports = wasmtime.Instance(store, module, imports).exports(store)
+        exports = api.Instance(store, module, imports).exports(store)
         if "_initialize" in exports:
             self._arm()
             initialize = exports["_initialize"]
-            assert isinstance(initialize, wasmtime.Func)
+            assert isinstance(initialize, api.Func)
             initialize(store)
-        self._calls = core_calls(store, exports, calls)
+        self._calls = core_calls(api, store, exports)
         if "channel_fault" in exports:
             fault = exports["channel_fault"]
-            self._fault = fault if isinstance(fault, wasmtime.Func) else None
+            self._fault = fault if isinstance(fault, api.Func) else None
         version = self._calls.abi_version(self._ticks)
         if version != ABI_VERSION:
             raise GuestError(
@@ -107,7 +107,9 @@ class CoreGuest(DirectGuest):
             place: int = fault(store)
             start, length = place >> 32 & 0xFFFFFFFF, place & 0xFFFFFFFF
             self.keep_stderr(self._calls.read(start, min(length, STDERR_KEPT)))
-        except (wasmtime.Trap, wasmtime.WasmtimeError, WildPointer):
+        except WildPointer:
+            return
+        except self._failures:
             return
 
     def _free(self) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-import wasmtime
-
-from wasm_host.calls import Calls, WildPointer
+from wasm_host.calls import Api, Calls, WildPointer
 from wasm_host.carriers.abi import LINES, SIDE_CODES, check_inbox, check_outbox, short
 from wasm_host.errors import GuestError, explain
 from wasm_host.ticker import TICKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import wasmtime
 
     from wasm_host.limits import Limits
 
@@ -33,12 +33,15 @@ class BaseGuest:
     """Instances, tables and memories that its store may hold."""
 
     __slots__ = (
-        "_cause", "_fuel", "_limits", "_started", "_store", "_ticks", "dead", "denied", "name",
-        "stderr_tail",
+        "_api", "_cause", "_failures", "_fuel", "_limits", "_started", "_store", "_ticks", "dead",
+        "denied", "name", "stderr_tail",
     )  # fmt: skip
 
-    def __init__(self, engine: wasmtime.Engine, name: str, limits: Limits) -> None:
+    def __init__(self, api: Api, engine: wasmtime.Engine, name: str, limits: Limits) -> None:
         self.name = name
+        self._api = api
+        # What its calls raise when it, or wasmtime, fails.
+        self._failures: tuple[type[Exception], ...] = (api.Trap, api.WasmtimeError)
         self.dead = False
         self.denied: set[str] = set()
         # Last bytes written to standard error.
@@ -48,7 +51,7 @@ class BaseGuest:
         self._fuel = limits.fuel
         self._started = False
         self._cause = ""
-        store: wasmtime.Store = wasmtime.Store(engine)
+        store: wasmtime.Store = api.Store(engine)
         store.set_limits(limits.memory_bytes, limits.table_elements, *self.bounds)
         self._store: wasmtime.Store | None = store
 
@@ -136,7 +139,7 @@ class BaseGuest:
         try:
             self._arm()
             yield
-        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+        except self._failures as error:
             raise self._die(self._explain(error, phase)) from None
         except GuestError as error:
             raise self._die(error) from None
@@ -160,8 +163,8 @@ class DirectGuest(BaseGuest):
 
     _calls: Calls
 
-    def __init__(self, engine: wasmtime.Engine, name: str, limits: Limits) -> None:
-        super().__init__(engine, name, limits)
+    def __init__(self, api: Api, engine: wasmtime.Engine, name: str, limits: Limits) -> None:
+        super().__init__(api, engine, name, limits)
         self._depth = limits.json_depth
         self._short = short(limits)
 
@@ -197,7 +200,7 @@ class DirectGuest(BaseGuest):
                 )
             ):
                 check_outbox(out, self._limits, phase, self.name)
-        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+        except self._failures as error:
             raise self._die(self._explain(error, phase)) from None
         except WildPointer as error:
             text = f"{self.name} returned a wild pointer: {error}"

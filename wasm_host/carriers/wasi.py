@@ -13,9 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import wasmtime
-
-from wasm_host.calls import Ended
+from wasm_host.calls import Api, Ended
 from wasm_host.carriers.abi import check_inbox, check_outbox, exceeded
 from wasm_host.carriers.guest import BaseGuest
 from wasm_host.errors import GuestError
@@ -23,6 +21,8 @@ from wasm_host.wasi.preview1 import Wasi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import wasmtime
 
     from wasm_host.limits import Limits
 
@@ -61,6 +61,7 @@ class WasiGuest(BaseGuest):
 
     def __init__(
         self,
+        api: Api,
         engine: wasmtime.Engine,
         module: wasmtime.Module,
         name: str,
@@ -69,14 +70,14 @@ class WasiGuest(BaseGuest):
         grants: frozenset[str],
         polls: bool,
     ) -> None:
-        super().__init__(engine, name, limits)
+        super().__init__(api, engine, name, limits)
         self._state_lock = threading.Lock()
-        self._program = _Program(self, grants, limits, polls)
+        self._program = _Program(self, api, grants, limits, polls)
         store = self._store
         assert store is not None
         with self._running("instantiate"):
             functions = self._program.functions(store, module)
-            self._exports = wasmtime.Instance(store, module, functions).exports(store)
+            self._exports = api.Instance(store, module, functions).exports(store)
         memory: Any = self._exports["memory"]
         self._memory: wasmtime.Memory = memory
 
@@ -211,7 +212,7 @@ class WasiGuest(BaseGuest):
         try:
             start(self._store)
             program.exit_code = 0
-        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+        except self._failures as error:
             # The trap that carries out `proc_exit`, or a violation, is not the fault itself.
             if program.exit_code is None and program.error is None:
                 program.error = error
@@ -239,9 +240,9 @@ class _Program(Wasi):
     """Seconds it may still sleep within this delivery."""
 
     def __init__(
-        self, guest: WasiGuest, grants: frozenset[str], limits: Limits, polls: bool
+        self, guest: WasiGuest, api: Api, grants: frozenset[str], limits: Limits, polls: bool
     ) -> None:
-        super().__init__(guest, grants, polls)
+        super().__init__(guest, api, grants, polls)
         self._rearm = guest.rearm
         self._limits = limits
         self._input = b""

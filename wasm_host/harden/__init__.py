@@ -191,13 +191,12 @@ def probe(code: str = PROBE) -> tuple[Layer, ...]:
 def isolated_python(code: str) -> list[str]:
     """The command that runs Python text in a fresh interpreter without site or environment.
 
-    It can import what this process has loaded of wasm_host and the packages it stands on.
+    It can import wasm_host and the packages it stands on.
     """
-    folders = {
-        str(Path(file).parents[1])
-        for name in ("wasm_host", "msgspec", "wasmtime")
-        if name in sys.modules and (file := sys.modules[name].__file__) is not None
-    }
+    import importlib.util
+
+    specs = (importlib.util.find_spec(name) for name in ("wasm_host", "msgspec", "wasmtime"))
+    folders = {str(Path(spec.origin).parents[1]) for spec in specs if spec and spec.origin}
     path = f"import sys; sys.path[:0] = {sorted(folders)!r}\n"
     return [sys.executable, "-I", "-S", "-c", path + code]
 

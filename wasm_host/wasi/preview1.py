@@ -17,13 +17,22 @@ import hashlib
 import os
 import struct
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import wasmtime
-
-from wasm_host.calls import Ended, FindMemory, GuestMemory, Handler, WildPointer, host_functions
+from wasm_host.calls import (
+    Api,
+    Ended,
+    FindMemory,
+    GuestMemory,
+    Handler,
+    WildPointer,
+    host_functions,
+)
 from wasm_host.carriers.guest import STDERR_KEPT, BaseGuest
 from wasm_host.errors import EXITED
+
+if TYPE_CHECKING:
+    import wasmtime
 
 SUCCESS, AGAIN, BADF, FAULT, INVAL, NOTSUP, SPIPE, NOTCAPABLE = 0, 6, 8, 21, 28, 58, 70, 76
 
@@ -84,14 +93,16 @@ class Wasi:
     output is kept with standard error. Programs override them (`wasm_host.carriers.wasi`).
     """
 
-    def __init__(self, guest: BaseGuest, grants: frozenset[str], polls: bool = False) -> None:
+    def __init__(
+        self, guest: BaseGuest, api: Api, grants: frozenset[str], polls: bool = False
+    ) -> None:
         self._guest = guest
         self._clock = "clock" in grants
         self._random = "random" in grants
         # Whether input is declared non-blocking, to programs that then poll for it.
         self._polls = polls
         self._memory: GuestMemory | None = None
-        self._host = host_functions()
+        self._host = host_functions(api)
         self._store: wasmtime.Store | None = None
         # Nanoseconds by which the pretended clock has advanced.
         self._now = 0
@@ -126,10 +137,10 @@ class Wasi:
     def functions(self, store: wasmtime.Store, module: wasmtime.Module) -> list[Any]:
         """Host functions for every import, in the module's order."""
         self._store = store
+        # Functions all of them: `wasm_host.info` refused the rest.
         return [
             self._host.make(store, item.type, self._handler(item.name or ""))
             for item in module.imports
-            if isinstance(item.type, wasmtime.FuncType)
         ]
 
     def drop(self) -> None:
