@@ -22,6 +22,8 @@ from conductor.run.report_lines import failed_line, ready_line
 from conductor.run.segment import EXIT_GUEST_FAILED, ParentOutput, Segment, serve
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.transports.guest import explain
+from wasm_host.calls import core_api
+from wasm_host.engine import engine_for
 
 if TYPE_CHECKING:
     from wasm_host import harden
@@ -50,6 +52,8 @@ def main() -> NoReturn:
     """Entry point of the child process."""
     for module in LOADED_EARLY:
         importlib.import_module(module)
+    # Loads wasmtime's library, and makes the engine of all guests that keep the default limits.
+    engine_for(wasm_host.Limits(), core_api())
     code = _run(_read_spec())
     sys.stderr.flush()
     os._exit(code)  # nothing is left to be torn down, and an editor is waiting

@@ -16,6 +16,13 @@ EXIT_UNKNOWN = 255
 
 _MANIFEST = 64 * 1024
 """Bytes of a manifest that are looked at: all it may have."""
+_FOR_COMPONENTS = (
+    "wasm_host.calls.capi_component",
+    "wasm_host.carriers.component",
+    "wasm_host.wasi.preview2",
+)
+"""What hosts import for components alone: these import the package `wasmtime`, which takes as long
+as half of all else."""
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -55,11 +62,12 @@ class EarlyProcess:
 _started: EarlyProcess | None = None
 
 
-def child_command(main: str = "conductor.run.segment_start") -> list[str]:
+def child_command(main: str = "conductor.run.segment_start", *early: str) -> list[str]:
     """How a child that hosts guests is started: isolated, and without `site`'s start-up work.
 
     Of our import path it gets only the folders that hold what it needs. Garbage is not collected
-    before there is any (`conductor.run.segment_start`).
+    before there is any (`conductor.run.segment_start`). Modules in `early` are imported before it
+    waits for the first line.
     """
     needed = ("conductor", "wasm_host", "msgspec", "wasmtime")
     paths = [p for p in sys.path if any(os.path.isdir(os.path.join(p, n)) for n in needed) and p]
@@ -67,7 +75,7 @@ def child_command(main: str = "conductor.run.segment_start") -> list[str]:
         f"import gc,sys;gc.disable();sys.path[:0]={paths!r};"
         "from conductor.run.fast_msgspec import load;load();"
         f"from wasm_host.harden import drop_inherited;drop_inherited(parent={os.getpid()});"
-        f"from {main} import main;main()"
+        f"{''.join(f'import {name};' for name in early)}from {main} import main;main()"
     )
     return [sys.executable, "-I", "-S", "-c", code]
 
@@ -81,31 +89,38 @@ def start(arguments: list[str]) -> None:
     components = os.path.join(package, "_components")
     if not os.path.isdir(components):  # a checkout
         components = os.path.join(os.path.dirname(package), "components")
+    files = []
     for argument in arguments[1:]:
         if argument == "--":
-            return  # a command follows
+            break  # a command follows
         name = argument.partition(",")[0]
-        if " " not in name and (
-            name.endswith((".wasm", ".py"))
-            or _sandboxed(name if "/" in name or name == "." else f"{components}/{name}")
-        ):
-            _started = _spawn()
-            return
+        if " " in name:
+            continue
+        if name.endswith((".wasm", ".py")):
+            files.append(name)
+        elif file := _sandboxed(name if "/" in name or name == "." else f"{components}/{name}"):
+            files.append(file)
+    if files:
+        # What is no WebAssembly is Python, whose interpreter is a component.
+        early = () if all(file.endswith(".wasm") for file in files) else _FOR_COMPONENTS
+        _started = _spawn(*early)
 
 
-def _sandboxed(folder: str) -> bool:
-    """Whether a component's manifest seems to name what a guest runs."""
+def _sandboxed(folder: str) -> str:
+    """The file that a component's manifest seems to name for a guest to run; or ''."""
     # Not `conductor.spec.untrusted_files`: nothing is imported yet. A pipe or a device has no size.
     try:
         fd = os.open(f"{folder}/component.toml", _FLAGS)
     except (OSError, ValueError):
-        return False
+        return ""
     try:
-        return b"\nfile" in b"\n" + os.read(fd, min(os.fstat(fd).st_size, _MANIFEST))
+        manifest = b"\n" + os.read(fd, min(os.fstat(fd).st_size, _MANIFEST))
     except OSError:  # a folder
-        return False
+        return ""
     finally:
         os.close(fd)
+    line = manifest.partition(b"\nfile")[2].partition(b"\n")[0]
+    return line.partition(b"#")[0].decode("utf-8", "replace").strip(" \t\r=\"'")
 
 
 def take() -> EarlyProcess | None:
@@ -122,12 +137,12 @@ def discard() -> None:
         process.discard()
 
 
-def _spawn() -> EarlyProcess | None:
+def _spawn(*early: str) -> EarlyProcess | None:
     if not hasattr(os, "posix_spawn"):
         return None
     pipes = [os.pipe(), os.pipe(), os.pipe()]
     (in_read, in_write), (out_read, out_write), (err_read, err_write) = pipes
-    command = child_command()
+    command = child_command("conductor.run.segment_start", *early)
     actions: list[tuple[int, ...]] = [
         (os.POSIX_SPAWN_DUP2, in_read, 0),
         (os.POSIX_SPAWN_DUP2, out_write, 1),

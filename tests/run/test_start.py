@@ -18,10 +18,15 @@ SANDBOXED: Final = [name for name in catalog.bundled() if catalog.resolve(name).
 
 def started(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> bool:
     """Whether the host is started for this command line."""
-    calls: list[bool] = []
-    monkeypatch.setattr(spawn, "_spawn", lambda: calls.append(True))
+    return imported_early(monkeypatch, arguments) is not None
+
+
+def imported_early(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> list[str] | None:
+    """What the host imports at once; None if it is not started."""
+    calls: list[tuple[str, ...]] = []
+    monkeypatch.setattr(spawn, "_spawn", lambda *early: calls.append(early))
     spawn.start(arguments)
-    return bool(calls)
+    return list(calls[0]) if calls else None
 
 
 def run(code: str, *arguments: str) -> list[str]:
@@ -48,6 +53,33 @@ def test_the_host_is_started_before_anything_is_imported(
     monkeypatch: pytest.MonkeyPatch, component: str
 ) -> None:
     assert started(monkeypatch, ["agent", "python proxy.py", component, "demo"])
+
+
+@pytest.mark.parametrize(
+    ("components", "python"),
+    [
+        (["passthrough", "./a.wasm,memory=1MiB"], False),
+        (["passthrough", "./a.py"], True),
+        (["passthrough", "context"], True),
+        (["logging"], True),
+        (["sessions"], True),
+        (["passthrough", "--", "context"], False),
+    ],
+)
+def test_what_components_need_is_imported_early_for_python_alone(
+    monkeypatch: pytest.MonkeyPatch, components: list[str], python: bool
+) -> None:
+    early = imported_early(monkeypatch, ["agent", *components, "demo"])
+    assert early is not None
+    assert ("wasm_host.carriers.component" in early) == python
+
+
+def test_a_host_of_webassembly_imports_no_package_of_wasmtime() -> None:
+    code = "import sys, importlib, conductor.run.segment_start as start\n"
+    code += "sys.stdin.close(); start._read_spec = lambda: print(*sys.modules) or exit()\n"
+    loaded = run(code + "start.main()")
+    assert "wasm_host.capi.objects" in loaded
+    assert "wasmtime" not in loaded
 
 
 @pytest.mark.parametrize(

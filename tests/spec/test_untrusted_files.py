@@ -187,7 +187,7 @@ def test_the_look_at_a_manifest_before_the_start_waits_for_nobody(
     theirs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[bool] = []
-    monkeypatch.setattr(spawn, "_spawn", lambda: started.append(True))
+    monkeypatch.setattr(spawn, "_spawn", lambda *_: started.append(True))
     for make in ODD:
         path = theirs / "component.toml"
         path.rename(theirs / f"was-{make.__name__}.toml")
