@@ -6,6 +6,7 @@ Nothing here raises, whatever the bytes; nothing remembers anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from msgspec import UnsetType
@@ -45,6 +46,7 @@ _PREFIXES: Final = tuple(name[:-1] for name in _PATTERNS if name.endswith("*"))
 _METHODS: Final = frozenset(name for name in _PATTERNS if name[-1] not in "*]")
 
 
+@cache
 def _checks(route: _Route, pattern: str) -> _Checks:
     """The rules for what one pattern of the table names, in the order of the table.
 
@@ -60,13 +62,6 @@ def _checks(route: _Route, pattern: str) -> _Checks:
     opened = any(pattern in methods for _, methods, _ in rows)
     wanted |= {*EVERY} if opened else {*EVERY, *OTHERS}
     return tuple((name, rule) for name, methods, rule in rows if not wanted.isdisjoint(methods))
-
-
-_ROUTES: Final[tuple[_Route, ...]] = ("forwarded", "originated", "answered", "denied")
-CHECKS: Final[dict[tuple[_Route, str], _Checks]] = {
-    (route, pattern): _checks(route, pattern) for pattern in (*_PATTERNS, "") for route in _ROUTES
-}
-"""By route and pattern, what is checked."""
 
 
 def _pattern(route: _Route, attempt: Attempt) -> str:
@@ -161,6 +156,6 @@ def _first(route: _Route, attempt: Attempt) -> Violation | None:
 
 def _violations(route: _Route, attempt: Attempt) -> Iterator[Violation]:
     """All that is wrong, in the order of the table; callers take the first."""
-    for guard, rule in CHECKS[route, _pattern(route, attempt)]:
+    for guard, rule in _checks(route, _pattern(route, attempt)):
         for text, pointer in rule(attempt):
             yield Violation(guard, text, pointer)

@@ -18,12 +18,12 @@ from conductor.core.guards import (
     Context,
     Violation,
     answered,
+    check,
     connected,
     declared,
     forwarded,
     originated,
 )
-from conductor.core.guards.check import CHECKS
 from conductor.core.guards.names import KNOWN
 from conductor.core.guards.reading import Ambiguous, Number, Unreadable, difference, read
 from conductor.core.guards.rules import Attempt, Breaches
@@ -373,7 +373,7 @@ def test_a_rule_that_runs_out_of_stack_refuses(monkeypatch: pytest.MonkeyPatch) 
     def deeper(attempt: Attempt) -> Breaches:
         yield from deeper(attempt)
 
-    monkeypatch.setitem(CHECKS, ("forwarded", "session/prompt"), (("links", deeper),))
+    monkeypatch.setattr(check, "_checks", lambda route, pattern: (("links", deeper),))
     for context in (Context(), EVERYTHING):
         found = forwarded(context, "down", "session/prompt", UNSET, Raw(b"{}"))
         assert found is not None
