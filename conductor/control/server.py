@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.control import places, protocol
 from conductor.control.protocol import Answer, Request
-from conductor.control.state import chain_state
 from conductor.errors import ConductorError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from conductor.control.protocol import ChainState
     from conductor.record.ring.figures import Figures
     from conductor.run.runtime import Runtime
 
@@ -37,8 +37,9 @@ _MOST_UNREAD: Final = 1024 * 1024
 _BACKLOG: Final = 16
 
 _DONE: Final = "done"
+_STATE: Final = "conductor.control.state"
 _FIGURES: Final = "conductor.record.ring.figures"
-"""Loaded once somebody watches."""
+"""Loaded once somebody asks, or watches: most chains end before."""
 _REST: Final = 0.003
 """Seconds that the chain has between two parts of the work for who watches, each as long."""
 
@@ -60,7 +61,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(listening.fileno(), self._accept)
         self._does: dict[str, Callable[[Request], object]] = {
-            "state": lambda request: chain_state(runtime, command, self._began),
+            "state": lambda request: self._state(),
             "reload": self._reload,
         }
 
@@ -126,6 +127,7 @@ class Server:
         try:
             async with asyncio.timeout(_GREETED):
                 protocol.greeted(await reader.readuntil(b"\n"))
+            await asyncio.to_thread(importlib.import_module, _STATE)
             writer.write(protocol.encode(protocol.Greeting()))
             watched: list[Figures] = []
             while True:
@@ -165,7 +167,7 @@ class Server:
                 async for waits in self._count(request.name, watched):
                     send(Answer(request.id, waits=waits))
                 figures = watched[0] if watched else None
-                result = chain_state(self._runtime, self._command, self._began, figures)
+                result = self._state(figures)
             elif (does := self._does.get(request.do)) is not None:
                 result = does(request)
             else:
@@ -175,6 +177,11 @@ class Server:
             send(Answer(request.id, error=error.text, hint=error.hint))
         else:
             send(Answer(request.id, result=result))
+
+    def _state(self, figures: Figures | None = None) -> ChainState:
+        from conductor.control.state import chain_state  # `_serve` has loaded it
+
+        return chain_state(self._runtime, self._command, self._began, figures)
 
     async def _count(self, wanted: str, watched: list[Figures]) -> AsyncIterator[str]:
         """Counts what has passed since, a part at a time: the chain goes on between. Says what the
