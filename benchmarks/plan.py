@@ -25,19 +25,19 @@ def wanted(cast: Cast, kinds: Collection[Kind], steps: Collection[Step]) -> list
     """The goals of these kinds and steps, without those that need a runner who takes no part."""
     return [
         goal
-        for goal in GOALS
-        if goal.chain.kind in kinds
-        and goal.metric.step in steps
-        and takes_part(goal.chain, cast)
-        and (goal.absolute or takes_part(goal.against, cast))
+        for goal in _chosen(kinds, steps)
+        if takes_part(goal.chain, cast) and (goal.absolute or takes_part(goal.against, cast))
     ]
 
 
 def for_goals(cast: Cast, kinds: Collection[Kind], steps: Collection[Step]) -> Plan:
-    """What the goals of these kinds and steps need, and the agent alone with all these steps."""
+    """What the goals of these kinds and steps need, and the agent alone with all these steps.
+
+    A chain of conductor is there without the one it is compared with, too: for its own figures.
+    """
     found: dict[Chain, set[Step]] = {ALONE: set(steps)} if Kind.ALONE in kinds else {}
     # What is compared stands side by side, so that a round measures it under like conditions.
-    for goal in sorted(wanted(cast, kinds, steps), key=_place):
+    for goal in sorted(_chosen(kinds, steps), key=_place):
         for chain in (goal.chain, goal.against):
             found.setdefault(chain, set()).add(goal.metric.step)
     return _playable(found, cast)
@@ -71,6 +71,10 @@ def beside_before(plan: Plan) -> Plan:
         if (other := before(chain)) is not None:
             found[other] = steps
     return found
+
+
+def _chosen(kinds: Collection[Kind], steps: Collection[Step]) -> list[Goal]:
+    return [goal for goal in GOALS if goal.chain.kind in kinds and goal.metric.step in steps]
 
 
 def _place(goal: Goal) -> tuple[int, int]:

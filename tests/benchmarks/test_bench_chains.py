@@ -60,6 +60,12 @@ def test_kinds_and_steps_choose_among_the_goals() -> None:
     assert for_goals(CAST, {Kind.CONTEXT}, {Step.BIG}) == {}
 
 
+def test_without_the_reference_conductor_is_measured_all_the_same() -> None:
+    with_it = for_goals(CAST, EVERY, ALL)
+    without = for_goals(replace(CAST, reference=None), EVERY, ALL)
+    assert without == {c: s for c, s in with_it.items() if c.runner is not Runner.REFERENCE}
+
+
 def test_sizes_are_planned_once_beside_the_reference() -> None:
     plan = for_sizes(CAST, EVERY, ALL, (0, 1, 4))
     assert len(plan) == 1 + (1 + 5 * 2) + (1 + 2 * 2)
