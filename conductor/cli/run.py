@@ -19,6 +19,7 @@ import msgspec
 from conductor.cli import configured, log_file, report
 from conductor.cli.chain_log import ChainLog
 from conductor.core.dialects import DIALECTS, SCP
+from conductor.core.message import Message
 from conductor.errors import ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run import spawn
@@ -575,7 +576,7 @@ def tell_client(error: ConductorError) -> None:
         message = jsonrpc.parse(line.split(b"\n", 1)[0])
     except jsonrpc.Malformed:
         return
-    if not isinstance(message, jsonrpc.Message) or not isinstance(message.id, msgspec.Raw):
+    if not isinstance(message, Message) or not isinstance(message.id, msgspec.Raw):
         return
     body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, error.with_hint, error.data or None)
     os.write(1, jsonrpc.answer(bytes(message.id), b"error", body))

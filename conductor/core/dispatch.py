@@ -24,9 +24,9 @@ from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     Malformed,
-    Message,
     Params,
 )
+from conductor.core.message import Message
 from conductor.core.oversize import Oversize
 from conductor.core.own_turns import OwnTurns
 from conductor.core.policy.headings import session_of

@@ -19,7 +19,8 @@ from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, Dialect
 from conductor.core.effects import Closure, Effects, Fail, LogLine, Propagate, Send, Serve
 from conductor.core.json_text import write_members
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message, Params
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Params
+from conductor.core.message import Message
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import PROMPT, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions

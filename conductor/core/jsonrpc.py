@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core.json_text import hide_surrogates, show_surrogates, too_deep, too_many_values
+from conductor.core.message import ErrorObject, Message
 from conductor.errors import hidden_json_line
 
 PARSE_ERROR: Final = -32700
@@ -34,25 +35,6 @@ MAX_DEPTH: Final = 512
 
 MAX_UNUSUAL: Final = 250_000
 """Values of a batch, or of a message with members of odd types: each becomes an object."""
-
-
-class Message(msgspec.Struct, frozen=True, gc=False):
-    """One JSON-RPC object as it stood on the wire; members that were absent are `UNSET`.
-
-    `jsonrpc` is empty where it was absent or no string.
-    """
-
-    jsonrpc: str = ""
-    id: Raw | UnsetType = UNSET
-    method: str | UnsetType = UNSET
-    params: Params = UNSET
-    result: Raw | UnsetType = UNSET
-    error: Raw | UnsetType = UNSET
-
-    @property
-    def answers(self) -> bool:
-        """Whether it has a member of responses. With a `method` too it is no message at all."""
-        return self.result is not UNSET or self.error is not UNSET
 
 
 class Malformed(Exception):  # noqa: N818 - names the frame's state, as in DESIGN's vocabulary
@@ -238,18 +220,6 @@ def error_object(code: int, message: str, data: object = None) -> bytes:
     return hidden_json_line(_encode(body))
 
 
-class ErrorObject(msgspec.Struct, frozen=True):
-    """What is read of an error object; the defaults stand for what cannot be read."""
-
-    code: int = 0
-    message: str = "an error"
-
-    @property
-    def unknown_method(self) -> bool:
-        """Whether it may mean that the peer does not know the request."""
-        return self.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
-
-
 _error = msgspec.json.Decoder(ErrorObject)
 
 
@@ -259,3 +229,8 @@ def read_error(body: bytes) -> ErrorObject:
         return _error.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ErrorObject()
+
+
+def unknown_method(error: ErrorObject) -> bool:
+    """Whether an error may mean that the peer does not know the request."""
+    return error.code in (METHOD_NOT_FOUND, INVALID_REQUEST)

@@ -10,7 +10,8 @@ from msgspec import UNSET, Raw
 from conductor.core import jsonrpc
 from conductor.core.effects import Effects, Send
 from conductor.core.exchange import Exchange
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
+from conductor.core.message import Message
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.requests import Requests
 from conductor.core.state import AnswerTo, Lane, Peer

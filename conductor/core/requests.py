@@ -23,9 +23,9 @@ from conductor.core.jsonrpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Malformed,
-    Message,
     Params,
 )
+from conductor.core.message import Message
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import (

@@ -17,6 +17,7 @@ from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.core.json_text import holds
+from conductor.core.message import Message
 from conductor.core.policy.key_table import EVENTS, OF_EDITOR, UPDATE
 from conductor.core.writer import Writer
 from conductor.patterns import lazy_pattern
@@ -166,7 +167,7 @@ class DeskTransport(Wrapper):
                 message = jsonrpc.parse(entry)
             except jsonrpc.Malformed:
                 message = []
-            found = self._taken(message) if isinstance(message, jsonrpc.Message) else None
+            found = self._taken(message) if isinstance(message, Message) else None
             if found is None:
                 others.append(entry)
             else:
@@ -177,7 +178,7 @@ class DeskTransport(Wrapper):
             self._to_router.append(b"[" + b",".join(others) + b"]")
         return effects
 
-    def _taken(self, message: jsonrpc.Message) -> Iterable[Effect] | None:
+    def _taken(self, message: Message) -> Iterable[Effect] | None:
         id_ = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
         if isinstance(message.method, str):
             if message.method not in EVENTS or (isinstance(message.id, Raw) and id_ is None):
@@ -187,7 +188,7 @@ class DeskTransport(Wrapper):
             return self._needed().from_client(raw, message.method, params)
         return self._answered(id_, message)
 
-    def _answered(self, id_: bytes | None, message: jsonrpc.Message) -> Iterable[Effect] | None:
+    def _answered(self, id_: bytes | None, message: Message) -> Iterable[Effect] | None:
         if self._desk is None or id_ is None:
             return None
         result, error = message.result, message.error

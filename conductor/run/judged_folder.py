@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from conductor.core import jsonrpc
+from conductor.core.message import Message
 from conductor.errors import visible_path
 from conductor.spec import paths
 from conductor.transports.base import Transport, Wrapper
@@ -54,9 +55,7 @@ class JudgedFolder(Wrapper):
     def _look(self, frame: bytes) -> None:
         try:
             message = jsonrpc.parse(frame)
-            if not isinstance(message, jsonrpc.Message) or isinstance(
-                message.params, msgspec.UnsetType
-            ):
+            if not isinstance(message, Message) or isinstance(message.params, msgspec.UnsetType):
                 return
             cwd = _params(message.params).cwd
         except (jsonrpc.Malformed, msgspec.DecodeError, UnicodeDecodeError):

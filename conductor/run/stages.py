@@ -16,6 +16,7 @@ import msgspec
 from conductor.core import UPSTREAM, Router, jsonrpc
 from conductor.core.dialects import INITIALIZE
 from conductor.core.json_text import holds
+from conductor.core.message import Message
 from conductor.errors import one_line
 from conductor.run.plan import Planned
 
@@ -163,13 +164,13 @@ class Stages:
         for line in data.splitlines():
             with contextlib.suppress(jsonrpc.Malformed):
                 message = jsonrpc.parse(line)
-                if isinstance(message, jsonrpc.Message) and isinstance(message.id, msgspec.Raw):
+                if isinstance(message, Message) and isinstance(message.id, msgspec.Raw):
                     key = jsonrpc.canonical_id(message.id)
                     method = methods.get(b"0:%b" % key) if key is not None else None
                     said.append(self._remark(method, message) if method is not None else "")
         return [*filter(None, said)]
 
-    def _remark(self, method: str, message: jsonrpc.Message) -> str:
+    def _remark(self, method: str, message: Message) -> str:
         if isinstance(message.error, msgspec.Raw):
             error = _members(message.error)
             code, text = error.get("code"), error.get("message")

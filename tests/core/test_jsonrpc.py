@@ -17,7 +17,8 @@ from conductor.core.json_text import (
     too_deep,
     write_members,
 )
-from conductor.core.jsonrpc import Malformed, Message
+from conductor.core.jsonrpc import Malformed
+from conductor.core.message import Message
 
 
 def read(frame: bytes) -> Message:

@@ -20,6 +20,7 @@ from conductor.author.check.scripted_chain import (
 )
 from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
+from conductor.core.message import Message
 
 _ACROSS: Final = {b"p": b"s", b"s": b"p"}
 """Where a proxy passes on what comes from a side."""
@@ -222,7 +223,7 @@ def _requests(lines: Iterable[bytes]) -> Iterator[_Request]:
             message = jsonrpc.parse(line[1:]) if line[:1] in _ACROSS else None
         except jsonrpc.Malformed:
             continue
-        if not isinstance(message, jsonrpc.Message) or not isinstance(message.method, str):
+        if not isinstance(message, Message) or not isinstance(message.method, str):
             continue
         if message.id is msgspec.UNSET or message.method == BARRIER:
             continue

@@ -11,6 +11,7 @@ from conductor.author.check.passing import PLAIN, round_trip
 from conductor.author.check.scripted_chain import Fault, ScriptedChain
 from conductor.author.subject import Subject
 from conductor.core import jsonrpc
+from conductor.core.message import Message
 from conductor.errors import ComponentError
 from conductor.record import diff, sides
 
@@ -40,12 +41,12 @@ def not_a_message(lines: Iterable[bytes]) -> bytes | None:
     return next((line for line in lines if line.strip() and _message(line) is None), None)
 
 
-def _message(line: bytes) -> jsonrpc.Message | None:
+def _message(line: bytes) -> Message | None:
     try:
         message = jsonrpc.parse(sides.split(line)[1])
     except jsonrpc.Malformed:
         return None
-    return message if isinstance(message, jsonrpc.Message) else None
+    return message if isinstance(message, Message) else None
 
 
 async def answered_once(chain: ScriptedChain) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from conductor.core import jsonrpc
+from conductor.core.message import Message
 from conductor.transports.base import Ended, Transport, Wrapper
 from conductor.transports.memory import Channel
 
@@ -148,7 +149,7 @@ class ScriptedEnd:
         while (line := await channel.receive()) is not None:
             self._on_line(self.name, "hears", line)
             message = jsonrpc.parse(line)
-            assert isinstance(message, jsonrpc.Message)  # a router sends no batches
+            assert isinstance(message, Message)  # a router sends no batches
             self._receive(_received(message))
             self._arrived.set()
 
@@ -249,7 +250,7 @@ def _key(id: bytes | None) -> bytes:  # noqa: A002 - as above
     return jsonrpc.canonical_id(id or b"null") or b""
 
 
-def _received(message: jsonrpc.Message) -> Received:
+def _received(message: Message) -> Received:
     def raw(value: msgspec.Raw | msgspec.UnsetType) -> bytes | None:
         return bytes(value) if isinstance(value, msgspec.Raw) else None
 

@@ -14,7 +14,8 @@ Two rules hold everything here:
     rules           profiles, named grants, policies
     rule_syntax, older_rules
                     how a policy is written, today and in older versions
-    headings        the key, session and addresses of a message
+    headings, params
+                    the key, session and addresses of a message, and what they are read from
     states          the states of a carried request, and the table of its moves
     entries         what a component was given and has not passed on
     ordering        in which order messages leave it

@@ -12,6 +12,7 @@ from conductor.core.aliases import renamed
 from conductor.core.json_text import hide_surrogates
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import KINDS, MCP_FAMILIES, UPDATE, update
+from conductor.core.policy.params import McpMessage, SessionNames, SessionUpdate
 
 
 class Heading(NamedTuple):
@@ -50,23 +51,8 @@ class Message(NamedTuple):
         )
 
 
-class _Update(msgspec.Struct):
-    sessionUpdate: str = ""  # noqa: N815 - the wire's names
-    toolCallId: str | None = None  # noqa: N815
-    messageId: str | None = None  # noqa: N815
-
-
-class _Session(msgspec.Struct):
-    sessionId: str | None = None  # noqa: N815
-    session_id: str | None = None
-
-
-class _SessionUpdate(_Session):
-    update: _Update | None = None
-
-
-_session_update: Final = msgspec.json.Decoder(_SessionUpdate).decode
-_session: Final = msgspec.json.Decoder(_Session).decode
+_session_update: Final = msgspec.json.Decoder(SessionUpdate).decode
+_session: Final = msgspec.json.Decoder(SessionNames).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _text: Final = msgspec.json.Decoder(str).decode
 
@@ -148,11 +134,7 @@ def addresses(method: str, params: Params) -> tuple[str, ...]:
     return tuple(named)
 
 
-class _Inner(msgspec.Struct):
-    method: str | None = None
-
-
-_inner: Final = msgspec.json.Decoder(_Inner).decode
+_inner: Final = msgspec.json.Decoder(McpMessage).decode
 
 
 def inner_method(method: str, params: Params) -> str | None:

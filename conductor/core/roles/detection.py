@@ -11,7 +11,7 @@ from conductor.core.component import Component, Role
 from conductor.core.dialects import LAUNCH, PACP, PLAIN, ROLE_METHODS, SACP, Dialect
 from conductor.core.effects import Closure, Effects
 from conductor.core.exchange import Exchange
-from conductor.core.jsonrpc import read_error
+from conductor.core.jsonrpc import read_error, unknown_method
 from conductor.core.roles.initialize import Initializer, successor_name
 from conductor.core.state import (
     AnswerTo,
@@ -104,7 +104,7 @@ class Detection:
             self._initializer.take_launched(handshake, out)
             return
         error = read_error(body)
-        if peer.dialect_state is DialectState.UNKNOWN and error.unknown_method:
+        if peer.dialect_state is DialectState.UNKNOWN and unknown_method(error):
             peer.settle_dialect(SACP, out, DialectState.TENTATIVE)
             self._not_needed(peer, handshake, out)
         else:

@@ -24,6 +24,7 @@ from conductor.core.jsonrpc import (
     Malformed,
     Params,
     read_error,
+    unknown_method,
 )
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.handshake import HOLD_INITIALIZE
@@ -263,7 +264,7 @@ class Initializer:
         unknown = peer.dialect_state is DialectState.UNKNOWN
         if member == b"error":
             error = read_error(body)
-            if unknown and error.unknown_method:
+            if unknown and unknown_method(error):
                 if handshake.left:
                     self.attempt(peer, handshake, out)
                 else:
@@ -375,7 +376,7 @@ class Initializer:
             and self._exchange.version is None  # it has never taken one
         ):
             error = read_error(body)
-            if error.unknown_method:
+            if unknown_method(error):
                 self._not_an_agent(peer, pending, error.message, out)
                 return
         elif member == b"result" and peer.role is Role.AGENT:

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
+from conductor.core.message import Message
 from conductor.mcp.bridge.effects import CloseClient, Effect, NoResponse, ToClient
 from conductor.mcp.bridge.json import NULL, bytes_of
 
@@ -54,7 +55,7 @@ class AcpEndpoint:
         if id_ in self._pending:
             self._emit(jsonrpc.notification(CANCEL, b'{"requestId":%b}' % id_))
 
-    def received_response(self, message: jsonrpc.Message) -> bool:
+    def received_response(self, message: Message) -> bool:
         """Takes a response of the neighbour; False if the request was not the bridge's."""
         key = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
         on_response = self._pending.pop(key, None) if key is not None else None
@@ -64,7 +65,7 @@ class AcpEndpoint:
         return True
 
 
-def outcome_of(message: jsonrpc.Message) -> tuple[bytes, bytes]:
+def outcome_of(message: Message) -> tuple[bytes, bytes]:
     """The member of a response that counts, and its body."""
     error = bytes_of(message.error)
     if error is not None and error != NULL:
@@ -131,7 +132,7 @@ class DoorConnection(ClientConnection):
     def close(self) -> None:
         self._emit(CloseClient(self.name))
 
-    def received_response(self, id_: bytes, message: jsonrpc.Message) -> None:
+    def received_response(self, id_: bytes, message: Message) -> None:
         """Takes a response of the client; a response to no request of ours is dropped."""
         on_response = self._pending.pop(id_, None)
         if on_response is not None:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import jsonrpc
+from conductor.core.message import Message
 from conductor.mcp import limits
 from conductor.mcp.bridge import json
 from conductor.mcp.bridge.protocol import PROGRESS
@@ -36,7 +37,7 @@ def _head(frame: bytes) -> _Outgoing:
         return _outgoing.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError):
         message = jsonrpc.parse(frame)  # slower, but takes lone surrogates too
-        assert isinstance(message, jsonrpc.Message)
+        assert isinstance(message, Message)
         return _Outgoing(message.id, message.method, message.params, message.error)
 
 

@@ -9,7 +9,8 @@ import msgspec
 from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
 from conductor.core.json_text import read_members, write_members
-from conductor.core.jsonrpc import Malformed, Message
+from conductor.core.jsonrpc import Malformed
+from conductor.core.message import Message
 from conductor.record import sides
 from conductor.record.replay.recording import Line
 

@@ -12,7 +12,8 @@ from msgspec import UNSET, Raw
 from conductor.core import jsonrpc
 from conductor.core.dialects import ENVELOPES, INITIALIZE, ROLE_METHODS
 from conductor.core.json_text import read_members
-from conductor.core.jsonrpc import Malformed, Message
+from conductor.core.jsonrpc import Malformed
+from conductor.core.message import Message
 from conductor.record import sides
 from conductor.run.ring import Chunk
 

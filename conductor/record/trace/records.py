@@ -20,7 +20,8 @@ import msgspec
 from conductor.core import Trace, dialects, jsonrpc
 from conductor.core.dialects import ENVELOPES
 from conductor.core.json_text import read_members, too_many_values, write_members
-from conductor.core.jsonrpc import Malformed, Message
+from conductor.core.jsonrpc import Malformed
+from conductor.core.message import Message
 from conductor.record import sides
 from conductor.record.redaction import (
     MOST_VALUES,
