@@ -368,7 +368,7 @@ class Segment:
 
 
 class _Input:
-    """Lines of the parent on descriptor 0; reads more at once while something large comes in."""
+    """Lines of the parent on descriptor 0; reads more at once while a long one comes in."""
 
     def __init__(self, line_limit: int) -> None:
         self._splitter = LineSplitter(line_limit)
@@ -381,13 +381,14 @@ class _Input:
         data = os.read(0, self._chunk)
         if not data:
             return None
-        if len(data) == self._chunk:
+        self.large = self.large or len(data) >= CHUNK
+        lines = self._splitter.feed(data)
+        if self._splitter.held < CHUNK:
+            self._chunk = CHUNK
+        else:
             keep_large()
             self._chunk = BIG_CHUNK
-        else:
-            self._chunk = CHUNK
-        self.large = self.large or len(data) >= CHUNK
-        return self._splitter.feed(data)
+        return lines
 
 
 def serve(segment: Segment, output: ParentOutput, line_limit: int) -> int:

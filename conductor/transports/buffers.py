@@ -22,7 +22,7 @@ CHUNK: Final = 64 * 1024
 """Bytes of one read; a read that returns so many, or more, is part of something large."""
 
 BIG_CHUNK: Final = 1024 * 1024
-"""Bytes of one read while something large comes in."""
+"""Bytes of one read while a long line comes in."""
 
 _PIPE: Final = 1024 * 1024
 """Bytes of a pipe: a message of 1 MB then crosses in one go."""
@@ -46,7 +46,7 @@ _M_MMAP_THRESHOLD: Final = -3
 def keep_large() -> None:
     """Lets this process keep up to 8 MiB of freed memory; does nothing without glibc.
 
-    Called when the first large chunk arrives: most sessions never need it.
+    Called when the first long line arrives: most sessions never need it.
     """
     if sys.platform != "linux":
         return

@@ -1,6 +1,7 @@
 """Non-blocking reading and writing of file descriptors on the running event loop.
 
-One read takes everything there is up to a growing chunk size, and one write sends everything that
+One read takes everything there is up to the size of a chunk, which is larger within a long line:
+many short lines at once would leave the caches of the processor. One write sends everything that
 was queued for a peer since the last turn: under load many messages share a system call.
 """
 
@@ -78,12 +79,12 @@ class FdReader:
         if not data:
             self._end(None)
             return False
-        if len(data) < CHUNK:
+        lines = self._lines.feed(data)
+        if self._lines.held < CHUNK:
             self._chunk = CHUNK
         else:
             keep_large()
             self._chunk = BIG_CHUNK
-        lines = self._lines.feed(data)
         if self._lines.oversized:
             self._report_oversized()
         if lines:

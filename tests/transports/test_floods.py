@@ -8,7 +8,9 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from conductor.transports import fds, process
+from conductor.transports.buffers import CHUNK, enlarge_pipe
 from conductor.transports.fds import FdReader
+from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.process import ProcessTransport
 from tests.transports.ends import Recorder
 
@@ -103,5 +105,33 @@ def test_blank_lines_without_end_make_their_writer_wait() -> None:
         assert reader.read()
         reader.close()
         os.close(write)
+
+    asyncio.run(main())
+
+
+def test_a_long_line_is_read_in_large_chunks_and_many_short_ones_in_small() -> None:
+    async def main() -> None:
+        source, sink = os.pipe()
+        enlarge_pipe(sink)
+        chunks: list[int] = []
+        ended = asyncio.Event()
+        reader = FdReader(
+            source,
+            LINE_LIMIT,
+            lambda lines: chunks.append(sum(map(len, lines)) + len(lines)),
+            lambda head, limit: None,
+            lambda error: ended.set(),
+        )
+        os.write(sink, (b"x" * 199 + b"\n") * 2000)
+        while reader.read():
+            pass
+        assert max(chunks) <= 2 * CHUNK
+        long = 8 * CHUNK
+        os.write(sink, b"x" * (long - 1) + b"\n")
+        chunks.clear()
+        assert [reader.read(), reader.read(), reader.read()] == [True, True, False]
+        assert chunks == [long]
+        os.close(sink)
+        await ended.wait()
 
     asyncio.run(main())
