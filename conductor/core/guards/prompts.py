@@ -109,11 +109,12 @@ def _blocks_plain(attempt: Attempt) -> Breaches:
     if old != new and not isinstance(new, list):
         yield "a prompt may not be replaced by what is no list of blocks", "/prompt"
     before, after = blocks(attempt)
-    whole = {canonical(block) for block in before}
+    had, has = _texts(before, after)
+    whole = set(had)
     frames = Counter(map(_frame, before))
-    frames.subtract(_frame(block) for block in after if canonical(block) in whole)
+    frames.subtract(_frame(block) for block, text in zip(after, has, strict=True) if text in whole)
     for at, block in enumerate(after):
-        if canonical(block) in whole:
+        if has[at] in whole:
             continue
         if not isinstance(block, dict):
             text = "a block of a prompt may not be replaced by or for what is no object"
@@ -124,6 +125,19 @@ def _blocks_plain(attempt: Attempt) -> Breaches:
         frames[frame := _frame(block)] -= 1
         if frames[frame] < 0:
             yield from _shape(block, at)
+
+
+def _texts(before: list[Json], after: list[Json]) -> tuple[list[str], list[str]]:
+    """The canonical texts of blocks. Most are what they were, at their place from one of both ends,
+    and long: those are written once."""
+    had = [*map(canonical, before)]
+    has: list[str] = []
+    for at, block in enumerate(after):
+        places = (at, at + len(before) - len(after))
+        same = (i for i in places if 0 <= i < len(before) and before[i] == block)
+        kept = next(same, None)
+        has.append(canonical(block) if kept is None else had[kept])
+    return had, has
 
 
 def _frame(block: Json) -> str:

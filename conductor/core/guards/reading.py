@@ -17,7 +17,7 @@ from msgspec import Raw, UnsetType
 from conductor.core.json_text import too_many_values
 
 if TYPE_CHECKING:
-    from json import JSONDecoder
+    from json import JSONDecoder, JSONEncoder
 
 Params: TypeAlias = Raw | bytes | UnsetType
 Json: TypeAlias = "bool | str | Number | list[Json] | dict[str, Json] | Ambiguous | None"
@@ -156,11 +156,16 @@ def pairs(value: Json | Absent) -> list[tuple[str, Json]]:
     return list(value.items()) if isinstance(value, dict) else []
 
 
-def canonical(value: Json) -> str:
-    """A text that is the same for equal values, and for no others."""
+@cache
+def _encoder() -> JSONEncoder:
     import json
 
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_other)
+    return json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=_other)
+
+
+def canonical(value: Json) -> str:
+    """A text that is the same for equal values, and for no others."""
+    return _encoder().encode(value)
 
 
 def _other(value: object) -> object:
