@@ -88,7 +88,7 @@ class CapiCalls(CapiMemory):
 
     __slots__ = (
         "_abi", "_call", "_context", "_count_1", "_count_2", "_deadline", "_deliver", "_reserve",
-        "_set_deadline", "_trap", "_trap_ref", "_values", "_values_ref",
+        "_set_deadline", "_ticks", "_trap", "_trap_ref", "_values", "_values_ref",
     )  # fmt: skip
 
     interface = "fast"
@@ -96,22 +96,25 @@ class CapiCalls(CapiMemory):
     def __init__(self, store: Store, exports: Any) -> None:
         self._call, self._set_deadline = _raw_functions()
         super().__init__(store, exports["memory"])
-        self._context = ctypes.c_void_p(store.context)
+        # Converted once: without that each call would make an object for each argument.
+        self._context = ctypes.c_void_p.from_param(store.context)
         self._abi = ctypes.byref(exports["channel_abi"].handle)
         self._reserve = ctypes.byref(exports["channel_reserve"].handle)
         self._deliver = ctypes.byref(exports["channel_deliver"].handle)
         self._values = RawValues()
         self._values_ref = ctypes.byref(self._values)
-        self._count_1 = ctypes.c_size_t(1)
-        self._count_2 = ctypes.c_size_t(2)
+        self._count_1 = ctypes.c_size_t.from_param(1)
+        self._count_2 = ctypes.c_size_t.from_param(2)
         self._trap = ctypes.c_void_p()
         self._trap_ref = ctypes.byref(self._trap)
-        self._deadline = ctypes.c_uint64()
+        self._ticks, self._deadline = -1, ctypes.c_uint64.from_param(0)
 
     def exchange(self, lines: bytes, ticks: int) -> bytes:
         values = self._values
         context = self._context
-        self._deadline.value = ticks
+        if ticks != self._ticks:
+            self._ticks, self._deadline = ticks, ctypes.c_uint64.from_param(ticks)
+        # Each time: what is counted from is the epoch of now.
         self._set_deadline(context, self._deadline)
         length = len(lines)
         if length > UINT32:
@@ -143,8 +146,7 @@ class CapiCalls(CapiMemory):
         return self._view[pointer:end].tobytes()
 
     def abi_version(self, ticks: int) -> int:
-        self._deadline.value = ticks
-        self._set_deadline(self._context, self._deadline)
+        self._set_deadline(self._context, ctypes.c_uint64(ticks))
         error = self._call(
             self._context, self._abi, self._values_ref, self._count_1, self._trap_ref
         )
