@@ -76,8 +76,12 @@ class Passage(msgspec.Struct, eq=False):
     """What guests have got of it, and returned."""
     sent: bytes = b""
     """What the parent has got."""
-    is_answered: bool = True
-    """False for a request without an answer."""
+    answers: Passage | None = None
+    """The request that it answers."""
+    is_open: bool = False
+    """Whether it is a request without an answer."""
+    is_forgotten: bool = False
+    """Whether the router will never learn of it."""
 
 
 class Shortcut:
@@ -155,9 +159,10 @@ class Shortcut:
         self._requests.clear()
         self._guests.repeating = True
         for passage in kept:
-            self._learn(passage)
-            while self._turn():
-                pass
+            if passage.answers is None or not passage.answers.is_forgotten:
+                self._learn(passage)
+                while self._turn():
+                    pass
         self._guests.repeating = False
 
     def _learn(self, passage: Passage) -> None:
@@ -167,6 +172,7 @@ class Shortcut:
         self._route(passage.lines)
         while (self._guests.recorded or self._sent) and self._turn():
             pass
+        self._guests.recorded, self._sent = {}, b""
 
     def has_sent(self, lines: bytes) -> bool:
         """Whether the parent has these lines, which the router sends while it catches up."""
@@ -255,10 +261,11 @@ class Shortcut:
             return 0
         data = line + b"\n"
         back = b"s" + data[1:]
-        passage = Passage([line], is_answered=False)
+        passage = Passage([line], is_open=True)
         if self._goes_through(passage, names, data, back):
             self._requests[key] = passage
             self._send(passage, back)
+            self._forget()
         return 1
 
     def _take_result(self, line: bytes, message: Message) -> int:
@@ -269,13 +276,14 @@ class Shortcut:
             return 0
         data = line + b"\n"
         back = b"p" + data[1:]
-        passage = Passage([line])
+        passage = Passage([line], answers=request)
         if self._goes_through(passage, self._answers, data, back):
             del self._requests[key]
-            request.is_answered = True
+            request.is_open = False
             self._send(passage, back)
             self._output.flush()
-            self._goes_through(passage, self._copies, data, back)
+            if self._goes_through(passage, self._copies, data, back):
+                self._forget()
         return 1
 
     def _send(self, passage: Passage, data: bytes) -> None:
@@ -284,10 +292,15 @@ class Shortcut:
         passage.sent = data
         self._kept.append(passage)
         self._bytes += 2 * len(data)
+
+    def _forget(self) -> None:
+        """Forgets the oldest requests that are over, and their answers, if too much is kept."""
         while len(self._kept) > _MOST_KEPT or self._bytes > _MOST_KEPT_BYTES:
-            if not self._kept[0].is_answered:
+            if self._kept[0].is_open:
                 return
-            self._bytes -= 2 * len(self._kept.popleft().sent)
+            oldest = self._kept.popleft()
+            oldest.is_forgotten = True
+            self._bytes -= 2 * len(oldest.sent)
 
     def _goes_through(
         self, passage: Passage, names: Iterable[str], data: bytes, back: bytes

@@ -197,6 +197,7 @@ def _no_time_passes() -> Iterator[None]:
         clock = SimpleNamespace(monotonic=lambda: 0.0, process_time=lambda: 0.0)
         for module in (segment, segment_guests, shortcut):
             patched.setattr(module, "time", clock)
+        patched.setattr(shortcut, "_MOST_KEPT", 256)
         yield
 
 
@@ -205,6 +206,7 @@ def _no_time_passes() -> Iterator[None]:
     profiles=st.lists(st.sampled_from(PROFILES), min_size=1, max_size=4),
     scripts=SCRIPTS,
     version=st.sampled_from([1, 1, 1, 2]),
+    kept=st.sampled_from([3, 256]),
     steps=STEPS,
     failing=st.sampled_from(["fail", "bypass"]),
 )
@@ -212,10 +214,12 @@ def test_with_the_shortcut_a_host_writes_the_same(
     profiles: list[str],
     scripts: list[list[int]],
     version: int,
+    kept: int,
     steps: list[tuple[int, int, int]],
     failing: str,
 ) -> None:
-    """Whatever guests do, at whatever moment."""
+    """Whatever guests do, at whatever moment, and however many messages it keeps for the router."""
+    shortcut._MOST_KEPT = kept  # type: ignore[misc]
     hosts = [Host(profiles, scripts, failing, short=short) for short in (True, False)]
     for number, (short, ordinary) in enumerate(
         zip(*(play(host, version, steps) for host in hosts), strict=True)
