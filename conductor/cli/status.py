@@ -27,6 +27,8 @@ _SAID: Final = 5.0
 """Seconds after which a stage gets its one line where there is no terminal."""
 _LOOK: Final = 5.0
 """Seconds between looks at the stages for the log alone."""
+_GATHERED: Final = 0.1
+"""Seconds in which what happens to prompts is gathered, so that it costs a fast turn little."""
 
 _MOST: Final = 100
 """Stages that are remembered because a line was written about them."""
@@ -44,9 +46,12 @@ class Status:
     def __init__(self, runtime: Runtime, log: Log, shown: Shown) -> None:
         """Begins to follow a chain; `log` takes what happens, at level `info`."""
         self._stages = Stages(runtime.router, runtime.planned)
+        self._loop = asyncio.get_running_loop()
         self._log = log
         self._shown = shown
         self._timer: asyncio.TimerHandle | None = None
+        self._gathering: asyncio.TimerHandle | None = None
+        """The look that reports what is gathered."""
         self._hushed = 0
         self._answering: Stage | None = None
         """The stage in which the answer has begun: it is not shown any more."""
@@ -62,8 +67,13 @@ class Status:
 
     def passed(self) -> None:
         """Messages have been routed."""
-        if self._stages.changed():
+        if not self._stages.changed():
+            return
+        self._stages.note(self._loop.time())
+        if not self._stages.may_wait:
             self._look()
+        elif self._gathering is None:
+            self._gathering = self._loop.call_later(_GATHERED, self._look)
 
     def _answers(self, data: bytes) -> None:
         """Lines go to the client."""
@@ -96,24 +106,30 @@ class Status:
             self._hushed -= 1
 
     def close(self) -> None:
-        """The chain ends: nothing more is shown."""
+        """The chain has ended: nothing more is shown."""
         self._hushed += 1
+        for text in self._stages.look(self._loop.time()):
+            self._log("info", "conductor", text)
         report.uncover()
+        if self._gathering is not None:
+            self._gathering.cancel()
         if self._timer is not None:
             self._timer.cancel()
 
     # -- looking ---------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        for text in self._stages.look(loop.time()):
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        for text in self._stages.look(self._loop.time()):
             self._log("info", "conductor", text)
         stage = self._stages.now
         if stage is None:
             report.uncover()
         elif self._timer is None:
             period = _LOOK if self._shown == "nowhere" else _REDRAWN
-            self._timer = loop.call_later(period, self._tick)
+            self._timer = self._loop.call_later(period, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
@@ -122,7 +138,7 @@ class Status:
         if stage is None or stage.waits_for_client or self._hushed:
             report.uncover()
             return
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         if self._answering is not None and self._answering == stage:
             return
         if stage.is_long(now):

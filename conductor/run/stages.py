@@ -122,7 +122,11 @@ class Stages:
         self._router = router
         self._planned = planned
         self._open: dict[_Asked, float] = {}
-        """The open requests, in the order of the chain, and when each was seen first."""
+        """The open requests, in the order of the chain, and when each was seen first …"""
+        self._reported: set[_Asked] = set()
+        """… and those of which that was reported."""
+        self._over: dict[tuple[str, str], list[float]] = {}
+        """How long it took to answer what is answered since the last report: by name and method."""
         self._received: tuple[Mapping[bytes, object], ...] = ()
         self._known = -1
         self.now: Stage | None = None
@@ -134,29 +138,42 @@ class Stages:
         """Whether a look may show something new. Cheap, since each chunk asks for it."""
         return self._known < 0 or sum(map(len, self._received)) != self._known
 
-    def look(self, now: float) -> list[str]:
-        """Reads the router; what has happened since the last look, in sentences."""
+    @property
+    def may_wait(self) -> bool:
+        """Whether a report may wait: nothing is open but prompts."""
+        return self._known >= 0
+
+    def note(self, now: float) -> None:
+        """Reads the router."""
         asked = list(self._asked())[:_MOST]
+        before, self._open = self._open, {each: self._open.get(each, now) for each in asked}
+        for each, since in reversed(before.items()):
+            if each not in self._open:
+                self._over.setdefault((each.name, each.method), []).append(now - since)
+
+    def look(self, now: float) -> list[str]:
+        """Reads the router; what has happened since the last report, in sentences."""
+        self.note(now)
         said = [
-            f"{self._who(each.name)} answered `{each.method}` after {_spent(now - since)}"
-            for each, since in reversed(self._open.items())
-            if each not in asked
+            f"{self._who(name)} answered `{method}` {_times(spent)}"
+            for (name, method), spent in self._over.items()
         ]
         said += [
             f"`{each.method}` came from the client"
             if each.name == UPSTREAM
             else f"`{each.method}` went to {self._who(each.name)}"
-            for each in asked
-            if each not in self._open
+            for each in self._open
+            if each not in self._reported
         ]
-        self._open = {each: self._open.get(each, now) for each in asked}
+        self._over.clear()
+        self._reported = set(self._open)
         self.compiling = self.compiling and self._router.loading()
         self.now = self._stage(now)
         return said
 
     def answered(self, data: bytes) -> list[str]:
         """What lines for the client answer that a log should keep, in sentences: errors, and
-        another version of ACP. Call it before the look that finds the requests answered."""
+        another version of ACP. Call it before the requests are noted as answered."""
         methods = {each.key: each.method for each in self._open if each.name == UPSTREAM}
         if not holds(data, b'"error"') and INITIALIZE not in methods.values():
             return []
@@ -251,6 +268,13 @@ def _members(value: msgspec.Raw) -> dict[str, object]:
     except (msgspec.DecodeError, RecursionError):
         return {}
     return members if isinstance(members, dict) else {}
+
+
+def _times(spent: list[float]) -> str:
+    """How often something was answered, and after which time."""
+    if len(spent) == 1:
+        return f"after {_spent(spent[0])}"
+    return f"{len(spent)} times, after {_spent(min(spent))} to {_spent(max(spent))}"
 
 
 def _spent(seconds: float) -> str:

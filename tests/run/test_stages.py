@@ -170,6 +170,30 @@ def test_what_has_happened_is_said_with_its_time() -> None:
     ]
 
 
+def test_what_is_noted_before_a_look_is_reported_together() -> None:
+    chain = Chain("agent")
+    stages = chain.stages
+    for begun, spent in ((0.0, 0.012), (0.02, 0.003), (0.03, 0.005)):
+        chain.ask("session/prompt", "agent")
+        stages.note(begun)
+        for requests in chain.open.values():
+            requests.clear()
+        stages.note(begun + spent)
+        assert stages.may_wait
+    chain.ask("session/prompt", "agent")
+    stages.note(0.04)
+    assert stages.look(0.1) == [
+        "`agent` answered `session/prompt` 3 times, after 3 ms to 12 ms",
+        "the chain answered `session/prompt` 3 times, after 3 ms to 12 ms",
+        "`session/prompt` came from the client",
+        "`session/prompt` went to `agent`",
+    ]
+    assert stages.look(0.2) == []
+    chain.ask("session/new", "agent")
+    stages.note(0.3)
+    assert not stages.may_wait
+
+
 def test_looks_are_needed_only_where_something_may_have_changed() -> None:
     chain = Chain("agent")
     assert chain.stages.changed()
@@ -190,4 +214,6 @@ def test_the_requests_that_are_kept_are_bounded() -> None:
         chain.open[UPSTREAM][b"%d" % number] = "session/prompt"
     assert len(chain.stages.look(0.0)) == 100
     chain.open[UPSTREAM].clear()
-    assert len(chain.stages.look(1.0)) == 100
+    assert chain.stages.look(1.0) == [
+        "the chain answered `session/prompt` 100 times, after 1000 ms to 1000 ms"
+    ]
