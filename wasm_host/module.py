@@ -106,6 +106,7 @@ class Module(msgspec.Struct, kw_only=True, eq=False):
         """
         from wasm_host import capi
 
+        capi.missing()  # it looks at files, and remembers what it found
         component, wasi = self.carrier == "component", bool(self.info.wasi)
         for name, needed in (
             ("calls.capi", True),

@@ -87,6 +87,14 @@ def test_guests_work_inside(settle: bool, tmp_path: Path) -> None:
 
 
 @linux
+@pytest.mark.parametrize("carrier", ["core", "component"])
+def test_guests_inside_are_called_as_fast_as_outside(carrier: str, tmp_path: Path) -> None:
+    """Whether wasmtime can be called so is looked up in files, which are out of reach inside."""
+    found, _ = in_cage("interfaces", modules={carrier: carriers(tmp_path)[carrier]})
+    assert found == {carrier: "fast"}
+
+
+@linux
 def test_guests_come_and_go_inside(tmp_path: Path) -> None:
     threads, _ = in_cage("many", modules=carriers(tmp_path))
     assert threads == 2, "the main thread and the ticker"
