@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -38,10 +37,6 @@ class Delivery(NamedTuple):
     error: wasm_host.GuestError | None = None
     ended: bool = False
     """Whether the guest has ended by itself."""
-
-    def deviates(self, back: bytes) -> bool:
-        """Whether the guest has done anything else than to return these lines."""
-        return self.returned != back or self.error is not None or self.ended
 
     def again(self, data: bytes) -> bytes:
         """What the guest returned, for the same lines. Raises its error."""
@@ -91,7 +86,7 @@ class SegmentGuests:
         self.rounds = Rounds(outboxes, self.accounts)
         self._unheard_timers: dict[str, set[str]] = {name: set() for name in modules}
         """Timers that have fired, until their guest is delivered that."""
-        self.recorded: dict[str, deque[Delivery]] = {}
+        self.recorded: dict[str, Delivery] = {}
         """Deliveries that took the shortcut: they are not repeated (`conductor.run.shortcut`)."""
         self.repeating = False
         """Whether all guests have got, and returned, more than what is worked on now."""
@@ -188,7 +183,7 @@ class SegmentGuests:
         data, cause = current.piece()
         try:
             if name in self.recorded:
-                returned = self._recorded(name, data)
+                returned = self.recorded.pop(name).again(data)
             else:
                 returned = deliver(guest, data, lambda line, why: self._refused(name, line, why))
         except wasm_host.GuestError as error:
@@ -216,14 +211,6 @@ class SegmentGuests:
             return None
         except wasm_host.GuestError as error:
             return Delivery(data, error.outbox, error)
-
-    def _recorded(self, name: str, data: bytes) -> bytes:
-        """What a guest returned for these lines."""
-        deliveries = self.recorded[name]
-        delivery = deliveries.popleft()
-        if not deliveries:
-            del self.recorded[name]
-        return delivery.again(data)
 
     def _charge(
         self, name: str, current: Round, cause: Cause, data: bytes, returned: bytes, now: float

@@ -72,7 +72,7 @@ class Passage(msgspec.Struct, eq=False):
     """What has taken the shortcut at once: one line, or several notifications."""
 
     lines: list[bytes]
-    deliveries: dict[str, deque[Delivery]] = {}
+    deliveries: dict[str, Delivery] = {}
     """What guests have got of it, and returned."""
     sent: bytes = b""
     """What the parent has got."""
@@ -307,20 +307,19 @@ class Shortcut:
     ) -> bool:
         """Delivers to one guest after the other, as long as each returns what it got. If one does
         not, the router learns how far that came, and the shortcut is closed."""
+        same = Delivery(data, back)
         for name in names:
             delivery = self._guests.exchange(name, data)
-            deviates = delivery is None or delivery.deviates(back)
+            if delivery == same:
+                passage.deliveries[name] = same
+                continue
             if delivery is not None:
-                if not deviates:
-                    # Equal bytes are kept once: they may be megabytes.
-                    delivery = delivery._replace(returned=back)
-                passage.deliveries.setdefault(name, deque()).append(delivery)
-            if deviates:
-                if passage.sent:
-                    self._kept.pop()
-                self.close()
-                self._learn(passage)
-                return False
+                passage.deliveries[name] = delivery
+            if passage.sent:
+                self._kept.pop()
+            self.close()
+            self._learn(passage)
+            return False
         return True
 
 
