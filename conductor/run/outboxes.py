@@ -121,6 +121,11 @@ class Outboxes:
         self._copied[peer] += size
         return True
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is queued."""
+        return not self._queues
+
     def waiting(self) -> Iterator[tuple[str, list[QueuedFrames]]]:
         """The peers with queued frames, in order, and those frames."""
         return iter(self._queues.items())

@@ -123,6 +123,11 @@ class Rounds:
         ready = [name for name in later if not dues[name]]
         return (self._first(ready), None) if ready else (None, min(dues.values()))
 
+    @property
+    def none(self) -> bool:
+        """Whether nothing is to be delivered, and nothing was returned that is not routed."""
+        return not self._open and self._outboxes.empty
+
     def stuck(self) -> str | None:
         """Where all wait for each other to take what they sent: the guest that has sent most."""
         names = {name for name, _ in self._outboxes.waiting()} | self._open.keys()

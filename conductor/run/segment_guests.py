@@ -130,6 +130,8 @@ class SegmentGuests:
 
     def next(self, now: float, *, own: bool) -> tuple[str | None, float | None]:
         """The peer whose turn it is (`Rounds.next`); ends a guest where all wait for each other."""
+        if self.rounds.none:
+            return None, None
         name, wait = self.rounds.next(now, own=own)
         if name is not None or wait is not None or not own:
             return name, wait
@@ -202,15 +204,19 @@ class SegmentGuests:
         current.lines = _lines(returned)
         return self._charge(name, current, cause, data, returned, now)
 
-    def exchange(self, name: str, data: bytes) -> Delivery | None:
-        """Delivers lines past the router, for the shortcut; None: the guest cannot take them."""
+    def exchange(self, name: str, same: Delivery) -> Delivery | None:
+        """Delivers lines past the router, for the shortcut. Returns `same` itself if the guest
+        returns what that has; None: the guest cannot take the lines."""
         guest = self._instances[name]
         try:
-            return Delivery(data, guest.deliver(data), ended=guest.dead)
+            returned = guest.deliver(same.given)
         except wasm_host.LimitRefused:
             return None
         except wasm_host.GuestError as error:
-            return Delivery(data, error.outbox, error)
+            return Delivery(same.given, error.outbox, error)
+        if returned == same.returned and not guest.dead:
+            return same
+        return Delivery(same.given, returned, ended=guest.dead)
 
     def _charge(
         self, name: str, current: Round, cause: Cause, data: bytes, returned: bytes, now: float

@@ -309,12 +309,11 @@ class Shortcut:
         not, the router learns how far that came, and the shortcut is closed."""
         same = Delivery(data, back)
         for name in names:
-            delivery = self._guests.exchange(name, data)
-            if delivery == same:
-                passage.deliveries[name] = same
-                continue
+            delivery = self._guests.exchange(name, same)
             if delivery is not None:
                 passage.deliveries[name] = delivery
+            if delivery is same:
+                continue
             if passage.sent:
                 self._kept.pop()
             self.close()
