@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -110,7 +109,7 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 def label_of(source: str | os.PathLike[str] | bytes | bytearray) -> str:
     """What messages call a module."""
-    return "module" if isinstance(source, bytes | bytearray) else str(Path(source))
+    return "module" if isinstance(source, bytes | bytearray) else os.fspath(source)
 
 
 def read_source(

@@ -18,7 +18,6 @@ from wasm_host.limits import Limits
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
-    from pathlib import Path
 
     from wasm_host.carriers import Guest
 
@@ -124,7 +123,7 @@ def load(
     source: str | os.PathLike[str] | bytes | bytearray,
     *,
     limits: Limits | None = None,
-    cache_dir: Path | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
     grants: frozenset[str] = frozenset(),
     check: Callable[[ModuleInfo], None] | None = None,
     digest: str = "",
@@ -177,7 +176,9 @@ def load(
     )
 
 
-def optimise(source: str | os.PathLike[str], digest: str, limits: Limits, cache_dir: Path) -> None:
+def optimise(
+    source: str | os.PathLike[str], digest: str, limits: Limits, cache_dir: str | os.PathLike[str]
+) -> None:
     """Compile a module for the next start, if the cache has only the baseline compiler's code.
 
     Another process that does so already is not waited for, and whoever needs the code meanwhile

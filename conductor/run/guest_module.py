@@ -69,13 +69,11 @@ def load(spec: GuestSpec, cache: str | None, *, baseline: bool = False) -> wasm_
         baseline: use code of the baseline compiler for a Python proxy if there is no other; the
             caller then has `optimised_later` make that.
     """
-    import pathlib
-
     assert spec.wasm is not None
     module = wasm_host.load(
-        pathlib.Path(spec.wasm),
+        spec.wasm,
         limits=wasm_host.Limits(**limits.of(limits.GUEST, spec.limits)),
-        cache_dir=pathlib.Path(cache) if cache else None,
+        cache_dir=cache or None,
         grants=spec.services & WASI_GRANTS,
         check=lambda info: _as_expected(spec, info.digest),
         # The Python guest came with this program, or was built by it, with its digest beside it:
@@ -100,16 +98,12 @@ def optimised_later(modules: Iterable[wasm_host.Module], cache: str | None) -> N
     }
     if not waiting or not cache:
         return
-    import pathlib
-
     from wasm_host.cache.later import later
     from wasm_host.module import optimise
 
-    folder = pathlib.Path(cache)
-
     def work() -> None:
         for digest, module in waiting.items():
-            optimise(module.label, digest, module.limits, folder)
+            optimise(module.label, digest, module.limits, cache)
 
     later(work)
 

@@ -25,7 +25,7 @@ def _system(folder: Path, given: str = "cpu memory pids") -> tuple[Path, Path]:
 
 def test_a_group_of_its_own_beside_the_one_it_was_in(tmp_path: Path) -> None:
     slice_, current = _system(tmp_path)
-    said = enter_cgroup(1 << 30, tmp_path, current)
+    said = enter_cgroup(1 << 30, str(tmp_path), str(current))
     assert said == "at most 64 threads and processes, 1024 MiB altogether"
     (group,) = slice_.glob("conductor-host-*")
     assert (group / "pids.max").read_text() == "64"
@@ -35,7 +35,7 @@ def test_a_group_of_its_own_beside_the_one_it_was_in(tmp_path: Path) -> None:
 
 def test_memory_may_be_unbounded(tmp_path: Path) -> None:
     slice_, current = _system(tmp_path)
-    assert enter_cgroup(None, tmp_path, current) == "at most 64 threads and processes"
+    assert enter_cgroup(None, str(tmp_path), str(current)) == "at most 64 threads and processes"
     assert not list(slice_.glob("conductor-host-*/memory.max"))
 
 
@@ -45,7 +45,7 @@ def test_groups_that_ended_hosts_left_are_removed(tmp_path: Path) -> None:
     used = slice_ / "conductor-host-2"
     used.mkdir()
     (used / "cgroup.procs").write_text("2")  # a folder that is not empty cannot be removed
-    enter_cgroup(None, tmp_path, current)
+    enter_cgroup(None, str(tmp_path), str(current))
     assert {one.name for one in slice_.glob("conductor-host-*")} == {
         "conductor-host-2",
         f"conductor-host-{os.getpid()}",
@@ -67,13 +67,13 @@ def test_where_there_is_none_the_reason_is_given(
     _, current = _system(tmp_path, given)
     current.write_text(own + "\n")
     with pytest.raises(Unsupported, match=why):
-        enter_cgroup(None, tmp_path, current)
+        enter_cgroup(None, str(tmp_path), str(current))
     with pytest.raises(Unsupported):
-        enter_cgroup(None, tmp_path, tmp_path / "missing")
+        enter_cgroup(None, str(tmp_path), str(tmp_path / "missing"))
 
 
 def test_who_may_make_none_is_told_so(tmp_path: Path) -> None:
     slice_, current = _system(tmp_path)
     (slice_ / f"conductor-host-{os.getpid()}").write_text("in the way")
     with pytest.raises(Unsupported, match="may make no cgroup"):
-        enter_cgroup(None, tmp_path, current)
+        enter_cgroup(None, str(tmp_path), str(current))

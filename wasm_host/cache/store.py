@@ -19,13 +19,13 @@ import contextlib
 import os
 import stat
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wasm_host.cache.digest import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path  # a host does without: to load it takes a tenth of its start
 
 
 SUFFIX: Final = ".cwasm"
@@ -62,10 +62,10 @@ class Cache:
 
     __slots__ = ("_identity", "_path", "_problem")
 
-    def __init__(self, path: Path, identity: str) -> None:
-        self._path = path
+    def __init__(self, path: str | os.PathLike[str], identity: str) -> None:
+        self._path = os.fspath(path)
         self._identity = identity
-        self._problem = _prepare(path)
+        self._problem = _prepare(self._path)
 
     def fetch(self, digest: str, deserialize: Callable[[str], Any]) -> tuple[Any, str]:
         """The compiled module for a source digest, or `None`; and a report.
@@ -80,12 +80,12 @@ class Cache:
         except OSError as error:
             return None, f"ignored: {error.strerror or error}"
         for name in names:
-            path = self._path / name
+            path = os.path.join(self._path, name)
             if not name.endswith(SUFFIX) or not _genuine(path, name[len(prefix) : -len(SUFFIX)]):
                 _remove(path)
                 continue
             try:
-                module = deserialize(str(path))
+                module = deserialize(path)
                 mark_used(path)
                 return module, "hit"
             except Exception as error:
@@ -98,7 +98,7 @@ class Cache:
 
     def holds(self, digest: str) -> bool:
         """Whether there is an entry for a source digest; its content is not checked."""
-        return not self._problem and any(self._path.glob(f"{self._key(digest)}-*{SUFFIX}"))
+        return not self._problem and bool(self._entries(digest))
 
     @contextlib.contextmanager
     def lock(self, digest: str, seconds: float) -> Iterator[None]:
@@ -110,7 +110,7 @@ class Cache:
         Raises:
             TimeoutError: another process still holds the lock after `seconds`.
         """
-        path = self._path / f".{self._key(digest)}.lock"
+        path = os.path.join(self._path, f".{self._key(digest)}.lock")
         handle = -1 if self._problem else _lock(path, seconds)
         try:
             yield
@@ -119,7 +119,7 @@ class Cache:
                 # Processes that wait hold the removed file: they get its lock, then find the
                 # entry. Those that come now make a new file, and at worst compile it too.
                 with contextlib.suppress(OSError):
-                    path.unlink()
+                    os.unlink(path)
                 os.close(handle)
 
     def store(self, digest: str, payload: bytes | bytearray) -> str:
@@ -127,27 +127,44 @@ class Cache:
         if self._problem:
             return f"ignored: {self._problem}"
         try:
-            _write(self._path / f"{self._key(digest)}-{sha256(payload)}{SUFFIX}", payload)
+            name = f"{self._key(digest)}-{sha256(payload)}{SUFFIX}"
+            _write(os.path.join(self._path, name), payload)
         except OSError as error:
             return f"ignored: {error.strerror or error}"
-        prune(self._path)
+        from pathlib import Path
+
+        prune(Path(self._path))
         return "stored"
 
     def drop(self, digest: str) -> None:
         """Remove what is kept of a source. Processes that have it open keep it."""
         if not self._problem:
-            for path in self._path.glob(f"{self._key(digest)}-*{SUFFIX}"):
+            for path in self._entries(digest):
                 _remove(path)
 
     def recall(self, digest: str) -> str | None:
         """The text that `remember` kept about a source, or `None`."""
-        return None if self._problem else _read_text(self._path / f"{self._key(digest)}.json")
+        return None if self._problem else _read_text(self._text(digest))
 
     def remember(self, digest: str, text: str) -> None:
         """Keep a text about a source, where that is possible."""
         if not self._problem:
             with contextlib.suppress(OSError):
-                _write(self._path / f"{self._key(digest)}.json", text.encode())
+                _write(self._text(digest), text.encode())
+
+    def _text(self, digest: str) -> str:
+        return os.path.join(self._path, f"{self._key(digest)}.json")
+
+    def _entries(self, digest: str) -> list[str]:
+        """The paths of what is kept of a source."""
+        prefix = self._key(digest) + "-"
+        with contextlib.suppress(OSError):
+            return [
+                os.path.join(self._path, name)
+                for name in os.listdir(self._path)
+                if name.startswith(prefix) and name.endswith(SUFFIX)
+            ]
+        return []
 
     def _key(self, digest: str) -> str:
         return sha256(f"{digest}|{self._identity}".encode())[:32]
@@ -199,7 +216,7 @@ def prune(
     return removed
 
 
-def mark_used(path: Path, now: float | None = None) -> None:
+def mark_used(path: str | os.PathLike[str], now: float | None = None) -> None:
     """Record that an entry is in use, unless that was recorded within the last hour."""
     now = time.time() if now is None else now
     # The entry's own time is part of what its stamp records, so the stamp takes the mark.
@@ -210,10 +227,10 @@ def mark_used(path: Path, now: float | None = None) -> None:
             os.utime(marked, (now, now))
 
 
-def _prepare(path: Path) -> str:
+def _prepare(path: str) -> str:
     """Make the folder if need be; why it must not be used, or an empty string."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(path, mode=0o700, exist_ok=True)
         status = os.lstat(path)
     except OSError as error:
         return f"{path}: {error.strerror or error}"
@@ -228,7 +245,7 @@ def _prepare(path: Path) -> str:
     return ""
 
 
-def _lock(path: Path, seconds: float) -> int:
+def _lock(path: str, seconds: float) -> int:
     """A descriptor that holds a lock, or -1 where the system has no locks.
 
     Raises:
@@ -258,7 +275,7 @@ def _lock(path: Path, seconds: float) -> int:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[int, os.stat_result] | None]:
+def _opened(path: str) -> Iterator[tuple[int, os.stat_result] | None]:
     """A file of the cache and its status; `None` unless it belongs to this user alone."""
     flags = os.O_RDONLY
     # No link leads out of the folder; a pipe that nobody writes to must not block the start.
@@ -282,7 +299,7 @@ def _opened(path: Path) -> Iterator[tuple[int, os.stat_result] | None]:
         os.close(handle)
 
 
-def _genuine(path: Path, expected: str) -> bool:
+def _genuine(path: str, expected: str) -> bool:
     """Whether this host wrote an entry, and its content has the expected digest."""
     import mmap
 
@@ -304,7 +321,7 @@ def _genuine(path: Path, expected: str) -> bool:
         return True
 
 
-def _read_text(path: Path) -> str | None:
+def _read_text(path: str) -> str | None:
     """A text that `_write` wrote; `None` without one, or if anybody else could have written it."""
     with _opened(path) as file:
         if file is None or file[1].st_size > _TEXT_BYTES:
@@ -312,12 +329,12 @@ def _read_text(path: Path) -> str | None:
         return os.read(file[0], _TEXT_BYTES).decode("utf-8", "replace")
 
 
-def _write(path: Path, content: bytes | bytearray) -> None:
+def _write(path: str, content: bytes | bytearray) -> None:
     """Write a file in one step, with mode 0600. Raises OSError."""
     import tempfile  # 10 ms to import, and most runs write nothing
 
     # mkstemp makes the file with mode 0600 and refuses to follow or reuse anything.
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -328,24 +345,26 @@ def _write(path: Path, content: bytes | bytearray) -> None:
         raise
 
 
-def _remove(path: Path) -> bool:
+def _remove(path: str | os.PathLike[str]) -> bool:
     """Remove an entry and the files beside it; the cache ignores what cannot be removed."""
     try:
-        path.unlink()
+        os.unlink(path)
     except OSError:
         return False
-    for beside in (_stamp(path), path.with_name(f"{path.name.partition('-')[0]}.json")):
+    folder, name = os.path.split(path)
+    for beside in (_stamp(path), os.path.join(folder, f"{name.partition('-')[0]}.json")):
         with contextlib.suppress(OSError):
-            beside.unlink()
+            os.unlink(beside)
     return True
 
 
-def _stamp(path: Path) -> Path:
-    return path.with_name(f".{path.name}.seen")
+def _stamp(path: str | os.PathLike[str]) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.seen")
 
 
-def _status(path: Path) -> os.stat_result | None:
+def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
     try:
-        return path.lstat()
+        return os.lstat(path)
     except OSError:
         return None

@@ -20,7 +20,6 @@ import _frozen_importlib
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -196,7 +195,9 @@ def isolated_python(code: str) -> list[str]:
     import importlib.util
 
     specs = (importlib.util.find_spec(name) for name in ("wasm_host", "msgspec", "wasmtime"))
-    folders = {str(Path(spec.origin).parents[1]) for spec in specs if spec and spec.origin}
+    folders = {
+        os.path.dirname(os.path.dirname(spec.origin)) for spec in specs if spec and spec.origin
+    }
     path = f"import sys; sys.path[:0] = {sorted(folders)!r}\n"
     return [sys.executable, "-I", "-S", "-c", path + code]
 

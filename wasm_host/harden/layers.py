@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import os
 import struct
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wasm_host.harden import kernel
@@ -28,8 +27,8 @@ FILE_CAPABILITIES: Final = 1 << 1 | 1 << 2
 """Capabilities kept until files have been read: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH."""
 CAPABILITY_VERSION: Final = 0x20080522
 
-_CGROUPS: Final = Path("/sys/fs/cgroup")
-_OWN_CGROUP: Final = Path("/proc/self/cgroup")
+_CGROUPS: Final = "/sys/fs/cgroup"
+_OWN_CGROUP: Final = "/proc/self/cgroup"
 _CGROUP_PREFIX: Final = "conductor-host-"
 _CGROUP_TASKS: Final = 64
 """Processes and threads in the group; a host has a few threads, one more for each WASI command."""
@@ -153,7 +152,7 @@ def limit(memory: int | None) -> str:
     return achieved
 
 
-def enter_cgroup(memory: int | None, root: Path = _CGROUPS, current: Path = _OWN_CGROUP) -> str:
+def enter_cgroup(memory: int | None, root: str = _CGROUPS, current: str = _OWN_CGROUP) -> str:
     """Make a control group, where the user may, and move this process into it.
 
     Limits of a process count what it maps itself, by the calls they know. A group counts whatever
@@ -166,39 +165,52 @@ def enter_cgroup(memory: int | None, root: Path = _CGROUPS, current: Path = _OWN
         OSError: the kernel refused.
     """
     kernel.require_linux()
-    beside = root / _own_cgroup(current).lstrip("/")
-    parent = beside.parent
+    # Strings throughout: to load `pathlib` takes a tenth of the start of a host.
+    beside = f"{root}{_own_cgroup(current)}".rstrip("/")
+    parent = os.path.dirname(beside)
     try:
-        delegated = set((parent / "cgroup.subtree_control").read_text().split())
+        delegated = set(_read(f"{parent}/cgroup.subtree_control").split())
     except OSError:
         raise Unsupported("no cgroup v2 whose parent can be read") from None
     if not {"memory", "pids"} <= delegated or beside == root:
         raise Unsupported("no cgroup v2 with memory and pids is delegated to this user")
-    for leftover in parent.glob(f"{_CGROUP_PREFIX}*"):
-        with contextlib.suppress(OSError):  # one that is in use stays
-            leftover.rmdir()
-    group = parent / f"{_CGROUP_PREFIX}{os.getpid()}"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(parent):
+            if name.startswith(_CGROUP_PREFIX):
+                with contextlib.suppress(OSError):  # one that is in use stays
+                    os.rmdir(f"{parent}/{name}")
+    group = f"{parent}/{_CGROUP_PREFIX}{os.getpid()}"
     try:
-        group.mkdir()
+        os.mkdir(group)
     except OSError as error:
         raise Unsupported(f"this user may make no cgroup: {error.strerror}") from None
     try:
-        (group / "pids.max").write_text(str(_CGROUP_TASKS))
+        _write(f"{group}/pids.max", _CGROUP_TASKS)
         if memory is not None:
-            (group / "memory.max").write_text(str(memory))
-        (group / "cgroup.procs").write_text(str(os.getpid()))
+            _write(f"{group}/memory.max", memory)
+        _write(f"{group}/cgroup.procs", os.getpid())
     except OSError as error:
         with contextlib.suppress(OSError):
-            group.rmdir()
+            os.rmdir(group)
         raise Unsupported(f"this process may not enter a cgroup: {error.strerror}") from None
     achieved = f"at most {_CGROUP_TASKS} threads and processes"
     return achieved if memory is None else f"{achieved}, {memory >> 20} MiB altogether"
 
 
-def _own_cgroup(current: Path) -> str:
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _write(path: str, number: int) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(str(number))
+
+
+def _own_cgroup(current: str) -> str:
     """The group of cgroup v2 this process is in."""
     try:
-        lines = current.read_text().splitlines()
+        lines = _read(current).splitlines()
     except OSError:
         lines = []
     for line in lines:
