@@ -23,7 +23,7 @@ from conductor.patterns import lazy_pattern
 _STRING: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 # At most 2,048 strings at a time: a list of all strings of a frame takes much memory.
 _PIECE: Final = lazy_pattern(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"?){1,2048}+|[^"]++', re.DOTALL)
-_NOT_BRACKETS: Final = bytes(b for b in range(256) if b not in b"[]{}")
+_NOT_SIGNS: Final = bytes(b for b in range(256) if b not in b'"[]{}')
 _STEPS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")  # as signed bytes: 1, -1
 _NOT_SEPARATORS: Final = bytes(b for b in range(256) if b not in b",[{")
 _SEPARATORS: Final = (b",", b"[", b"{")
@@ -41,8 +41,8 @@ def too_deep(frame: bytes, limit: int) -> bool:
     if not _opens_more(frame, limit):
         return False
     level = 0
-    for bare in _without_strings(frame):
-        steps = bare.translate(_STEPS, _NOT_BRACKETS)
+    for brackets in _brackets(frame):
+        steps = brackets.translate(_STEPS)
         for start in range(0, len(steps), _CHUNK):
             chunk = steps[start : start + _CHUNK]
             opens = chunk.count(1)
@@ -80,6 +80,23 @@ def too_many_values(frame: bytes, limit: int) -> bool:
     Linear in the frame's length, without a Python object for each value.
     """
     return len(frame) > limit and count_values(frame, limit) > limit
+
+
+def _brackets(frame: bytes) -> Iterator[bytes]:
+    """The brackets of a frame that are outside its strings, in pieces.
+
+    Source code in a string holds thousands of brackets and escaped quotes, so no step looks at them
+    one by one.
+    """
+    if b"\\" in frame:
+        frame = frame.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Each quote that is left begins or ends a string.
+    signs = frame.translate(None, _NOT_SIGNS)
+    outside = 0
+    for start in range(0, len(signs), _SHORT):
+        parts = signs[start : start + _SHORT].split(b'"')
+        yield b"".join(parts[outside::2])
+        outside = (outside + len(parts) - 1) % 2
 
 
 def _without_strings(frame: bytes) -> Iterator[bytes]:
