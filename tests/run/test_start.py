@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -300,16 +301,54 @@ def test_a_chain_starts_with_few_modules_and_patterns() -> None:
     assert others <= 175
 
 
-def test_a_host_starts_with_few_modules() -> None:
+def host_modules() -> list[str]:
+    """What a host has loaded when it waits for its guests' names."""
     *command, code = spawn.child_command()
     command += [AT_THE_END + code]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True
     )
-    modules = done.stdout.split()
+    return done.stdout.split()
+
+
+def loaded_in_functions(module: str) -> set[str]:
+    """What the functions of a module import."""
+    place = ROOT.joinpath(*module.split("."))
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    functions = [
+        node
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    inside = [node for function in functions for node in ast.walk(function)]
+    plain = {name.name for node in inside if isinstance(node, ast.Import) for name in node.names}
+    return plain | {node.module or "" for node in inside if isinstance(node, ast.ImportFrom)}
+
+
+def test_a_host_starts_with_few_modules() -> None:
+    modules = host_modules()
     assert {"base64", "datetime", "json"} < set(modules)
     heavy = {"asyncio", "hashlib", "logging", "pathlib", "subprocess", "wasmtime"}
     assert heavy.intersection(modules) == set()
     ours, others = counts(modules)
     assert ours <= 120
     assert others <= 140
+
+
+def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
+    """Once it is locked up it can load nothing."""
+    modules = host_modules()
+    # What these load, they load before.
+    early = {"conductor.run.segment_start", "conductor.run.guest_module", "conductor.run.plan"}
+    later = {
+        (module, name)
+        for module in modules
+        if module.startswith(("conductor.core", "conductor.run", "conductor.services"))
+        if module not in early
+        for name in loaded_in_functions(module)
+        if name not in modules
+    }
+    # `segment_start` loads it for the guests and the audits that need it.
+    assert later == {
+        (f"conductor.{name}", "hashlib") for name in ("core.payloads", "run.report_lines")
+    }
