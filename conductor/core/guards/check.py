@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import UnsetType
 
-from conductor.core.guards import metas, names
+from conductor.core.guards import metas, names, plain_text
 from conductor.core.guards.reading import Document, Params, Unreadable, read
 from conductor.core.guards.rules import (
     EVERY,
@@ -87,7 +87,10 @@ def forwarded(
     given, passed = _document(original), _document(sent)
     if context.grants.texts:
         passed = metas.as_given(name, given, passed)
-    return _first("forwarded", Attempt(context, direction, name, passed, given))
+    attempt = Attempt(context, direction, name, passed, given)
+    if name == names.PROMPT and plain_text.alone(attempt, _bytes(original), _bytes(sent)):
+        return None
+    return _first("forwarded", attempt)
 
 
 def originated(context: Context, direction: str, method: str, params: Params) -> Violation | None:
@@ -133,6 +136,10 @@ def answered(
         came_back=b"" if upstream is None else upstream[0],
     )
     return _first("denied" if member == b"error" else "answered", attempt)
+
+
+def _bytes(raw: Params) -> bytes:
+    return b"" if isinstance(raw, UnsetType) else bytes(raw)
 
 
 def _document(raw: Params | bytes | UnsetType) -> Document:

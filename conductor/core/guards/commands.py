@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from enum import Enum
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Final
 
@@ -45,6 +46,7 @@ _FOLDS: Final = 3
 """How many times longer a word can be than the same word without regard to case."""
 ANY: Final = "*"
 _LABELS: Final = frozenset({"uri", "name", "title"})
+_ALPHANUMERIC: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _MARKS: Final = "/$!#:@&~%^*+-.?"
 """What a command may begin with in the list of an agent, and then is typed without a slash."""
 
@@ -155,6 +157,8 @@ class _Listed:
         self._words = {"".join((name[0], *name[1:].split()[:1])).casefold() for name in commands}
         self._longest = _FOLDS * max(map(len, self._words), default=0)
         self._marks = {name[0] for name in commands if _is_mark(name[:1])}
+        # Most texts begin with a letter, and nearly no command does.
+        self._plain = _ALPHANUMERIC - {sign for word in self._words for sign in _cases(word[0])}
 
     def read(self, text: str) -> str:
         """The command that a text begins with, mark first; empty if it begins with none.
@@ -162,6 +166,8 @@ class _Listed:
         What begins with a slash counts as one, whatever follows, and so does what begins with a
         mark that is listed by itself; other marks need a letter somewhere behind them.
         """
+        if text[:1] in self._plain:
+            return ""
         start = _begins(text)
         mark = _mark(text[start : start + 1])
         name = start + 1
@@ -181,6 +187,15 @@ class _Listed:
         return self._has(word) or (len(word) > 1 and SLASH not in word[1:])
 
 
+def _cases(sign: str) -> tuple[str, str]:
+    return sign.lower(), sign.upper()
+
+
+@lru_cache(maxsize=8)
+def _listed(commands: frozenset[str]) -> _Listed:
+    return _Listed(commands)
+
+
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
     match = pattern.match(text, start)
     return start if match is None else match.end()
@@ -192,7 +207,7 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
     `commands` are those the agent lists; their marks count beside the slash. The text of an
     embedded resource counts where no text stands before it, a label where it is no path.
     """
-    listed = _Listed(commands)
+    listed = _listed(frozenset(commands))
     texts = list(_texts(prompt))
     plain = [n for n, text in enumerate(texts) if text.plain]
     start, end = (plain[0], plain[-1]) if plain else (len(texts), -1)
@@ -211,6 +226,19 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
             Reading(text.at, text.block, tuple(words), is_command, n <= start, last)
         )
     return like_commands
+
+
+def may_begin(prompt: list[Json], commands: AbstractSet[str]) -> bool:
+    """Whether a text of a prompt may begin like a command: if not, there are no `readings` of it.
+
+    Less exact, it counts the text of each resource, and each label.
+    """
+    listed = _listed(frozenset(commands))
+    return any(
+        isinstance(text, str) and listed.read(text) != ""
+        for block in prompt
+        for text, _ in _texts_of(block)
+    )
 
 
 def asks_for_one(params: Params, commands: AbstractSet[str], grants: Grants) -> bool:

@@ -114,7 +114,7 @@ class _Reference(msgspec.Struct, frozen=True):
 def added(attempt: Attempt) -> Breaches:
     """No link and no mention is added to a prompt that leads outside of the session's folders."""
     before, after = blocks(attempt)
-    if max(map(_marks, (before, after))) > _MOST_MARKS:
+    if many_marks(before, after):
         text = f"a prompt with more than {_MOST_MARKS:,} `@` may not be changed or made"
         yield f"{text}\nhint: send fewer, or leave the prompt as it was", "/prompt"
     else:
@@ -131,6 +131,19 @@ def _outside(before: list[Json], after: list[Json], folders: tuple[str, ...]) ->
         if not reference.fits(folders):
             text = f"{what} {name!a:.80} may not be added: it is not in the session's folders"
             yield f"{text}\nhint: {_HINTS[what]}", at
+
+
+def many_marks(before: list[Json], after: list[Json], size: int = _MOST_MARKS + 1) -> bool:
+    """Whether a prompt, as it was or as it is sent, is too much to look through for mentions.
+
+    `size`: the bytes of both together: there are no more marks than bytes.
+    """
+    return size > _MOST_MARKS and max(map(_marks, (before, after))) > _MOST_MARKS
+
+
+def holds_mark(text: str) -> bool:
+    """Whether a sign stands in a text that may begin a mention."""
+    return "@" in text or (not text.isascii() and any(sign in text for sign in _AT))
 
 
 def _marks(prompt: list[Json]) -> int:
