@@ -5,12 +5,12 @@ The first function here that needs wasmtime loads it: this package itself must i
 
 from __future__ import annotations
 
-import platform
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from wasm_host.calls import Api, core_api
 from wasm_host.limits import MAX_STACK_BYTES
+from wasm_host.machine import PROCESSOR, SYSTEM
 from wasm_host.ticker import TICKER
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _lock = threading.Lock()
 def has_baseline(limits: Limits) -> bool:
     """Whether there is a baseline compiler for modules with these limits: where wasmtime holds it
     as ready as its usual one."""
-    return limits.fuel is None and (platform.system(), platform.machine()) == ("Linux", "x86_64")
+    return limits.fuel is None and (SYSTEM, PROCESSOR) == ("Linux", "x86_64")
 
 
 def engine_key(limits: Limits, *, baseline: bool = False) -> EngineKey:
@@ -111,8 +111,8 @@ def engine_identity(limits: Limits, *, baseline: bool = False) -> str:
             f"wasmtime {wasmtime_version()}",
             f"stack {stack_bytes}",
             f"fuel {fuel}",
-            platform.system(),
-            platform.machine(),
+            SYSTEM,
+            PROCESSOR,
             *(("baseline",) if baseline else ()),
         )
     )

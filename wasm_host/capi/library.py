@@ -6,17 +6,17 @@ import ctypes
 import functools
 import importlib.util
 import os
-import platform
 import sys
 from typing import Any, Final
 
 from wasm_host.capi.layouts import Callback
+from wasm_host.machine import PROCESSOR
 
 VERSION: Final = "50.0"
 """The one minor version whose structures `wasm_host.capi.layouts` has."""
 
 _FILES: Final = {"linux": "_libwasmtime.so", "darwin": "_libwasmtime.dylib"}
-_MACHINES: Final = {"AMD64": "x86_64", "arm64": "aarch64"}
+_MACHINES: Final = {"arm64": "aarch64"}
 
 _P = ctypes.c_void_p
 _TEXT = ctypes.c_char_p
@@ -138,8 +138,7 @@ def _loaded() -> ctypes.CDLL:
         KeyError: nobody knows how it is called on this system.
         OSError: it cannot be loaded.
     """
-    machine = platform.machine()
-    place = f"{sys.platform}-{_MACHINES.get(machine, machine)}"
+    place = f"{sys.platform}-{_MACHINES.get(PROCESSOR, PROCESSOR)}"
     return ctypes.CDLL(os.path.join(folder(), place, _FILES[sys.platform]))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import sys
 from typing import Any, Final
 
@@ -54,7 +53,7 @@ def number(name: str) -> int:
     """
     require_linux()
     if not MACHINE:
-        raise Unsupported(f"not known for the processor {platform.machine()}")
+        raise Unsupported(f"not known for the processor {os.uname().machine}")
     return _NUMBERS[name][_COLUMN[MACHINE]]
 
 
