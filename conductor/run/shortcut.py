@@ -215,7 +215,8 @@ class Shortcut:
     def _read(self, line: bytes) -> Message | None:
         """A message that no limit of a guest's concerns."""
         try:
-            message = jsonrpc.parse(line[1:])
+            # The parent has seen how deep it nests, and each guest's limit is kept as it gets it.
+            message = jsonrpc.parse(line[1:], len(line))
         except Malformed:
             return None
         if not isinstance(message, Message) or message.jsonrpc != "2.0":

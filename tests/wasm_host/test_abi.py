@@ -147,6 +147,18 @@ def test_depth_at_every_size_of_text(size: int, deep: int) -> None:
             check_inbox(lines, Limits())
 
 
+@pytest.mark.parametrize("size", [1000, 100_000, 3_000_000])
+def test_lines_that_were_shallow_enough_for_one_guest_may_be_too_deep_for_another(
+    size: int,
+) -> None:
+    line = b'p["' + b"[" * size + b'",' + b"[" * 150 + b"]" * 151 + b"\n"
+    for _ in range(2):
+        for deep, shallow in ((151, 150), (200, 128)):
+            check_inbox(line, Limits(json_depth=deep))
+            with pytest.raises(LimitRefused, match="nested 151 deep"):
+                check_inbox(line, Limits(json_depth=shallow))
+
+
 def test_many_shallow_siblings_are_not_deep() -> None:
     line = b"p[" + b",".join([b'{"a":{"b":[]}}'] * 100_000) + b"]\n"
     check_inbox(line, Limits(json_depth=4, json_values=1_000_000))

@@ -35,6 +35,12 @@ LONG = 65536
 FEW = 256
 """… until that has found so much."""
 
+_REMEMBERED = 2 * 1024 * 1024
+"""Bytes of lines that are remembered at most."""
+_shallow = (b"", 0)
+"""Lines that nest no deeper than so many levels, which took long to see: a host gives the same
+object to one guest after the other."""
+
 _UNITS = {
     "outbox_bytes": "bytes at once",
     "message_bytes": "bytes in a line",
@@ -144,8 +150,9 @@ def _found(text: bytes, signs: tuple[bytes, ...], most: int) -> int:
 
 def _first_too_deep(lines: bytes, limit: int) -> bytes | None:
     """The first of several lines that nests deeper than `limit`."""
+    global _shallow  # noqa: PLW0603 - one for the process: all guests of a host get the same lines
     size = len(lines)
-    if size <= limit:
+    if size <= limit or (lines is _shallow[0] and limit >= _shallow[1]):
         return None
     if not SHORT <= size <= LONG and not _many_brackets(lines, limit):
         return None
@@ -154,7 +161,10 @@ def _first_too_deep(lines: bytes, limit: int) -> bytes | None:
     openers = lines.translate(None, _NOT_OPENERS)
     if max(map(len, openers.split(b"\n"))) <= limit:
         return None
-    return next((line for line in lines.split(b"\n") if too_deep(line, limit)), None)
+    found = next((line for line in lines.split(b"\n") if too_deep(line, limit)), None)
+    if found is None and LONG < size <= _REMEMBERED:
+        _shallow = lines, limit
+    return found
 
 
 def excerpt(data: bytes, room: int = 60) -> str:
