@@ -84,11 +84,15 @@ def forwarded(
     if original == sent:
         return None
     name = names.recognised(method)
+    if name == names.PROMPT:
+        before, after = _bytes(original), _bytes(sent)
+        if plain_text.alone_plainly(context, before, after):
+            return None
     given, passed = _document(original), _document(sent)
     if context.grants.texts:
         passed = metas.as_given(name, given, passed)
     attempt = Attempt(context, direction, name, passed, given)
-    if name == names.PROMPT and plain_text.alone(attempt, _bytes(original), _bytes(sent)):
+    if name == names.PROMPT and plain_text.alone(attempt, before, after):
         return None
     return _first("forwarded", attempt)
 

@@ -158,7 +158,7 @@ class _Listed:
         self._longest = _FOLDS * max(map(len, self._words), default=0)
         self._marks = {name[0] for name in commands if _is_mark(name[:1])}
         # Most texts begin with a letter, and nearly no command does.
-        self._plain = _ALPHANUMERIC - {sign for word in self._words for sign in _cases(word[0])}
+        self.plain = _ALPHANUMERIC - {sign for word in self._words for sign in _cases(word[0])}
 
     def read(self, text: str) -> str:
         """The command that a text begins with, mark first; empty if it begins with none.
@@ -166,7 +166,7 @@ class _Listed:
         What begins with a slash counts as one, whatever follows, and so does what begins with a
         mark that is listed by itself; other marks need a letter somewhere behind them.
         """
-        if text[:1] in self._plain:
+        if text[:1] in self.plain:
             return ""
         start = _begins(text)
         mark = _mark(text[start : start + 1])
@@ -226,6 +226,11 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
             Reading(text.at, text.block, tuple(words), is_command, n <= start, last)
         )
     return like_commands
+
+
+def letters_begin_none(commands: AbstractSet[str]) -> bool:
+    """Whether no text that begins with a letter or a digit of ASCII begins like a command."""
+    return not commands or _listed(frozenset(commands)).plain == _ALPHANUMERIC
 
 
 def may_begin(prompt: list[Json], commands: AbstractSet[str]) -> bool:

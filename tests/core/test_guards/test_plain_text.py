@@ -58,7 +58,8 @@ def both(context: Context, before: bytes, after: bytes) -> tuple[bool, Violation
     """Whether a prompt was changed by plain text alone, and what the rules find in it."""
     alone = plain_text.alone(attempted(context, before, after), before, after)
     slowly = check._first("forwarded", attempted(context, before, after))
-    assert slowly is None or not alone, slowly
+    plainly = plain_text.alone_plainly(context, before, after)
+    assert slowly is None or not (alone or plainly), slowly
     if before != after:
         assert forwarded(context, "down", PROMPT, Raw(before), Raw(after)) == slowly
     return alone, slowly
@@ -128,8 +129,13 @@ _grants = st.sampled_from(
 @st.composite
 def _spelled(draw: st.DrawFn, params: Any) -> bytes:
     """A JSON text of some spelling; now and then a member stands in it twice, or none of it is."""
-    spelling = draw(st.integers(0, 3))
-    said = json.dumps(params, ensure_ascii=spelling != 1, indent=1 if spelling == 2 else None)
+    spelling = draw(st.integers(0, 5))
+    said = json.dumps(
+        params,
+        ensure_ascii=spelling not in (1, 3),
+        indent=1 if spelling == 2 else None,
+        separators=(",", ":") if spelling > 2 else None,
+    )
     held = said.encode(errors="surrogatepass" if spelling == 3 else "backslashreplace")
     how = draw(st.integers(0, 40))
     if how == 0:
@@ -177,6 +183,7 @@ def test_nor_where_texts_replace_texts(
     context: Context, before: list[Any], after: list[Any]
 ) -> None:
     both(context, params(before), params(after))
+    both(context, compact(before), compact(after))
 
 
 @given(_prompts, _grants)
@@ -192,6 +199,11 @@ def test_a_prompt_in_which_no_command_may_begin_has_none(
 
 def params(blocks: object, **beside: object) -> bytes:
     return json.dumps({"sessionId": "s", "prompt": blocks, **beside}).encode()
+
+
+def compact(blocks: object, session: str = "s") -> bytes:
+    held = {"sessionId": session, "prompt": blocks}
+    return json.dumps(held, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def quick(before: object, after: object, context: Context = PLAIN, **beside: object) -> bool:
@@ -281,3 +293,51 @@ def test_words_in_meta_count_as_they_were() -> None:
     assert not quick([one], [two])
     assert not quick([one, HELLO], [HELLO, two], texts)
     both(texts, params([one, two]), params([two, one]))
+
+
+def plainly(before: bytes, after: bytes, context: Context = PLAIN) -> bool:
+    both(context, before, after)
+    return plain_text.alone_plainly(context, before, after)
+
+
+@pytest.mark.parametrize("said", ["Answer.", "1.", "", "é".join("ab"), 'a\n"\\ /x ..%2e', "x\x7f"])
+def test_texts_that_are_written_plainly_are_not_read(said: str) -> None:
+    for rest in ([], [HELLO], [HELLO, HELLO]):
+        assert plainly(compact(rest), compact([text(said), *rest]))
+        assert plainly(compact([*rest, text(said)]), compact(rest))
+
+
+@pytest.mark.parametrize(
+    "said", ["/yolo", " a", "\n", "é", "a@b", "a\uff20b", "a\ufe6bb", "a\x01", "\u200b/yolo", "<a>"]
+)
+def test_other_texts_are_read(said: str) -> None:
+    assert not plainly(compact([HELLO]), compact([text(said)]))
+    assert not plainly(compact([text(said)]), compact([HELLO]))
+
+
+def test_what_is_written_otherwise_is_read() -> None:
+    said, more = compact([HELLO]), compact([HELLO, HELLO])
+    assert plainly(said, more)
+    assert not plainly(said, compact([HELLO, HELLO], session="t"))
+    assert not plainly(said, params([HELLO, HELLO]))
+    assert not plainly(said, compact([HELLO, IMAGE]))
+    for was, now in (
+        (b"hello", b"\xff"),
+        (b"hello", b"h\xed\xa0\x80"),
+        (b"hello", b"a\\u0040"),
+        (b"hello", b"a\x01"),
+        (b'"hello"', b'"a","text":"/yolo"'),
+        (b'"hello"', b'"a","_meta":{}'),
+        (b'"sessionId":"s"', b'"sessionId":"t","sessionId":"s"'),
+        (b"]}", b'],"prompt":[]}'),
+        (b"]}", b"]}\n"),
+        (b"}]", b"},]"),
+    ):
+        assert not plainly(said, more.replace(was, now)), now
+        assert not plainly(more.replace(was, now), said), now
+    assert plain_text._MOST_BYTES < check.MOST_JUDGED
+    large = compact([HELLO] * 1000)
+    assert not plainly(said, large)
+    assert not plainly(large, said)
+    assert not plainly(said, more, Context(commands=frozenset({"help"})))
+    assert plainly(said, more, CONTEXT)
