@@ -335,6 +335,8 @@ def test_what_is_written_otherwise_is_read() -> None:
     ):
         assert not plainly(said, more.replace(was, now)), now
         assert not plainly(more.replace(was, now), said), now
+    odd = b'"s\x01"'
+    assert not plainly(said.replace(b'"s"', odd), more.replace(b'"s"', odd))
     assert plain_text._MOST_BYTES < check.MOST_JUDGED
     large = compact([HELLO] * 1000)
     assert not plainly(said, large)
