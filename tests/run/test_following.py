@@ -166,7 +166,8 @@ def host() -> tuple[Events, Follower, JournalRouter, Planned]:
 @given(st.lists(st.binary(max_size=80) | st.lists(st.lists(
     st.sampled_from(["begun", "fed", "called", "delivered", "x"]) | st.floats() | st.integers(-9, 9)
     | st.text(max_size=5) | st.binary(max_size=5) | st.lists(st.text(max_size=8), max_size=3)
-    | st.dictionaries(st.text(max_size=5), st.integers(), max_size=2), max_size=6), max_size=4),
+    | st.dictionaries(st.text(max_size=5), st.integers(-(2**63), 2**64 - 1), max_size=2),
+    max_size=6), max_size=4),
     max_size=5))  # fmt: skip
 def test_no_journal_of_a_host_hurts_the_chain(parts: list[Any]) -> None:
     events, follower, router, planned = host()
