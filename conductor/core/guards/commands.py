@@ -46,7 +46,8 @@ _FOLDS: Final = 3
 """How many times longer a word can be than the same word without regard to case."""
 ANY: Final = "*"
 _LABELS: Final = frozenset({"uri", "name", "title"})
-_ALPHANUMERIC: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789<([{_")
+"""No command begins with one of these, unless it is listed like that."""
 _MARKS: Final = "/$!#:@&~%^*+-.?"
 """What a command may begin with in the list of an agent, and then is typed without a slash."""
 
@@ -157,8 +158,8 @@ class _Listed:
         self._words = {"".join((name[0], *name[1:].split()[:1])).casefold() for name in commands}
         self._longest = _FOLDS * max(map(len, self._words), default=0)
         self._marks = {name[0] for name in commands if _is_mark(name[:1])}
-        # Most texts begin with a letter, and nearly no command does.
-        self.plain = _ALPHANUMERIC - {sign for word in self._words for sign in _cases(word[0])}
+        # Most texts begin with one of these, and nearly no command does.
+        self.plain = _PLAIN - {sign for word in self._words for sign in _cases(word[0])}
 
     def read(self, text: str) -> str:
         """The command that a text begins with, mark first; empty if it begins with none.
@@ -228,9 +229,10 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
     return like_commands
 
 
-def letters_begin_none(commands: AbstractSet[str]) -> bool:
-    """Whether no text that begins with a letter or a digit of ASCII begins like a command."""
-    return not commands or _listed(frozenset(commands)).plain == _ALPHANUMERIC
+def plainly_begins_none(commands: AbstractSet[str]) -> bool:
+    """Whether no text is a command that begins, after line breaks, with a letter or a digit of
+    ASCII, or with one of `<([{_`."""
+    return not commands or _listed(frozenset(commands)).plain == _PLAIN
 
 
 def may_begin(prompt: list[Json], commands: AbstractSet[str]) -> bool:

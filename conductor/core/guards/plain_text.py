@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductor.core.guards.commands import letters_begin_none, may_begin
+from conductor.core.guards.commands import may_begin, plainly_begins_none
 from conductor.core.guards.links import holds_mark, many_marks
 from conductor.core.guards.reading import Json, Object
 from conductor.core.guards.rules import Attempt, Context
@@ -23,10 +23,10 @@ _DEEPEST: Final = 64
 
 _MOST_BYTES: Final = 20_000
 """Fewer than the values that a text may have to be read."""
-# Each text begins with a letter or a digit, or is empty; no sign in it may begin a mention.
+# Each text begins as no command does, or is empty; no sign in it may begin a mention.
 _BLOCK: Final = (
     r'\{"type":"text","text":"'
-    r'(?:[A-Za-z0-9](?:[^"\\@\uff20\ufe6b\x00-\x1f]|\\["\\/bfnrt])*+)?"\}'
+    r'(?:(?:\\n)*+[A-Za-z0-9<(\[{_](?:[^"\\@\uff20\ufe6b\x00-\x1f]|\\["\\/bfnrt])*+)?"\}'
 )
 _prompt = lazy_pattern(
     rf'\{{"sessionId":"([^"\\\x00-\x1f]*+)","prompt":\[(?:{_BLOCK}(?:,{_BLOCK})*+)?\]\}}'
@@ -35,8 +35,8 @@ _prompt = lazy_pattern(
 
 def alone_plainly(context: Context, received: bytes, sent: bytes) -> bool:
     """As `alone`, without reading the params: true only where both, as most programs write them,
-    are the same session's prompt of nothing but texts, each of which begins with a letter."""
-    if max(len(received), len(sent)) > _MOST_BYTES or not letters_begin_none(context.commands):
+    are the same session's prompt of nothing but texts that begin as no command does."""
+    if max(len(received), len(sent)) > _MOST_BYTES or not plainly_begins_none(context.commands):
         return False
     try:
         before, after = _prompt.fullmatch(received.decode()), _prompt.fullmatch(sent.decode())

@@ -75,7 +75,8 @@ _pieces = st.sampled_from(
         "\n", "\r\n", " ", "\t", "\u2044", "\uff0f", "\u2215", "\ufe6b", "\uff20", "@", "\\@",
         "@/etc/passwd", "@~/.ssh", "@src/a.py", "@../x", "@%2e%2e/x", "@C:\\x", "[@a](file:///x)",
         "..", "%2e%2e", "%2f", "C:\\", "file:", "file:///etc/passwd", "FILE:x", "\\u0040", "<file>",
-        "\\", '"', "'", "`", "&#64;", "data:,x", "javascript:x", "\u037e", "\uff1a", "\u2024",
+        "<", "(", "[", "{", "_", "=", "\\", '"', "'", "`", "&#64;",
+        "data:,x", "javascript:x", "\u037e", "\uff1a", "\u2024",
     ]
 )  # fmt: skip
 _texts = st.lists(_pieces | st.text(max_size=2), max_size=4).map("".join)
@@ -118,7 +119,7 @@ _grants = st.sampled_from(
         PLAIN,
         CONTEXT,
         Context(),
-        Context(commands=frozenset({"hello", "K", "ss x", "ß"}), known=True),
+        Context(commands=frozenset({"hello", "K", "ss x", "ß", "<file", "_"}), known=True),
         Context(commands=frozenset({"@a", ".", "/Hi.", "/a b"}), folders=("/etc",)),
         granted(commands=("*",)),
         granted(commands=("review", "$fix"), texts=True),
@@ -300,7 +301,21 @@ def plainly(before: bytes, after: bytes, context: Context = PLAIN) -> bool:
     return plain_text.alone_plainly(context, before, after)
 
 
-@pytest.mark.parametrize("said", ["Answer.", "1.", "", "é".join("ab"), 'a\n"\\ /x ..%2e', "x\x7f"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Answer.",
+        "1.",
+        "",
+        "é".join("ab"),
+        'a\n"\\ /x ..%2e',
+        "x\x7f",
+        "\n\nToday",
+        "<a>",
+        "(b)",
+        "_",
+    ],
+)
 def test_texts_that_are_written_plainly_are_not_read(said: str) -> None:
     for rest in ([], [HELLO], [HELLO, HELLO]):
         assert plainly(compact(rest), compact([text(said), *rest]))
@@ -308,7 +323,21 @@ def test_texts_that_are_written_plainly_are_not_read(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["/yolo", " a", "\n", "é", "a@b", "a\uff20b", "a\ufe6bb", "a\x01", "\u200b/yolo", "<a>"]
+    "said",
+    [
+        "/yolo",
+        " a",
+        "\n",
+        "é",
+        "a@b",
+        "a\uff20b",
+        "a\ufe6bb",
+        "a\x01",
+        "\u200b/yolo",
+        "\n/yolo",
+        "\n\n$fix",
+        "\n\t/yolo",
+    ],
 )
 def test_other_texts_are_read(said: str) -> None:
     assert not plainly(compact([HELLO]), compact([text(said)]))
@@ -341,5 +370,6 @@ def test_what_is_written_otherwise_is_read() -> None:
     large = compact([HELLO] * 1000)
     assert not plainly(said, large)
     assert not plainly(large, said)
-    assert not plainly(said, more, Context(commands=frozenset({"help"})))
+    for listed in ("help", "<x", "_"):
+        assert not plainly(said, more, Context(commands=frozenset({listed})))
     assert plainly(said, more, CONTEXT)
