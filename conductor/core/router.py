@@ -18,9 +18,11 @@ from conductor.core.effects import Closure, Effects
 from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompts
+from conductor.core.jsonrpc import Params
 from conductor.core.oversize import Oversize
 from conductor.core.policy.enforcer import Enforcer
-from conductor.core.policy.key_table import UPDATE
+from conductor.core.policy.headings import read_message
+from conductor.core.policy.key_table import CARRY, PROMPT, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions
 from conductor.core.ports import Ports
 from conductor.core.questions import Questions
@@ -292,6 +294,16 @@ class Router:
         used = any(key in peer.p.requests.sent for peer in self.peers.values())
         used = used or key in self.upstream.s.requests.sent
         return not used and self.sessions.is_client_in(session)
+
+    def allows_prompt(self, name: str, given: Params, sent: Params) -> bool:
+        """Whether a component with a policy, which carries prompts, may pass one on with the params
+        `sent` that it got with `given`."""
+        policy_state = self.peers[name].policy_state
+        if policy_state is None:
+            return False
+        message = read_message(PROMPT, given)
+        checks = self._enforcer.checks
+        return checks.forwards(policy_state, Direction.DOWN, message, sent, CARRY) is None
 
     def pause(self, name: str, *, paused: bool) -> Effects:
         """Has all that is new go past a proxy, or through it again.

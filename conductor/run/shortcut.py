@@ -3,7 +3,8 @@
 Most messages leave a guest as they came. Then the router decides nothing: what it writes for the
 next guest, and in the end for the parent, are the bytes that came in, behind the other side byte.
 So a host reads such a line once, delivers it to one guest after the other, compares what each
-returns with what it got, and sends the line on.
+returns with what it got, and sends the line on. A prompt that a guest has changed goes on as well,
+if the guest may change it so.
 
 The router is pure: given the same lines later, it comes to the same. So it *catches up* before it
 gets anything else: it gets the lines that took the shortcut, in order, what the guests returned for
@@ -27,7 +28,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import Router, jsonrpc
 from conductor.core.component import Side
 from conductor.core.json_text import too_many_values
-from conductor.core.jsonrpc import Malformed
+from conductor.core.jsonrpc import Malformed, Params
 from conductor.core.message import Message
 from conductor.core.policy.headings import Heading, heading, session_of
 from conductor.core.policy.key_table import (
@@ -43,6 +44,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.policy_state import EVERYTHING, PLACE
 from conductor.core.state import Lane, Peer
 from conductor.run.segment_guests import Delivery, SegmentGuests
+from conductor.transports.buffers import CHUNK
 
 if TYPE_CHECKING:
     from conductor.run.segment import ParentOutput
@@ -260,14 +262,55 @@ class Shortcut:
             session_of(message.params), key
         ):
             return 0
-        data = line + b"\n"
-        back = b"s" + data[1:]
         passage = Passage([line], is_open=True)
-        if self._goes_through(passage, names, data, back):
+        back = self._changed_through(passage, names, key, message.params)
+        if back:
             self._requests[key] = passage
             self._send(passage, back)
             self._forget()
         return 1
+
+    def _changed_through(
+        self, passage: Passage, names: Iterable[str], key: bytes, params: Params
+    ) -> bytes:
+        """Delivers a prompt to one guest after the other, as long as each passes it on and may
+        change it so; what the last has returned. Empty: one does not, as in `_goes_through`."""
+        data = passage.lines[0] + b"\n"
+        back = b"s" + data[1:]
+        for name in names:
+            same = Delivery(data, back)
+            delivery = self._guests.exchange(name, same)
+            if delivery is not None:
+                passage.deliveries[name] = delivery
+            if delivery is same:
+                continue
+            changed = None if delivery is None else self._changed(delivery, key)
+            if delivery is None or changed is None:
+                self._deviated(passage)
+                return b""
+            if not self._router.allows_prompt(name, params, changed):
+                self._deviated(passage)
+                return b""
+            params, back = changed, delivery.returned
+            data = b"p" + back[1:]
+        return back
+
+    def _changed(self, delivery: Delivery, key: bytes) -> Params | None:
+        """The params of a prompt as a guest passed it on; None: that is something else, or costs
+        the guest something."""
+        back = delivery.returned
+        if delivery.ended or delivery.error is not None or back.find(b"\n") != len(back) - 1:
+            return None
+        if len(back) > len(delivery.given) + CHUNK or too_many_values(back, self._values):
+            return None
+        try:
+            message = jsonrpc.parse(line := back[1:-1])
+        except Malformed:
+            return None
+        if not isinstance(message, Message) or _key(message) != key:
+            return None
+        spelled = _is_spelled(line, (_PROMPT_HEAD % key)[1:], message.params)
+        return message.params if spelled and back.startswith(b"s") else None
 
     def _take_result(self, line: bytes, message: Message) -> int:
         request = self._requests.get(key := _key(message))
@@ -306,8 +349,8 @@ class Shortcut:
     def _goes_through(
         self, passage: Passage, names: Iterable[str], data: bytes, back: bytes
     ) -> bool:
-        """Delivers to one guest after the other, as long as each returns what it got. If one does
-        not, the router learns how far that came, and the shortcut is closed."""
+        """Delivers to one guest after the other, as long as each returns what it got; False: one
+        does not. Then the router has learnt how far that came, and the shortcut is closed."""
         same = Delivery(data, back)
         for name in names:
             delivery = self._guests.exchange(name, same)
@@ -315,12 +358,16 @@ class Shortcut:
                 passage.deliveries[name] = delivery
             if delivery is same:
                 continue
-            if passage.sent:
-                self._kept.pop()
-            self.close()
-            self._learn(passage)
+            self._deviated(passage)
             return False
         return True
+
+    def _deviated(self, passage: Passage) -> None:
+        """A guest did something else with a message: the router learns how far that came."""
+        if passage.sent:
+            self._kept.pop()
+        self.close()
+        self._learn(passage)
 
 
 def _key(message: Message) -> bytes:

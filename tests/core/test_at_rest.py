@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec import Raw
+
 from conductor.core import Closure, Component, Router
+from tests.harness.router.actors import dump
 from tests.harness.router.policed import (
     CARRY_TEXT,
     PROMPT,
@@ -82,3 +85,13 @@ def test_all_is_known_about_where_the_client_works() -> None:
         pb >> ("client", request("z", "session/close", {"sessionId": "S"}))
         pb << ("agent", request(Hole("z"), "session/close", {"sessionId": "S"}))
         assert not router.knows_all_about("S", b"77")
+
+
+def test_a_guest_may_change_a_prompt_within_its_rules() -> None:
+    with chain_of(guest(*ALL), trusted("h")) as pb:
+        given_params = Raw(dump(prompt("hi")))
+        added = Raw(dump(prompt("hi there")))
+        command = Raw(dump(prompt("/delete")))
+        assert pb.router.allows_prompt("g", given_params, added)
+        assert not pb.router.allows_prompt("g", given_params, command)
+        assert not pb.router.allows_prompt("h", given_params, added)

@@ -24,10 +24,10 @@ from conductor.run.report_checks import Tracing
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 
 READS = {
-    "addresses", "asker", "at_rest", "forget_lost", "has_role", "heard", "idle", "initialized",
-    "knows_all_about", "loading",
-    "may_retry", "mode", "neighbour", "observed", "observers", "paused", "pending", "prepared",
-    "quiet", "received", "sessions", "tracing", "turns", "version", "waiting_on",
+    "addresses", "allows_prompt", "asker", "at_rest", "forget_lost", "has_role", "heard", "idle",
+    "initialized", "knows_all_about", "loading", "may_retry", "mode", "neighbour", "observed",
+    "observers", "paused", "pending", "prepared", "quiet", "received", "sessions", "tracing",
+    "turns", "version", "waiting_on",
 }  # fmt: skip
 """What a router is asked without a change to it."""
 

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 NAMES: Final = "abcd"
 PROFILES: Final = (*["full", "context"] * 4, "filter", "tools", "trusted", "observer")
 KINDS: Final = ("agent_message_chunk", "agent_thought_chunk", "plan", "tool_call", "state_update")
-DIES, ENDS, REFUSES, CALLS = range(100, 104)
+DIES, ENDS, REFUSES, CALLS, ADDS, NAMES_A_FILE = range(100, 106)
 """What a guest may do beside what a `TapeGuest` does: see `Played`."""
 
 
@@ -71,6 +71,10 @@ class Played:
                 return dump_line("c", id=7, method="clock/now", params={}) + self._heard(
                     self._tape, lines
                 )
+            case 104 | 105 as what:
+                text = "Today is Monday. " if what == ADDS else "/delete @/etc/passwd"
+                block = b'"prompt":[{"type":"text","text":"%b"},' % text.encode()
+                lines = [line.replace(b'"prompt":[', block, 1) for line in lines]
         return self._heard(self._tape, lines)
 
     @staticmethod
@@ -179,7 +183,12 @@ def play(host: Host, version: int, steps: list[tuple[int, int, int]]) -> Iterato
 
 
 SCRIPTS: Final = st.lists(
-    st.lists(st.sampled_from([*[0] * 60, *range(1, 8), DIES, ENDS, REFUSES, CALLS]), max_size=20),
+    st.lists(
+        st.sampled_from(
+            [*[0] * 60, *range(1, 8), DIES, ENDS, REFUSES, CALLS, *[ADDS] * 20, NAMES_A_FILE]
+        ),
+        max_size=20,
+    ),
     min_size=4,
     max_size=4,
 )

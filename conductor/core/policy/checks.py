@@ -124,7 +124,7 @@ class Checks:
         self,
         policy_state: PolicyState,
         direction: Direction,
-        received: Notification | Carried,
+        received: Notification | Carried | Message,
         sent: Params,
         rights: int,
     ) -> Violation | None:

@@ -33,7 +33,7 @@ class Enforcer:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        checks = Checks(exchange)
+        self.checks = checks = Checks(exchange)
         self.deadlines = Deadlines()
         self.observers = Observers(exchange)
         self.mcp_ownership = McpOwnership(self._policy_states)
