@@ -36,9 +36,9 @@ def attributes(line: Line, own: Own, body: payloads.Params, *, content: bool) ->
         names.COMPONENT: line.target,
         names.BYTES_IN: own.bytes or len(line.params),
     }
-    written = own.id if own.id != b"null" else line.id
+    written = bytes(own.id) if bytes(own.id) != b"null" else bytes(line.id)
     if written != b"null":
-        found[names.REQUEST_ID] = bytes(written).decode(errors="replace").strip('"')[:200]
+        found[names.REQUEST_ID] = written.decode(errors="replace").strip('"')[:200]
     if line.names_session:
         found[names.SESSION] = line.names_session[: payloads.MOST_NAME]
     if line.protocol == "mcp":

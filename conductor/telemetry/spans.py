@@ -393,4 +393,4 @@ def line_of(text: bytes) -> Line | None:
 
 def _print(line: Line, own: Own) -> int:
     """A hash of what a message holds; without content, of its size."""
-    return hash(bytes(line.body)) if line.body != b"null" else own.bytes
+    return hash(bytes(line.body)) if bytes(line.body) != b"null" else own.bytes

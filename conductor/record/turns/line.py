@@ -122,7 +122,7 @@ class Line(msgspec.Struct, gc=False):
     def fingerprint(self) -> int:
         """A hash of its body; of one that is not in the trace of its size and its digest."""
         own = self.own
-        if own is None or self.body != b"null":
+        if own is None or bytes(self.body) != b"null":
             return hash((bytes(self.body), self.hidden))
         return hash((own.bytes, own.sha256))
 

@@ -490,7 +490,7 @@ class Reader:
         """Whether a message has another value than the one that it passes on."""
         if got.fingerprint == line.fingerprint:
             return Change.SAME
-        before = read_line(self._lines.line(got.event)) if line.body != b"null" else None
+        before = read_line(self._lines.line(got.event)) if bytes(line.body) != b"null" else None
         if before is None or before.hidden != line.hidden:
             return Change.CHANGED
         if len(before.body) + len(line.body) > _LARGEST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import tracemalloc
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import conductor as library
 from conductor.cli import main
 from conductor.record.turns import edits, reader
 from conductor.record.turns import filter as filters
@@ -133,6 +135,28 @@ def test_who_changed_what() -> None:
     assert [one.text for one in calls][-1] == "tools/call add"
     assert {one.component for one in calls} == {"tools-demo"}
     look_at_all(made)
+
+
+def test_a_trace_without_content_shows_that_something_changed(tmp_path: Path) -> None:
+    async def record() -> None:
+        chain = library.open(
+            "datetime",
+            "passthrough,profile=full",
+            "demo",
+            cwd=tmp_path,
+            trace=str(tmp_path / "t"),
+            trace_content="none",
+        )
+        async with chain as opened:
+            await opened.prompt("hi")
+
+    asyncio.run(record())
+    made = read((tmp_path / "t").read_bytes().splitlines(keepends=True))
+    visits = [visit for visit in made.detail(1).visits if visit.method == "session/prompt"]
+    assert [(visit.component, visit.change) for visit in visits][:2] == [
+        ("datetime", Change.CHANGED),
+        ("passthrough", Change.SAME),
+    ]
 
 
 def test_a_message_that_is_only_spelled_anew_is_not_changed() -> None:
