@@ -20,6 +20,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -262,55 +263,27 @@ class Shortcut:
             session_of(message.params), key
         ):
             return 0
+        data = line + b"\n"
         passage = Passage([line], is_open=True)
-        back = self._changed_through(passage, names, key, message.params)
+        may_change = partial(self._may_change, key)
+        back = self._goes_through(passage, names, data, b"s" + data[1:], may_change)
         if back:
             self._requests[key] = passage
             self._send(passage, back)
             self._forget()
         return 1
 
-    def _changed_through(
-        self, passage: Passage, names: Iterable[str], key: bytes, params: Params
-    ) -> bytes:
-        """Delivers a prompt to one guest after the other, as long as each passes it on and may
-        change it so; what the last has returned. Empty: one does not, as in `_goes_through`."""
-        data = passage.lines[0] + b"\n"
-        back = b"s" + data[1:]
-        for name in names:
-            same = Delivery(data, back)
-            delivery = self._guests.exchange(name, same)
-            if delivery is not None:
-                passage.deliveries[name] = delivery
-            if delivery is same:
-                continue
-            changed = None if delivery is None else self._changed(delivery, key)
-            if delivery is None or changed is None:
-                self._deviated(passage)
-                return b""
-            if not self._router.allows_prompt(name, params, changed):
-                self._deviated(passage)
-                return b""
-            params, back = changed, delivery.returned
-            data = b"p" + back[1:]
-        return back
-
-    def _changed(self, delivery: Delivery, key: bytes) -> Params | None:
-        """The params of a prompt as a guest passed it on; None: that is something else, or costs
-        the guest something."""
+    def _may_change(self, key: bytes, name: str, delivery: Delivery) -> bool:
+        """Whether a guest may pass on the prompt with this id as it did, at no cost of its own."""
         back = delivery.returned
         if delivery.ended or delivery.error is not None or back.find(b"\n") != len(back) - 1:
-            return None
+            return False
         if len(back) > len(delivery.given) + CHUNK or too_many_values(back, self._values):
-            return None
-        try:
-            message = jsonrpc.parse(line := back[1:-1])
-        except Malformed:
-            return None
-        if not isinstance(message, Message) or _key(message) != key:
-            return None
-        spelled = _is_spelled(line, (_PROMPT_HEAD % key)[1:], message.params)
-        return message.params if spelled and back.startswith(b"s") else None
+            return False
+        given, sent = _prompt_params(b"p", key, delivery.given), _prompt_params(b"s", key, back)
+        if given is None or sent is None:
+            return False
+        return self._router.allows_prompt(name, given, sent)
 
     def _take_result(self, line: bytes, message: Message) -> int:
         request = self._requests.get(key := _key(message))
@@ -347,10 +320,16 @@ class Shortcut:
             self._bytes -= 2 * len(oldest.sent)
 
     def _goes_through(
-        self, passage: Passage, names: Iterable[str], data: bytes, back: bytes
-    ) -> bool:
-        """Delivers to one guest after the other, as long as each returns what it got; False: one
-        does not. Then the router has learnt how far that came, and the shortcut is closed."""
+        self,
+        passage: Passage,
+        names: Iterable[str],
+        data: bytes,
+        back: bytes,
+        may_change: Callable[[str, Delivery], bool] | None = None,
+    ) -> bytes:
+        """Delivers to one guest after the other, as long as each returns `back`, or what
+        `may_change` allows, which then goes on. Returns what comes through. Empty: a guest did
+        something else; the router has learnt how far that came, and the shortcut is closed."""
         same = Delivery(data, back)
         for name in names:
             delivery = self._guests.exchange(name, same)
@@ -358,9 +337,11 @@ class Shortcut:
                 passage.deliveries[name] = delivery
             if delivery is same:
                 continue
-            self._deviated(passage)
-            return False
-        return True
+            if delivery is None or may_change is None or not may_change(name, delivery):
+                self._deviated(passage)
+                return b""
+            same = Delivery(same.given[:1] + delivery.returned[1:], delivery.returned)
+        return same.returned
 
     def _deviated(self, passage: Passage) -> None:
         """A guest did something else with a message: the router learns how far that came."""
@@ -375,6 +356,17 @@ def _key(message: Message) -> bytes:
     id_ = message.id
     key = b"" if isinstance(id_, UnsetType) else bytes(id_)
     return key if key.isdigit() else b""
+
+
+def _prompt_params(side: bytes, key: bytes, data: bytes) -> Params | None:
+    """The params of a line that is a prompt with this id, written as the router would."""
+    try:
+        message = jsonrpc.parse(line := data[1:-1])
+    except Malformed:
+        return None
+    if not isinstance(message, Message) or _key(message) != key or not data.startswith(side):
+        return None
+    return message.params if _is_spelled(line, (_PROMPT_HEAD % key)[1:], message.params) else None
 
 
 def _is_spelled(line: bytes, head: bytes, member: Raw | UnsetType) -> bool:
