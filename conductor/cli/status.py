@@ -69,9 +69,11 @@ class Status:
         """Messages have been routed."""
         if not self._stages.changed():
             return
-        self._stages.note(self._loop.time())
+        now = self._loop.time()
+        self._stages.note(now)
         if not self._stages.may_wait:
-            self._look()
+            self._tell(self._stages.report(now))
+            self._show()
         elif self._gathering is None:
             self._gathering = self._loop.call_later(_GATHERED, self._look)
 
@@ -108,22 +110,26 @@ class Status:
     def close(self) -> None:
         """The chain has ended: nothing more is shown."""
         self._hushed += 1
-        for text in self._stages.look(self._loop.time()):
-            self._log("info", "conductor", text)
+        self._tell(self._stages.look(self._loop.time()))
         report.uncover()
-        if self._gathering is not None:
-            self._gathering.cancel()
         if self._timer is not None:
             self._timer.cancel()
 
     # -- looking ---------------------------------------------------------------------------------
 
     def _look(self) -> None:
+        self._tell(self._stages.look(self._loop.time()))
+        self._show()
+
+    def _tell(self, said: list[str]) -> None:
+        """Logs what has happened, so that nothing is gathered any more."""
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
-        for text in self._stages.look(self._loop.time()):
+        for text in said:
             self._log("info", "conductor", text)
+
+    def _show(self) -> None:
         stage = self._stages.now
         if stage is None:
             report.uncover()

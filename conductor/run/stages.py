@@ -154,6 +154,10 @@ class Stages:
     def look(self, now: float) -> list[str]:
         """Reads the router; what has happened since the last report, in sentences."""
         self.note(now)
+        return self.report(now)
+
+    def report(self, now: float) -> list[str]:
+        """What has been noted since the last report, in sentences."""
         said = [
             f"{self._who(name)} answered `{method}` {_times(spent)}"
             for (name, method), spent in self._over.items()
