@@ -9,6 +9,8 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     effects         what the router asks the shell to do
     accounts        what a component may cost, and what it has spent
     component       a component as the router gets it
+    agent_sessions  the sessions of an agent that may be started again
+    terminals       the terminals that such an agent has opened
     payloads        long texts that a component gets as references
 
     policy, guards  what a policed component may do; see those packages
@@ -26,6 +28,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     roles           how `initialize` walks the chain, and which dialect a proxy speaks
     services        what proxies may ask of the conductor itself
     endings         peers, turns and chains that end
+    reviving        an agent that is started again gets where it was
     requests        requests accepted and routed; answers matched and completed
     oversize        frames that no transport takes
     dispatch        the one path of every message

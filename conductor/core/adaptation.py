@@ -65,7 +65,10 @@ def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]
     """The params of a prompt with words for the blocks of the types `untaken`, and which those are;
     what is no block, or of another type, stays as it is."""
     try:
-        if all(block.type not in untaken for block in _types(params).prompt):
+        for read in _types(params).prompt:
+            if read.type in untaken:
+                break
+        else:
             return params, ()  # nearly all
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass

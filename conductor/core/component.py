@@ -68,6 +68,8 @@ class Component(msgspec.Struct, frozen=True):
     may take part in that."""
     limited: bool = False
     """Whether its turns are ended when nothing moves in them (`Router.turns`)."""
+    revived: bool = False
+    """Of an agent: whether it may be started again, and is to go on where it was then."""
     peer_agent: bool = False
     """Whether it is the agent of a port of another component, outside the chain."""
     ports: dict[str, bool] = {}

@@ -1,4 +1,4 @@
-"""The one path of every message: a frame is read, and dispatched by what it is.
+"""The path of every message but streams: a frame is read, and dispatched by what it is.
 
 Everything a peer sends takes this path in arrival order, answers included, so nothing overtakes
 (`docs/architecture.md` walks one message through it).
@@ -287,9 +287,13 @@ class Dispatcher:
                     return
         target = lane.across
         if target is None or not lane.peer.admitted:
-            # Only logged for debugging: JSON-RPC forbids an answer to a notification.
-            self._exchange.log(out, "debug", lane.peer, f"`{method}` before `initialize` dropped")
-            return
+            if target is None or lane.peer.agent_sessions is None:
+                # Only logged for debugging: JSON-RPC forbids an answer to a notification.
+                text = f"`{method}` before `initialize` dropped"
+                self._exchange.log(out, "debug", lane.peer, text)
+                return
+            if method == UPDATE and session_of(params) in lane.peer.agent_sessions.returning:
+                return  # it is of the conversation so far, which everybody has seen
         if lane.port and not self._ports.passes(lane, method, out):
             return
         if method == STOP and lane is self._exchange.upstream.p:
@@ -317,6 +321,8 @@ class Dispatcher:
         if isinstance(params, UnsetType) or self._exchange.topology.hosted:
             return
         if lane.peer.role is Role.AGENT or lane is self._exchange.upstream.s:
+            if lane.peer.agent_sessions is not None:
+                lane.peer.agent_sessions.updated(params)
             session, state = agent_turns.reported_state(params)
             if state is not None:
                 agent_turns.updated(lane.peer, session, state)

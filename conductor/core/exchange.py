@@ -19,12 +19,18 @@ from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, Dialect
 from conductor.core.effects import Closure, Effects, Fail, LogLine, Propagate, Send, Serve
 from conductor.core.json_text import write_members
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Params
+from conductor.core.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    REQUEST_CANCELLED,
+    Malformed,
+    Params,
+)
 from conductor.core.message import Message
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import PROMPT, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions
-from conductor.core.state import Batch, Lane, Peer, PendingRequest, Source, TracedRequest
+from conductor.core.state import AnswerTo, Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology, join, onward
 from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
@@ -175,8 +181,10 @@ class Exchange:
         else:
 
             def later(out: Effects) -> None:
-                if pending.wanted:  # else the asker is gone, or has been answered meanwhile
+                if pending.wanted:
                     self.forward(lane, method, params, pending, out)
+                else:
+                    self.drop(pending, out)
 
             peer.backlog.append(later)
 
@@ -207,6 +215,10 @@ class Exchange:
         out: Effects,
     ) -> None:
         """Writes a request now, and remembers what its answer belongs to."""
+        if lane.peer.agent_sessions is not None and not self._noted(
+            lane, method, params, pending, out
+        ):
+            return
         # Recorded before it is written: the trace and a cancellation read the id from here.
         pending.target = lane
         pending.target_id = id_ = self._id(lane, pending)
@@ -230,6 +242,30 @@ class Exchange:
         if pending.cancelled:
             self._send_cancel(pending, lane, out)
 
+    def _noted(
+        self,
+        lane: Lane,
+        method: str,
+        params: Raw | bytes | UnsetType,
+        pending: PendingRequest,
+        out: Effects,
+    ) -> bool:
+        """Takes note of a request to an agent that may be started again; False if it is refused,
+        since the agent has not taken its session up again."""
+        peer, known = lane.peer, lane.peer.agent_sessions
+        if known is None or pending.answer_to is AnswerTo.REVIVING:
+            return True
+        why = known.why_lost(method, params)
+        if why is not None:
+            text = f"{peer.label} was started again and did not take this session up again: {why}"
+            hint = "load the session again, or begin a new one; other sessions go on"
+            self.fail(pending, Closure(text, hint, {"component": peer.name}), out)
+            return False
+        watcher = known.asked(method, params)
+        if watcher is not None:
+            pending.watchers = (*pending.watchers, watcher)
+        return True
+
     def _id(self, lane: Lane, pending: PendingRequest) -> bytes:
         """The id a request is written under: a fresh id, except in a host of guests. There a
         request keeps the id that the conductor above gave it until it leaves the host."""
@@ -244,6 +280,12 @@ class Exchange:
         if lane.peer is not self.upstream:
             return requests.fresh_id()
         return _OWN_ID.format(next(self._own_ids)).encode()
+
+    def drop(self, pending: PendingRequest, out: Effects) -> None:
+        """A request goes no further: its asker is gone, or has been answered meanwhile. What
+        follows it, as copies do, is answered all the same."""
+        if pending.watchers:
+            self.refuse(pending, Malformed(REQUEST_CANCELLED, "Request cancelled"), out)
 
     def cancel_hop(
         self, pending: PendingRequest, out: Effects, source: Source | None = None

@@ -104,6 +104,9 @@ class Requests:
             AnswerTo.CARRIED_BEFORE: enforcer.requests.answered_past,
             AnswerTo.COPY: enforcer.observers.copy_answered,
             AnswerTo.PEER_AGENT: initializer.peer_agents.answered,
+            AnswerTo.REVIVING: lambda _, pending, member, body, out: exchange.reply(
+                pending, member, body, out
+            ),
         }
 
     # -- requests ------------------------------------------------------------------------------
@@ -113,7 +116,8 @@ class Requests:
     ) -> PendingRequest | None:
         """Makes a request pending, or refuses its id."""
         assert isinstance(message.id, Raw)
-        key = jsonrpc.canonical_id(message.id)
+        raw_id = bytes(message.id)
+        key = jsonrpc.canonical_id(raw_id)
         requests, allowed, known = lane.requests, lane.peer.component.allowance, None
         size = size_of(message.params)
         if key is None:
@@ -131,9 +135,7 @@ class Requests:
             text, known = excess, key
         else:
             number = self._exchange.number
-            pending = PendingRequest(
-                lane, bytes(message.id), key, method, batch, number=number, size=size
-            )
+            pending = PendingRequest(lane, raw_id, key, method, batch, number=number, size=size)
             requests.size += size
             if self._exchange.tracing and lane.peer.joined:
                 pending.traced = TracedRequest(lane, message.params)
@@ -232,6 +234,8 @@ class Requests:
     ) -> None:
         exchange, peer = self._exchange, lane.peer
         trusted = peer.policy_state is None or not peer.policy_state.enforced
+        if peer.agent_sessions is not None and method.startswith("terminal/"):
+            self._agent_asks(lane, method, params, pending)
         if method in CONCERNED:
             self._enforcer.mcp_ownership.requested(lane, method, params, pending)
         if method in FOLLOWED and trusted:
@@ -254,6 +258,13 @@ class Requests:
             assert lane.across is not None
             exchange.forward(lane.across, method, params, pending, out)
 
+    def _agent_asks(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+        """An agent that may be started again asks something about a terminal."""
+        from conductor.core.terminals import CREATE, RELEASE, Terminals  # few chains need it
+
+        if method in (CREATE, RELEASE):
+            Terminals(self._exchange, self._enforcer).asked(lane, method, params, pending)
+
     def _client_asks(
         self, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
@@ -261,9 +272,10 @@ class Requests:
         sessions = self._exchange.sessions
         if method in ENTERING:
             pending.names = session_of(params)
-            sessions.client_enters(method, pending)
-            sessions.entered(pending.names, "")
-            sessions.works_in(pending.names, method)
+            if method != PROMPT or not sessions.is_client_in(pending.names):
+                sessions.client_enters(method, pending)
+                sessions.entered(pending.names, "")
+                sessions.works_in(pending.names, method)
             if method == PROMPT:
                 self._own_turns.client_prompts(pending)
             elif method in MAKES_ONE:

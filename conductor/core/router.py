@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw
@@ -32,7 +32,11 @@ from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
 from conductor.core.services import LAST_WORDS, Services
 from conductor.core.state import Peer
+from conductor.core.streams import Streams
 from conductor.core.topology import UPSTREAM
+
+if TYPE_CHECKING:
+    from conductor.core.reviving import Reviving
 
 _TURN: Final = b"turn:"
 """How the key of a turn begins."""
@@ -91,6 +95,8 @@ class Router:
         self._questions = Questions(exchange)
         self._held = held = HeldPrompts(exchange, own_turns)
         self._rearranging = Rearranging(exchange, enforcer, initializer, self._endings, held)
+        self._reviving: Reviving | None = None
+        """Made when an agent is to be started again."""
         ports, editor = Ports(exchange), EditorMessages(exchange)
         self._requests = requests = Requests(
             exchange, initializer, self._detection, self._services, ports, enforcer, held, editor
@@ -115,6 +121,10 @@ class Router:
         self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
         bytes. The method itself, since a method that calls it costs each message 0.05 µs."""
+        self.stream: Callable[[str, Sequence[bytes]], tuple[str, list[bytes]] | None]
+        """Routes the first of some frames, as many as it can take at once (`Streams.take`); the
+        others go through `receive`. None: all do."""
+        self.stream = Streams(exchange, depth).take
         self.peers = exchange.peers
         self.upstream = exchange.upstream
         for name, addresses in (owned or {}).items():
@@ -200,9 +210,12 @@ class Router:
     def release(self) -> Effects:
         """Sends on what was held, with the last `release`."""
         out: Effects = []
+        self._release(out)
+        return out
+
+    def _release(self, out: Effects) -> None:
         for held in self._held.release():
             self._requests.released(held, out)
-        return out
 
     def _turn_over(self, session: str, out: Effects) -> None:
         for held in self._held.turn_over(session):
@@ -351,10 +364,35 @@ class Router:
         return out
 
     def leaving(self, name: str, reason: Closure) -> Effects:
-        """A proxy is gone and will be started again: messages for it wait until `returned`."""
+        """A component is gone and will be started again: messages for it wait until `returned`,
+        and in the case of an agent until it is where it was."""
         out: Effects = []
-        self._endings.leaving(self.peers[name], reason, out)
+        peer = self.peers[name]
+        if peer.agent_sessions is not None:
+            self._reviver().leaving(peer, reason, out)
+        else:
+            self._endings.leaving(peer, reason, out)
         return out
+
+    def _reviver(self) -> Reviving:
+        if self._reviving is None:
+            from conductor.core.reviving import Reviving  # few chains need it
+
+            parts = self._exchange, self._enforcer, self._endings, self._held
+            self._reviving = Reviving(*parts, self._release)
+        return self._reviving
+
+    def refuses_return(self, name: str) -> str | None:
+        """Why this agent could not go on where it was, were it started again; None: it could, or it
+        is no agent that may be started again."""
+        peer = self.peers[name]
+        if peer.agent_sessions is not None:
+            return peer.agent_sessions.unable
+        if not peer.component.revived:
+            return None
+        from conductor.core.agent_sessions import NOT_BEGUN  # few chains need it
+
+        return NOT_BEGUN  # not even the client has said that this is the agent
 
     def loaded(self, name: str) -> Effects:
         """A host reports that it has loaded its guests: from now on they can be too slow."""
@@ -378,11 +416,14 @@ class Router:
             self._endings.faltered(self.peers[name], goes_on=goes_on)
 
     def returned(self, name: str) -> Effects:
-        """A proxy that was `leaving` is up again; it is configured and initialized anew."""
+        """A component that was `leaving` is up again; it is configured and initialized anew."""
         peer = self.peers[name]
         peer.starts += 1
         out = self._services.configure(peer)
-        self._endings.returned(peer, out)
+        if peer.agent_sessions is not None:
+            self._reviver().returned(peer, out)
+        else:
+            self._endings.returned(peer, out)
         return out
 
     def has_role(self, name: str) -> bool:

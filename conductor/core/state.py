@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntEnum, auto
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
@@ -27,6 +27,9 @@ from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import State
 from conductor.core.writer import ReferringWriter, Writer, port_writer, writers
+
+if TYPE_CHECKING:  # few chains need it
+    from conductor.core.agent_sessions import AgentSessions
 
 Answer = tuple[bytes, bytes]
 """An answer: `b"result"` or `b"error"`, and that member's JSON text."""
@@ -67,6 +70,8 @@ class AnswerTo(IntEnum):
     """A copy of a request. Purpose: the `Copied`."""
     PEER_AGENT = auto()
     """`initialize` of a peer agent."""
+    REVIVING = auto()
+    """What gets an agent that was started again where it was; its watcher takes the answer."""
 
 
 class Batch:
@@ -241,6 +246,8 @@ class PendingRequest:
         """Whether anybody waits for its answer: its asker, the conductor, or, where a component
         that is gone has passed a request on by it, the asker of that request."""
         if self.origin is not None or self.method in (INITIALIZE, LAUNCH):
+            return True
+        if self.answer_to is AnswerTo.REVIVING:
             return True
         return self.forwards is not None and self.forwards.pending.wanted
 
@@ -516,8 +523,10 @@ class Peer:
     """One connection. See the fields of `Component` for what is known of it beforehand."""
 
     __slots__ = (
+        "_id_spaces",
         "adapted",
         "admitted",
+        "agent_sessions",
         "announced",
         "answer_shape",
         "answered",
@@ -587,7 +596,8 @@ class Peer:
         self.closure: Closure | None = None
         """Why it is gone."""
         self.admitted = True
-        """Whether its messages are let through; those of upstream are once it sent `initialize`."""
+        """Whether its messages are let through; those of upstream are once it sent `initialize`,
+        those of an agent that is started again once it is where it was."""
         self.starts = 1
         """How often it has been started."""
         self.restarting = False
@@ -625,6 +635,8 @@ class Peer:
         """Whether it is part of the chain; one that is to join takes its role before."""
         self.shadow: Copied | None = None
         """The `initialize` it got a copy of, where the original passes it by."""
+        self.agent_sessions: AgentSessions | None = None
+        """Of an agent that may be started again: what it has to get back."""
         # An agent, as its answer to `initialize` describes it (`conductor.core.adaptation`).
         self.untaken: frozenset[str] = frozenset()
         """The types of blocks that it does not take in prompts."""
@@ -660,6 +672,7 @@ class Peer:
         """For requests to the conductor itself; joined to nothing."""
         self.p.other, self.s.other = self.s, self.p
         self.s.aliases = aliases.of_json(self.kept.get(aliases.KEPT))
+        self._id_spaces = [requests]
         self.ports: dict[str, Lane] = {}
         """Its lanes to peer agents, by their names: more successor sides beside `s`."""
         for name in component.ports:
@@ -701,6 +714,7 @@ class Peer:
             self.refer(Payloads(longest) if self.payloads is None else self.payloads)
         if dialect.sideband and not self.sides:
             self.s.requests, self.c.requests = PendingRequests(self.ids), PendingRequests()
+            self._id_spaces = [self.p.requests, self.s.requests, self.c.requests]
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
             if self.payloads is not None:
@@ -782,6 +796,4 @@ class Peer:
 
     def id_spaces(self) -> list[PendingRequests]:
         """Its pending requests, by id space: one, or three."""
-        if self.sideband:
-            return [self.p.requests, self.s.requests, self.c.requests]
-        return [self.p.requests]
+        return self._id_spaces

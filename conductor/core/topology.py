@@ -125,6 +125,10 @@ def _make_agent(peer: Peer) -> None:
     and nothing polices it."""
     peer.role, peer.policy_state, peer.ready, peer.streams = Role.AGENT, None, False, False
     peer.payloads = None
+    if peer.component.revived:
+        from conductor.core.agent_sessions import AgentSessions  # few chains need it
+
+        peer.agent_sessions, peer.turns = AgentSessions(), {}
     peer.dialect_state = DialectState.KNOWN
     peer.speak(PLAIN)
 

@@ -49,7 +49,8 @@ _ESCAPES: Final = 20
 """Backslashes that cost as much as one of those."""
 _LONGEST: Final = 4096
 """Characters of a name: no path is longer."""
-_data = lazy_pattern(r"data:(?:[\w+/=;,-]++|\.(?!\.))*+", re.ASCII | re.IGNORECASE)
+# Greedy, for Python before 3.11.5 matches possessive groups of alternatives wrongly.
+_data = lazy_pattern(r"data:(?:[\w+/=;,-]++|\.(?!\.))*", re.ASCII | re.IGNORECASE)
 """A link that holds its data may be longer."""
 
 _QUOTES: Final = "\"'`"

@@ -395,8 +395,10 @@ class HeldRequests(ABC):
     def _bypass(
         self, onward: Lane, message: Message, pending: PendingRequest, out: list[Effect]
     ) -> None:
-        if pending.wanted:  # else: the asker is gone, or has been answered
+        if pending.wanted:
             self._leave(onward, message, pending, out)
+        else:
+            self._exchange.drop(pending, out)
 
     def _leave(
         self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]

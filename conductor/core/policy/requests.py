@@ -301,6 +301,7 @@ class PolicedRequests(HeldRequests):
         if not pending.wanted:
             self._close(carried)
             self._release(carried, out)
+            self._exchange.drop(pending, out)
             return
         if not peer.ready:
             if peer.ready_some_time:

@@ -234,8 +234,8 @@ class Sessions:
         known = self._known.get(session) if session is not None else None
         if session is None or known is None or known.client or session not in self.of_client:
             return False
-        chosen = self._chosen.get(session, {})
-        return not any((closing, "") in chosen for closing in CLOSING)
+        chosen = self._chosen.get(session)
+        return not chosen or not any((closing, "") in chosen for closing in CLOSING)
 
     def chooses(self, session: str | None, method: str, params: Params) -> None:
         """The client changes a setting of a session, or ends it."""

@@ -147,7 +147,7 @@ class Initializer:
             self._exchange.fail(pending, peer.closure, out)
         elif peer.role is not Role.PROXY:
             pending.answer_to, pending.purpose = AnswerTo.LAST, params
-            self._exchange.send(lane, INITIALIZE, params, pending, out)
+            self._exchange.forward(lane, INITIALIZE, params, pending, out)
         elif peer.handshake is not None and not peer.ready:
             # A second `initialize` while one is open: the first answer may settle the dialect.
             peer.backlog.append(lambda out: self.deliver(lane, params, pending, out))
@@ -381,6 +381,8 @@ class Initializer:
                 return
         elif member == b"result" and peer.role is Role.AGENT:
             peer.untaken = untaken(body)
+            if peer.agent_sessions is not None:
+                peer.agent_sessions.initialized(params, body)
         self._pass_back(pending, member, body, None, out)
 
     def _pass_back(

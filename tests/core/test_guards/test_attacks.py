@@ -16,15 +16,20 @@ from conductor.core.policy.rules import GRANT_NAMES
 from tests.core.test_guards.attack import ALL, Attack, sources
 
 ATTACKS: list[Attack] = [attack for source in sources() for attack in source()]
+OF_EACH: dict[str, list[Attack]] = {
+    guard.name: [attack for attack in ATTACKS if attack.guard == guard.name] for guard in GUARDS
+}
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: f"{a.guard}: {a.what}")
-def test_attacks_are_refused(attack: Attack) -> None:
-    found = attack.route(attack.context)
-    assert found is not None
-    assert found.guard == attack.guard
-    assert found.text
-    assert found.pointer == "" or (found.pointer.startswith("/") and len(found.pointer) <= 500)
+@pytest.mark.parametrize("guard", GUARDS, ids=lambda g: g.name)
+def test_attacks_are_refused(guard: Guard) -> None:
+    for attack in OF_EACH[guard.name]:
+        found = attack.route(attack.context)
+        assert found is not None, attack.what
+        assert found.guard == attack.guard, attack.what
+        assert found.text, attack.what
+        place = found.pointer
+        assert place == "" or (place.startswith("/") and len(place) <= 500), attack.what
 
 
 @pytest.mark.parametrize("version", [None, 0, 1, 2, 3, 65535])
@@ -39,7 +44,7 @@ def test_no_version_opens_a_door(version: int | None) -> None:
 
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda g: g.name)
 def test_every_guard_is_attacked(guard: Guard) -> None:
-    assert any(attack.guard == guard.name for attack in ATTACKS)
+    assert OF_EACH[guard.name]
 
 
 def test_attacks_name_guards_that_exist() -> None:

@@ -1,0 +1,274 @@
+"""What is known of the sessions of an agent that may be started again: how each was set up, and
+what is set there.
+
+It is kept as the agent knows it: under the agent's ids, with the MCP servers of components, and
+with the sessions that components have opened.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from conductor.core.effects import Effects
+from conductor.core.json_text import read_members, write_members
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.key_table import CLOSING, SETTINGS, SETUP
+from conductor.core.roles.initialize_params import version_of
+
+_MOST: Final = 4096
+"""Sessions; the one that was set up first is forgotten first."""
+_MOST_CHOICES: Final = 256
+"""Settings of one session."""
+
+_NEW, _LOAD, _RESUME, _FORK = SETUP
+_SET_MODE, _SET_MODEL, _SET_OPTION = SETTINGS
+_LOGINS: Final = ("authenticate", "auth/login")
+_LOGOUTS: Final = ("logout", "auth/logout")
+_SESSION: Final = "sessionId"
+_META: Final = "_meta"
+_HISTORY: Final = "conductor.conversation/history"
+_MODES: Final = (b"current_mode_update", b"config_option_update")
+
+UNABLE: Final = "it cannot take its sessions up again"
+NOT_BEGUN: Final = "it has not answered `initialize` yet"
+
+Watcher = Callable[[bytes, bytes, Effects], None]
+"""Called with the answer to a request."""
+
+Which = tuple[str, str]
+"""A setting: the method that sets it, and the id of the option; empty: there is only one."""
+
+
+class Step(NamedTuple):
+    """A request by which a session gets where it was."""
+
+    method: str
+    params: Raw
+
+
+class OpenSession:
+    """A session that the agent has open."""
+
+    __slots__ = ("choices", "setup")
+
+    def __init__(self, setup: dict[str, Raw]) -> None:
+        self.setup = setup
+        """The params by which it was set up last, without the id."""
+        self.choices: dict[Which, Raw] = {}
+        """What is set in it since, the last at the end: the ids of modes, values of options."""
+
+
+class AgentSessions:
+    """The sessions of one agent, by id, and how it was initialized."""
+
+    def __init__(self) -> None:
+        self.initialize: Params = UNSET
+        """The params of the last `initialize` …"""
+        self.version: int | None = None
+        """… and the version that it answered; None: it has not answered yet."""
+        self.login: Step | None = None
+        """The client's last request to log in that went well."""
+        self.opens_by = ""
+        """The method by which it takes a session up again; empty: it cannot."""
+        self.open: dict[str, OpenSession] = {}
+        self.returning: deque[str] = deque()
+        """Those that it is to take up again after a restart, the first one now."""
+        self.lives = 0
+        """How often it was started again."""
+        self.terminals: dict[tuple[str, str], None] = {}
+        """The terminals that it has open: their sessions and ids."""
+        self.lost: dict[str, str] = {}
+        """The sessions that it did not take up again after a restart, and what it said."""
+
+    @property
+    def unable(self) -> str | None:
+        """Why the agent could not go on where it was, were it started again; None: it could."""
+        if self.version is None:
+            return NOT_BEGUN
+        return None if self.opens_by else UNABLE
+
+    def initialized(self, params: Params, result: bytes) -> None:
+        """The agent has answered `initialize`."""
+        self.initialize, self.opens_by = params, opens_by(result)
+        self.version = version_of(read_members(result) or {})
+
+    # -- what is sent to it, and what it says ----------------------------------------------------
+
+    def why_lost(self, method: str, params: Raw | bytes | UnsetType) -> str | None:
+        """Why the agent does not get a request: what it said when it did not take the session up
+        again. None: it gets it, as it gets what sets the session up or closes it."""
+        if not self.lost or method in SETUP or method in CLOSING:
+            return None
+        return self.lost.get(text_of((read_members(params) or {}).get(_SESSION)))
+
+    def asked(self, method: str, params: Raw | bytes | UnsetType) -> Watcher | None:
+        """The agent gets a request; returns what is to be called with its answer, if anything."""
+        if method in SETUP:
+            return partial(self._set_up, method, read_members(params) or {})
+        if method in SETTINGS:
+            return partial(self._chosen, method, read_members(params) or {})
+        if method in _LOGINS:
+            return partial(self._logged_in, Step(method, Raw(bytes(_object(params)))))
+        if method in _LOGOUTS:
+            self.login = None
+        if method in CLOSING:
+            session = text_of((read_members(params) or {}).get(_SESSION))
+            self.open.pop(session, None)
+            self.lost.pop(session, None)
+        return None
+
+    def _logged_in(self, login: Step, member: bytes, _body: bytes, _: Effects) -> None:
+        if member == b"result":
+            self.login = login
+
+    def _set_up(
+        self, method: str, params: dict[str, Raw], member: bytes, body: bytes, _: Effects
+    ) -> None:
+        named = (read_members(body) or {}) if method in (_NEW, _FORK) else params
+        session = text_of(named.get(_SESSION))
+        if member != b"result" or not session:
+            return
+        # Not views of a whole message.
+        setup = {name: Raw(bytes(value)) for name, value in params.items() if name != _SESSION}
+        setup.pop("replayFrom", None)
+        meta = read_members(setup.get(_META))
+        if meta is not None and meta.pop(_HISTORY, None) is not None:
+            setup[_META] = write_members(meta)
+        self.lost.pop(session, None)
+        self.open.pop(session, None)
+        self.open[session] = OpenSession(setup)
+        if len(self.open) > _MOST:
+            del self.open[next(iter(self.open))]
+
+    def _chosen(
+        self, method: str, params: dict[str, Raw], member: bytes, _body: bytes, _: Effects
+    ) -> None:
+        session = self.open.get(text_of(params.get(_SESSION)))
+        value = params.get(_VALUES[method])
+        if member == b"result" and session is not None and value is not None:
+            _choose(session, (method, text_of(params.get("configId"))), value)
+
+    def updated(self, params: Raw) -> None:
+        """The agent has sent an update: it may have changed a setting by itself."""
+        text = bytes(params)
+        if not any(kind in text for kind in _MODES):
+            return
+        members = read_members(params) or {}
+        session = self.open.get(text_of(members.get(_SESSION)))
+        update = read_members(members.get("update"))
+        if session is None or update is None:
+            return
+        kind = text_of(update.get("sessionUpdate")).encode()
+        if kind not in _MODES:
+            return
+        shown = _shown(update)
+        if "currentModeId" in update:
+            shown[_SET_MODE, ""] = update["currentModeId"]
+        for which, value in shown.items():
+            _choose(session, which, value)
+
+    # -- after a restart -------------------------------------------------------------------------
+
+    def opening(self, session: str) -> Step:
+        """The request that takes a session up again."""
+        setup = {_SESSION: _json(session), **self.open[session].setup}
+        return Step(self.opens_by, write_members(setup))
+
+    def settings(self, session: str, result: bytes) -> list[Step]:
+        """The requests that set what the agent, by its answer to the first, has set otherwise."""
+        found = read_members(result) or {}
+        shown = _shown(found)
+        for which, held, current in (
+            (_SET_MODE, "modes", "currentModeId"),
+            (_SET_MODEL, "models", "currentModelId"),
+        ):
+            state = read_members(found.get(held)) or {}
+            if current in state:
+                shown[which, ""] = state[current]
+        return [
+            Step(which[0], self._setting(session, which, value))
+            for which, value in self.open[session].choices.items()
+            if which not in shown or bytes(shown[which]) != bytes(value)
+        ]
+
+    def _setting(self, session: str, which: Which, value: Raw) -> Raw:
+        method, option = which
+        params = {_SESSION: _json(session)}
+        if method == _SET_OPTION:
+            params["configId"] = _json(option)
+            if bytes(value) in (b"true", b"false"):
+                params["type"] = _json("boolean")
+            elif self.version == 2:
+                params["type"] = _json("id")
+        params[_VALUES[method]] = value
+        return write_members(params)
+
+    def refused(self, session: str, why: str) -> None:
+        """The agent did not take a session up again."""
+        self.open.pop(session, None)
+        self.lost[session] = why
+        if len(self.lost) > _MOST:
+            del self.lost[next(iter(self.lost))]
+
+
+_VALUES: Final = {_SET_MODE: "modeId", _SET_MODEL: "modelId", _SET_OPTION: "value"}
+"""The member of each setting's params that says what is set."""
+
+
+def opens_by(result: bytes) -> str:
+    """The method by which an agent takes a session up again, by its answer to `initialize`; empty:
+    it cannot. Where it can do so without showing the conversation again, it need not show that."""
+    members = read_members(result) or {}
+    if version_of(members) == 2:
+        capabilities = read_members(members.get("capabilities")) or {}
+        return _RESUME if read_members(capabilities.get("session")) is not None else ""
+    agent = read_members(members.get("agentCapabilities")) or {}
+    sessions = read_members(agent.get("sessionCapabilities")) or {}
+    if read_members(sessions.get("resume")) is not None:
+        return _RESUME
+    return _LOAD if bytes(agent.get("loadSession", b"")) == b"true" else ""
+
+
+def _choose(session: OpenSession, which: Which, value: Raw) -> None:
+    session.choices.pop(which, None)
+    session.choices[which] = Raw(bytes(value))
+    if len(session.choices) > _MOST_CHOICES:
+        del session.choices[next(iter(session.choices))]
+
+
+def _shown(listing: dict[str, Raw]) -> dict[Which, Raw]:
+    """The options that the agent lists, with their values."""
+    shown: dict[Which, Raw] = {}
+    try:
+        options = msgspec.json.decode(
+            listing.get("configOptions", b"[]"), type=list[dict[str, Raw]]
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return shown
+    for option in options:
+        name = text_of(option.get("configId", option.get("id")))
+        if name and "currentValue" in option:
+            shown[_SET_OPTION, name] = option["currentValue"]
+    return shown
+
+
+def _object(params: Raw | bytes | UnsetType) -> Raw | bytes:
+    return b"{}" if isinstance(params, UnsetType) else params
+
+
+def text_of(raw: Raw | None) -> str:
+    """The text that a member is; empty: it is none."""
+    try:
+        return msgspec.json.decode(b"null" if raw is None else raw, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def _json(value: Any) -> Raw:
+    return Raw(msgspec.json.encode(value))

@@ -1,0 +1,202 @@
+"""An agent is started again behind the editor, and gets where it was.
+
+It gets the same `initialize`, takes each open session up again under the same id, one after the
+other, and gets what has been set there since. What it says of those sessions meanwhile, the
+conversation so far, reaches nobody. Prompts wait, and so does whatever else comes for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.adaptation import untaken
+from conductor.core.agent_sessions import UNABLE, AgentSessions, Step, opens_by
+from conductor.core.dialects import INITIALIZE
+from conductor.core.effects import Closure, Effects
+from conductor.core.endings import Endings
+from conductor.core.exchange import Exchange
+from conductor.core.held_prompts import HeldPrompts
+from conductor.core.json_text import read_members
+from conductor.core.jsonrpc import Params, read_error
+from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.key_table import STATE_KIND, UPDATE
+from conductor.core.roles.initialize_params import version_of
+from conductor.core.state import AnswerTo, Peer
+from conductor.core.terminals import Terminals
+
+_LOGIN_REQUIRED: Final = -32000
+"""The code of an error of ACP."""
+
+_Taker = Callable[[bytes, bytes, Effects], None]
+
+
+class Reviving:
+    """The part of a router that brings an agent back. `release`: sends on what was held."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        enforcer: Enforcer,
+        endings: Endings,
+        held: HeldPrompts,
+        release: Callable[[Effects], None],
+    ) -> None:
+        self._exchange = exchange
+        self._enforcer = enforcer
+        self._endings = endings
+        self._held = held
+        self._release = release
+        self._terminals = Terminals(exchange, enforcer)
+        self._round = 0
+        """How often the agent has ended: what an earlier process has not answered is over."""
+        self._logged_in = False
+        """Whether the present process was asked to log in."""
+
+    # -- it is gone ------------------------------------------------------------------------------
+
+    def leaving(self, peer: Peer, reason: Closure, out: Effects) -> None:
+        """An agent is gone, and is being started again: what was open is answered."""
+        if peer.closure is not None:
+            return
+        self._round += 1
+        if peer.admitted:
+            self._held.on += 1
+            peer.admitted = False
+        self._endings.leaving(peer, reason, out)
+        self._forget_closed(peer)
+        self._terminals.gone(peer, out)
+        turns, peer.turns = peer.turns or {}, {}
+        for session in turns:
+            self._end_turn(peer, session, reason, out)
+
+    def _forget_closed(self, peer: Peer) -> None:
+        """Sessions that components have ended need not go on."""
+        exchange, known = self._exchange, _known(peer)
+        for session in list(known.open):
+            if exchange.sessions.find(exchange.outermost(peer.p, session)).closed:
+                del known.open[session]
+        known.returning = deque(known.open)
+
+    def _end_turn(self, peer: Peer, session: str, reason: Closure, out: Effects) -> None:
+        """Version 2: a turn is over whose prompt has its answer; the client is told why."""
+        notice = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
+        notice["description"] = reason.hint
+        idle = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "cancelled"}
+        for update in (notice, idle):
+            params = Raw(msgspec.json.encode({"sessionId": session, "update": update}))
+            self._enforcer.notifications.send_for(peer.p, UPDATE, params, out)
+        known_as = self._exchange.outermost(peer.p, session)
+        self._enforcer.own_turns.reported(known_as, "idle", out)
+
+    # -- it is back ------------------------------------------------------------------------------
+
+    def returned(self, peer: Peer, out: Effects) -> None:
+        """The agent's process is there again."""
+        if peer.closure is not None:
+            return
+        self._logged_in = False
+        params = _known(peer).initialize
+        self._ask(peer, INITIALIZE, params, partial(self._initialized, peer), out)
+
+    def _ask(self, peer: Peer, method: str, params: Params, take: _Taker, out: Effects) -> None:
+        """Sends the agent a request; its answer counts while the same process runs."""
+        number = self._round
+
+        def answered(member: bytes, body: bytes, out: Effects) -> None:
+            if number == self._round and peer.closure is None:
+                take(member, body, out)
+
+        pending = self._exchange.own_request(method)
+        pending.answer_to = AnswerTo.REVIVING
+        pending.watchers = (answered,)
+        self._exchange.send(peer.p, method, params, pending, out)
+
+    def _initialized(self, peer: Peer, member: bytes, body: bytes, out: Effects) -> None:
+        known, why = _known(peer), ""
+        version = version_of(read_members(body) or {})
+        if member == b"error":
+            why = f"it refused `{INITIALIZE}`: {read_error(body).message}"
+        elif version != known.version:
+            why = f"it now speaks ACP {version}, and this chain version {known.version}"
+        elif not opens_by(body):
+            why = UNABLE
+        if why:
+            text = f"{peer.label} was started again, and the chain cannot go on with it: {why}"
+            hint = "see whether its program was changed meanwhile, and start the chain anew"
+            self._endings.closed(peer, Closure(text, hint, {"component": peer.name}), out)
+            return
+        known.initialized(known.initialize, body)
+        peer.untaken = untaken(body)
+        self._next(peer, out)
+
+    def _next(self, peer: Peer, out: Effects) -> None:
+        """The next session, or what waited."""
+        known = _known(peer)
+        if known.returning:
+            session = known.returning[0]
+            method, params = known.opening(session)
+            self._ask(peer, method, params, partial(self._opened, peer, session), out)
+            return
+        peer.restarting, peer.handshake = False, None
+        peer.ready = peer.admitted = True
+        self._exchange.log(out, "info", peer, f"{peer.label} is back where it was")
+        peer.resume(out)
+        self._release(out)
+
+    def _opened(self, peer: Peer, session: str, member: bytes, body: bytes, out: Effects) -> None:
+        """The agent has taken a session up again, or refused to."""
+        known = _known(peer)
+        if member == b"result":
+            self._set(peer, session, deque(known.settings(session, body)), out)
+            return
+        error = read_error(body)
+        if error.code == _LOGIN_REQUIRED and known.login is not None and not self._logged_in:
+            self._log_in(peer, known.login, out)
+            return
+        why = error.message
+        known.refused(session, why)
+        text = f"{peer.label} was started again and did not take session `{session:.80}` up: {why}"
+        self._exchange.log(out, "error", peer, text)
+        self._over(peer, out)
+
+    def _log_in(self, peer: Peer, login: Step, out: Effects) -> None:
+        """The agent wants a login, as the client has made it before; then it is asked again."""
+        self._logged_in = True
+        method, params = login
+
+        def answered(_member: bytes, _body: bytes, out: Effects) -> None:
+            self._next(peer, out)
+
+        self._ask(peer, method, params, answered, out)
+
+    def _set(self, peer: Peer, session: str, steps: deque[Step], out: Effects) -> None:
+        """Sets what is not as it was."""
+        if not steps:
+            self._over(peer, out)
+            return
+
+        def answered(member: bytes, body: bytes, out: Effects) -> None:
+            if member == b"error":
+                what = f"did not set `{method}` in session `{session:.80}` again"
+                text = f"{peer.label} {what}: {read_error(body).message}"
+                self._exchange.log(out, "error", peer, text)
+            self._set(peer, session, steps, out)
+
+        method, params = steps.popleft()
+        self._ask(peer, method, params, answered, out)
+
+    def _over(self, peer: Peer, out: Effects) -> None:
+        """A session is where it was, or is lost."""
+        _known(peer).returning.popleft()
+        self._next(peer, out)
+
+
+def _known(peer: Peer) -> AgentSessions:
+    assert peer.agent_sessions is not None
+    return peer.agent_sessions

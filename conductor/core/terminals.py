@@ -1,0 +1,81 @@
+"""Terminals that an agent has opened at its client: when the agent is started again, nobody knows
+them any more, and they are released in its place.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.agent_sessions import AgentSessions, text_of
+from conductor.core.effects import Effects
+from conductor.core.exchange import Exchange
+from conductor.core.json_text import read_members
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.enforcer import Enforcer
+from conductor.core.state import AnswerTo, Lane, Peer, PendingRequest
+
+CREATE: Final = "terminal/create"
+RELEASE: Final = "terminal/release"
+_MOST: Final = 1024
+"""Terminals of one agent; the first one is forgotten first."""
+
+
+class Terminals:
+    """The part of a router that knows the terminals of agents that may be started again."""
+
+    def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
+        self._exchange = exchange
+        self._enforcer = enforcer
+
+    def asked(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+        """An agent opens a terminal, or releases one."""
+        known, members = _known(lane.peer), read_members(params) or {}
+        session = text_of(members.get("sessionId"))
+        if method == RELEASE:
+            known.terminals.pop((session, text_of(members.get("terminalId"))), None)
+            return
+        opened = partial(self._opened, lane, known.lives, session)
+        pending.watchers = (*pending.watchers, opened)
+
+    def _opened(
+        self, lane: Lane, life: int, session: str, member: bytes, body: bytes, out: Effects
+    ) -> None:
+        """The client has answered."""
+        terminal = text_of((read_members(body) or {}).get("terminalId"))
+        if member == b"error" or not terminal:
+            return
+        known = _known(lane.peer)
+        if life != known.lives:  # who asked for it is gone by now
+            self._release(lane, session, terminal, out)
+            return
+        known.terminals[session, terminal] = None
+        if len(known.terminals) > _MOST:
+            del known.terminals[next(iter(known.terminals))]
+
+    def gone(self, peer: Peer, out: Effects) -> None:
+        """An agent is gone, and is being started again."""
+        known = _known(peer)
+        known.lives += 1
+        terminals, known.terminals = known.terminals, {}
+        for session, terminal in terminals:
+            self._release(peer.p, session, terminal, out)
+
+    def _release(self, lane: Lane, session: str, terminal: str, out: Effects) -> None:
+        """Releases a terminal in the agent's place, by the way that its own messages go."""
+        params = Raw(msgspec.json.encode({"sessionId": session, "terminalId": terminal}))
+        pending = self._exchange.own_request(RELEASE)
+        pending.answer_to = AnswerTo.REVIVING
+        if lane.policed:
+            self._enforcer.requests.ask(lane, RELEASE, params, pending, out)
+        else:
+            assert lane.across is not None  # else it could not have asked for a terminal
+            self._exchange.forward(lane.across, RELEASE, params, pending, out)
+
+
+def _known(peer: Peer) -> AgentSessions:
+    assert peer.agent_sessions is not None
+    return peer.agent_sessions
