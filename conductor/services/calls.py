@@ -30,23 +30,33 @@ class Grantee(msgspec.Struct, frozen=True):
 class ServiceError(Exception):
     """A call that a service refuses."""
 
-    def __init__(self, reason: str, text: str, code: int = REFUSED, *, private: str = "") -> None:
+    def __init__(
+        self,
+        reason: str,
+        text: str,
+        code: int = REFUSED,
+        *,
+        private: str = "",
+        data: Mapping[str, object] | None = None,
+    ) -> None:
         """
         Args:
             reason: One word for programs.
             text: A sentence for people.
             code: The JSON-RPC error code.
             private: For the user's log only, such as paths the component must not learn.
+            data: More for programs.
         """
         super().__init__(text)
         self.reason = reason
         self.text = text
         self.code = code
         self.private = private
+        self.data = data or {}
 
     def body(self, call: str) -> bytes:
         """The JSON-RPC error object."""
-        data = {"service": call, "reason": self.reason}
+        data = {"service": call, "reason": self.reason, **self.data}
         return jsonrpc.error_object(self.code, f"{call}: {self.text}", data)
 
 

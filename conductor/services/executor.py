@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +25,7 @@ from conductor.core.service_table import ALWAYS_GRANTED, CALLS, Performer
 from conductor.core.services import granted_names
 from conductor.services.calls import Grantee, ServiceError
 from conductor.services.files import Files
-from conductor.services.kv import Store
+from conductor.services.kv import Values
 from conductor.services.metrics import Metrics
 from conductor.services.timers import Timers
 
@@ -49,7 +50,7 @@ class ServiceExecutor:
         tell: Sends a notification to a component: name, method, params.
         log: Writes a line: level, component name, text.
         held: Bytes that a component has not taken yet.
-        store: The stored values.
+        store: What keeps values.
         metrics: What components count.
     """
 
@@ -61,7 +62,7 @@ class ServiceExecutor:
         log: Callable[[str, str, str], None],
         *,
         held: Callable[[str], int],
-        store: Store,
+        store: Values,
         metrics: Metrics,
     ) -> None:
         self._grantees = grantees
@@ -177,7 +178,7 @@ class ServiceExecutor:
 
     async def _perform(self, grantee: Grantee, call: str, params: bytes | None) -> object:
         function = self.functions[call]
-        if CALLS[call].performer is Performer.TASK:
+        if CALLS[call].performer is Performer.TASK or inspect.iscoroutinefunction(function):
             result: Awaitable[object] = function(grantee, params)
             return await result
         # Calls wait here for the store, not in threads: another conductor may hold its file for

@@ -20,9 +20,14 @@ _BUSY: Final = 5.0
 """Seconds to wait for a conductor that is writing."""
 _TABLE: Final = """
 create table if not exists spaces (
-  space text primary key, component text not null, project text not null, used real not null
+  space text primary key, component text not null, project text not null, used real not null,
+  revision integer not null default 1
 ) without rowid
 """
+_COLUMN: Final = "add column revision integer not null default 1"
+"""What an older conductor has kept is its first revision."""
+_FLOOR: Final = "create table if not exists floor (revision integer not null)"
+"""One row: a revision beyond all that spaces had which have gone. So none comes twice."""
 _COUNT: Final = (
     "select count(*), coalesce(sum(length(cast(key as blob)) + length(value)), 0)"
     " from kv where space = ?"
@@ -55,12 +60,34 @@ def prepare(db: sqlite3.Connection, age: int) -> None:
             db.execute("begin immediate")
             db.execute(_TABLE)
             now = time.time()
-            every = "insert into spaces select distinct space, '', '', ? from kv"
+            every = "insert into spaces select distinct space, '', '', ?, 1 from kv"
             db.execute(every, (now,))
+    if not has_revisions(db):
+        with contextlib.suppress(sqlite3.OperationalError), db:
+            db.execute("begin immediate")
+            prepare_revisions(db)
     with contextlib.suppress(sqlite3.OperationalError):
         gone = [*_old(db, age), *_surplus(db)]
         if gone:
             remove(db, gone)
+
+
+def has_revisions(db: sqlite3.Connection) -> bool:
+    """Whether values have revisions; else an older conductor has made the file. Raises
+    `sqlite3.Error`."""
+    return _is_table(db, "floor")
+
+
+def prepare_revisions(db: sqlite3.Connection) -> None:
+    """Gives values their revisions, within a transaction. Raises `sqlite3.Error`."""
+    if has_revisions(db):
+        return
+    for table in ("kv", "spaces"):
+        columns = f"select 1 from pragma_table_info('{table}') where name = 'revision'"  # noqa: S608
+        if _is_table(db, table) and db.execute(columns).fetchone() is None:
+            db.execute(f"alter table {table} {_COLUMN}")
+    db.execute(_FLOOR)
+    db.execute("insert into floor values (1)")
 
 
 def mark(db: sqlite3.Connection, space: str) -> None:
@@ -68,18 +95,26 @@ def mark(db: sqlite3.Connection, space: str) -> None:
     db.execute("update spaces set used = ? where space = ?", (time.time(), space))
 
 
-def name(db: sqlite3.Connection, space: str, component: str, project: str) -> None:
-    """Records whose space it is, and that it is in use. Raises `sqlite3.Error`."""
+def name(db: sqlite3.Connection, space: str, component: str, project: str) -> int:
+    """Records whose space it is, and that it is in use; the revision of the next value there, which
+    none has had. Raises `sqlite3.Error`."""
     db.execute(_TABLE)  # where it could not be made before: somebody else was writing for long
-    row = (space, component, project, time.time())
-    db.execute("insert or replace into spaces values (?, ?, ?, ?)", row)
+    last = db.execute("select revision from spaces where space = ?", (space,)).fetchone()
+    last = last or db.execute("select revision from floor").fetchone()
+    revision = int(last[0]) + 1
+    row = (space, component, project, time.time(), revision)
+    db.execute("insert or replace into spaces values (?, ?, ?, ?, ?)", row)
+    return revision
 
 
 def remove(db: sqlite3.Connection, spaces: Iterable[str]) -> None:
     """Removes spaces with their values. Raises `sqlite3.Error`."""
     with db:
         db.execute("begin immediate")
+        prepare_revisions(db)
         for space in spaces:
+            for (last,) in db.execute("select revision from spaces where space = ?", (space,)):
+                db.execute("update floor set revision = max(revision, ?)", (last,))
             db.execute("delete from kv where space = ?", (space,))
             db.execute("delete from spaces where space = ?", (space,))
 

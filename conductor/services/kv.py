@@ -4,6 +4,9 @@ Each component has a space of its own in each project (the folder the conductor 
 one across projects. A space goes when its component has not used it for long, and those unused for
 longest go where all together grow too large (`conductor.services.kept_values`). Blocking: the
 executor calls it in a thread.
+
+Each value has a revision, a number that no other value of its key ever has. Who sets a value only
+`ifRevision` is as it was loses nothing of what others set meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
 
@@ -32,29 +35,62 @@ _BUSY: Final = 5.0
 
 _TABLE: Final = """
 create table if not exists kv (
-  space text not null, key text not null, value blob not null, primary key (space, key)
+  space text not null, key text not null, value blob not null,
+  revision integer not null default 1, primary key (space, key)
 ) without rowid
 """
 
 Scope = Literal["project", "user"]
 
 
-class _Key(msgspec.Struct, forbid_unknown_fields=True):
+NUMBER: Final = 2**53 - 1
+"""The largest revision: the last whole number that every language reads from JSON."""
+
+
+class OfKey(msgspec.Struct, forbid_unknown_fields=True):
+    """The params of `kv/get` and `kv/delete`."""
+
     key: str
     scope: Scope = "project"
 
 
-class _Set(msgspec.Struct, forbid_unknown_fields=True):
+class OfValue(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The params of `kv/set`."""
+
     key: str
     value: msgspec.Raw
     scope: Scope = "project"
+    if_revision: Annotated[int, msgspec.Meta(ge=0, le=NUMBER)] | None = None
+    """The revision that the value must have; 0: there must be none; None: any."""
 
 
-class _List(msgspec.Struct, forbid_unknown_fields=True):
+class OfList(msgspec.Struct, forbid_unknown_fields=True):
+    """The params of `kv/list`."""
+
     prefix: str = ""
     after: str = ""
     limit: int = _LISTED
     scope: Scope = "project"
+
+
+class Values(Protocol):
+    """What keeps the values of components. Its methods raise `ServiceError`. They block and are
+    called in a thread, or are coroutine functions."""
+
+    def get(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `kv/get`."""
+
+    def set(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `kv/set`."""
+
+    def delete(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `kv/delete`."""
+
+    def list(self, grantee: Grantee, params: bytes | None) -> object:
+        """Performs `kv/list`."""
+
+    def close(self) -> None:
+        """The chain ends."""
 
 
 class Store:
@@ -77,58 +113,52 @@ class Store:
 
     def get(self, grantee: Grantee, params: bytes | None) -> object:
         """Performs `kv/get`."""
-        request = read(params, _Key)
-        space, key = self._space(grantee, request.scope), _key(request.key)
+        request = read_key(params)
+        space = self._space(grantee, request.scope)
         with self._opened() as db:
             self._mark(db, space)
-            row = db.execute(
-                "select value from kv where space = ? and key = ?", (space, key)
-            ).fetchone()
-        return {"found": False} if row is None else {"found": True, "value": msgspec.Raw(row[0])}
+            row = self._row(db, space, request.key)
+        return found(*row) if row is not None else found(None, 0)
 
     def delete(self, grantee: Grantee, params: bytes | None) -> object:
         """Performs `kv/delete`."""
-        request = read(params, _Key)
+        request = read_key(params)
         with self._opened() as db:
             gone = db.execute(
                 "delete from kv where space = ? and key = ?",
-                (self._space(grantee, request.scope), _key(request.key)),
+                (self._space(grantee, request.scope), request.key),
             )
         return {"deleted": gone.rowcount > 0}
 
     def set(self, grantee: Grantee, params: bytes | None) -> object:
         """Performs `kv/set`."""
-        request = read(params, _Set)
+        request = read_value(params)
         value = bytes(request.value)
-        if len(value) > VALUE_BYTES:
-            text = f"the value has {len(value):,} bytes; {VALUE_BYTES:,} are allowed"
-            raise ServiceError("too-large", text)
-        space, key = self._space(grantee, request.scope), _key(request.key)
+        space, key = self._space(grantee, request.scope), request.key
         with self._opened() as db, db:
-            # Immediate: what is counted here must not change before it is written.
+            # Immediate: what is read here must not change before it is written.
             db.execute("begin immediate")
+            kept_values.prepare_revisions(db)
+            row = self._row(db, space, key)
+            check_revision(request, 0 if row is None else row[1])
             count, used = db.execute(
                 "select count(*), coalesce(sum(length(cast(key as blob)) + length(value)), 0)"
                 " from kv where space = ? and key != ?",
                 (space, key),
             ).fetchone()
-            used += len(key.encode()) + len(value)
-            if used > QUOTA_BYTES or count >= QUOTA_KEYS:
-                text = (
-                    f"the quota of {QUOTA_BYTES:,} bytes and {QUOTA_KEYS:,} keys is used up; "
-                    "delete what is not needed"
-                )
-                raise ServiceError("quota", text)
-            db.execute("insert or replace into kv values (?, ?, ?)", (space, key, value))
+            used += size(key, value)
+            check_quota(count, used)
             project = self._project if request.scope == "project" else ""
-            kept_values.name(db, space, grantee.name, project)
-        return {"used": used, "quota": QUOTA_BYTES}
+            revision = kept_values.name(db, space, grantee.name, project)
+            db.execute(
+                "insert or replace into kv (space, key, value, revision) values (?, ?, ?, ?)",
+                (space, key, value, revision),
+            )
+        return stored(used, revision)
 
     def list(self, grantee: Grantee, params: bytes | None) -> object:
         """Performs `kv/list`."""
-        request = read(params, _List)
-        if not 1 <= request.limit <= _LISTED:
-            raise bad_params(f"limit must be 1 to {_LISTED}")
+        request = read_list(params)
         prefix, space = request.prefix, self._space(grantee, request.scope)
         with self._opened() as db:
             self._mark(db, space)
@@ -137,8 +167,7 @@ class Store:
                 " order by key limit ?",
                 (space, request.after, len(prefix), prefix, request.limit + 1),
             ).fetchall()
-        keys = [row[0] for row in rows]
-        return {"keys": keys[: request.limit], "more": len(keys) > request.limit}
+        return listed([row[0] for row in rows], request.limit)
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -159,6 +188,14 @@ class Store:
             self._marked[space] = now
             with contextlib.suppress(sqlite3.OperationalError):
                 kept_values.mark(db, space)
+
+    def _row(self, db: sqlite3.Connection, space: str, key: str) -> tuple[bytes, int] | None:
+        """A value and its revision."""
+        # An older conductor's file that cannot be written has no revisions.
+        revision = "revision" if kept_values.has_revisions(db) else "1"
+        asked = f"select value, {revision} from kv where space = ? and key = ?"  # noqa: S608
+        row: tuple[bytes, int] | None = db.execute(asked, (space, key)).fetchone()
+        return row
 
     def _broken(self, why: str) -> ServiceError:
         text = f"the conductor's file of values cannot be used: {why}"
@@ -201,11 +238,85 @@ class Store:
         return self._connection
 
 
-def _key(key: str) -> str:
+# -- what all keepers of values share --------------------------------------------------------------
+
+
+def read_key(params: bytes | None) -> OfKey:
+    """The params of `kv/get` and `kv/delete`. Raises `ServiceError`."""
+    request = read(params, OfKey)
+    _check_key(request.key)
+    return request
+
+
+def read_value(params: bytes | None) -> OfValue:
+    """The params of `kv/set`. Raises `ServiceError`."""
+    request = read(params, OfValue)
+    length = memoryview(request.value).nbytes
+    if length > VALUE_BYTES:
+        text = f"the value has {length:,} bytes; {VALUE_BYTES:,} are allowed"
+        raise ServiceError("too-large", text)
+    _check_key(request.key)
+    return request
+
+
+def read_list(params: bytes | None) -> OfList:
+    """The params of `kv/list`. Raises `ServiceError`."""
+    request = read(params, OfList)
+    if not 1 <= request.limit <= _LISTED:
+        raise bad_params(f"limit must be 1 to {_LISTED}")
+    return request
+
+
+def size(key: str, value: bytes) -> int:
+    """The bytes that a value counts for."""
+    return len(key.encode()) + len(value)
+
+
+def check_revision(request: OfValue, revision: int) -> None:
+    """Raises `ServiceError` where the value (0: there is none) has not the revision asked for."""
+    if request.if_revision is None or request.if_revision == revision:
+        return
+    has = f"the value has revision {revision}" if revision else "there is no value"
+    raise ServiceError(
+        "conflict",
+        f"{has} now; `ifRevision` is {request.if_revision}\n"
+        "hint: somebody else has set it: read it again, and set it anew",
+        data={"revision": revision},
+    )
+
+
+def check_quota(count: int, used: int) -> None:
+    """Raises `ServiceError` where there is no room for one more key, beside `count` others, or for
+    so many bytes."""
+    if used > QUOTA_BYTES or count >= QUOTA_KEYS:
+        text = (
+            f"the quota of {QUOTA_BYTES:,} bytes and {QUOTA_KEYS:,} keys is used up; "
+            "delete what is not needed"
+        )
+        raise ServiceError("quota", text)
+
+
+def found(value: bytes | None, revision: int) -> dict[str, object]:
+    """The result of `kv/get`."""
+    if value is None:
+        return {"found": False, "revision": 0}
+    return {"found": True, "value": msgspec.Raw(value), "revision": revision}
+
+
+def stored(used: int, revision: int) -> dict[str, object]:
+    """The result of `kv/set`."""
+    return {"used": used, "quota": QUOTA_BYTES, "revision": revision}
+
+
+def listed(keys: list[str], limit: int) -> dict[str, object]:
+    """The result of `kv/list`, of all keys that there are, or one more than `limit`."""
+    return {"keys": keys[:limit], "more": len(keys) > limit}
+
+
+def _check_key(key: str) -> None:
     try:
-        size = len(key.encode())
+        length = len(key.encode())
     except UnicodeEncodeError:
         raise bad_params("a key is proper Unicode") from None
-    if not 1 <= size <= KEY_BYTES:
+    if not 1 <= length <= KEY_BYTES:
         raise bad_params(f"a key has 1 to {KEY_BYTES} bytes")
-    return key

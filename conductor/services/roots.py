@@ -14,14 +14,13 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from conductor.core.json_text import holds
+
 SETUPS: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 """Requests by which a client names folders."""
 
 ENDS: Final = frozenset({"session/close", "session/delete"})
 """Requests by which it gives them up."""
-
-_MARKS: Final = (b'"cwd"', b'/close"', b'/delete"', b"\\u", b"\\/")
-"""One of these is in each such request; escapes may hide the others."""
 
 _ANSWER: Final = b'{"jsonrpc":"2.0","id":'
 """How answers of ours begin."""
@@ -78,7 +77,7 @@ class Roots:
 
     def look(self, frame: bytes) -> None:
         """Learns from a frame of the client's; ignores those that begin or end no session."""
-        if len(frame) > _SETUP_BYTES or not any(mark in frame for mark in _MARKS):
+        if len(frame) > _SETUP_BYTES or not _may_concern(frame):
             return
         try:
             request = msgspec.json.decode(frame, type=_Request)
@@ -137,6 +136,13 @@ class Roots:
         self._named.subtract(paths)
         self._named = +self._named
         self.paths = tuple(self._named)
+
+
+def _may_concern(frame: bytes) -> bool:
+    """Whether a frame may be such a request: each has one of these words, or escapes hide them."""
+    if holds(frame, b'"cwd"') or holds(frame, b'/close"') or holds(frame, b'/delete"'):
+        return True
+    return holds(frame, b"\\") and (b"\\u" in frame or b"\\/" in frame)
 
 
 def _line(data: bytes, beginning: bytes) -> bytes | None:

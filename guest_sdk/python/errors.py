@@ -54,7 +54,8 @@ class Answered(ProxyError):  # noqa: N818 - reads as what happened
 class Refused(ProxyError):  # noqa: N818 - reads as what happened
     """The conductor refused a service (not granted), or could not do what was asked.
 
-    `service` is its name; `granted` is False if a grant is missing.
+    `service` is its name; `granted` is False if a grant is missing; `reason` is one word for
+    programs (`quota`, `timeout`), or empty.
     """
 
     def __init__(self, service: str, error: Any) -> None:
@@ -66,6 +67,8 @@ class Refused(ProxyError):  # noqa: N818 - reads as what happened
         super().__init__(told, code, held.get("data"))
         self.service = service
         self.granted = code != METHOD_NOT_FOUND
+        data = self.data if isinstance(self.data, dict) else {}
+        self.reason = str(data.get("reason", ""))
 
 
 class Cancelled(BaseException):

@@ -6,6 +6,7 @@ import base64
 import datetime
 import fnmatch
 import posixpath
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -56,6 +57,9 @@ class Services:
         """What the next instance of the proxy is told (`Session.keep`)."""
         self.store: dict[tuple[str, str], Any] = {}
         self._sizes: dict[tuple[str, str], int] = {}
+        self._revisions: defaultdict[tuple[str, str], int] = defaultdict(lambda: 1)
+        """1: a test has put the value there."""
+        self._last = 1
         self.bound: dict[str, str] = {}
         """What the ids of sessions are for the agent, where they are others (`Session.rebind`) …"""
         self.above: dict[str, str] = {}
@@ -149,18 +153,25 @@ class Services:
 
     def _get(self, params: dict[str, Any]) -> dict[str, Any]:
         key = (params.get("scope", "project"), params["key"])
-        return {"found": key in self.store, "value": self.store.get(key)}
+        there = key in self.store
+        revision = self._revisions[key] if there else 0
+        return {"found": there, "value": self.store.get(key), "revision": revision}
 
     def _set(self, params: dict[str, Any]) -> dict[str, Any]:
         at, value = (params.get("scope", "project"), params["key"]), params["value"]
+        revision = self._revisions[at] if at in self.store else 0
+        if params.get("ifRevision") not in (None, revision):
+            data = {"service": "kv/set", "reason": "conflict", "revision": revision}
+            raise ProxyError(f"kv/set: the value has revision {revision} now", _FAILED, data)
         size = len(dumps(value))
         used = size + sum(
             held for key, held in self._sizes.items() if key != at and key in self.store
         )
         if used > _QUOTA:
             raise ProxyError("the quota is used up; delete what is not needed", _FAILED)
-        self.store[at], self._sizes[at] = value, size
-        return {"used": used, "quota": _QUOTA}
+        self._last += 1
+        self.store[at], self._sizes[at], self._revisions[at] = value, size, self._last
+        return {"used": used, "quota": _QUOTA, "revision": self._last}
 
     def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
         missing = object()

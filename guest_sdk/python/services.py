@@ -76,10 +76,37 @@ class Kv(Service):
         found = await self.ask("kv/get", key=key, scope=scope)
         return found["value"] if found["found"] else default
 
-    async def set(self, key: str, value: Any, *, scope: str | None = None) -> None:
-        """Keeps a value; raises `Refused` when the quota is used up."""
+    async def found(self, key: str, *, scope: str | None = None) -> tuple[Any, int]:
+        """The value of a key (None without one) and its revision (0 without one)."""
+        found = await self.ask("kv/get", key=key, scope=scope)
+        return found.get("value"), int(found.get("revision", 0))
+
+    async def set(
+        self, key: str, value: Any, *, scope: str | None = None, if_revision: int | None = None
+    ) -> int:
+        """Keeps a value; its revision. Raises `Refused` when the quota is used up, and where the
+        value has no longer the revision `if_revision` (0: there is one): then `refused.reason` is
+        `conflict`."""
         params = {"key": key, "value": value, **({"scope": scope} if scope else {})}
-        await engine().serve("kv/set", params)
+        if if_revision is not None:
+            params["ifRevision"] = if_revision
+        return int((await engine().serve("kv/set", params)).get("revision", 0))
+
+    async def change(
+        self, key: str, new: Callable[[Any], Any], default: Any = None, *, scope: str | None = None
+    ) -> Any:
+        """Keeps what `new` makes of the value of a key, or of `default`; the value it made. It is
+        called again when somebody else sets the value meanwhile."""
+        while True:
+            value, revision = await self.found(key, scope=scope)
+            made = new(value if revision else default)
+            try:
+                await self.set(key, made, scope=scope, if_revision=revision)
+            except Refused as refused:
+                if refused.reason != "conflict":
+                    raise
+            else:
+                return made
 
     async def delete(self, key: str, *, scope: str | None = None) -> bool:
         """Forgets a key; whether it was there."""

@@ -1,87 +1,76 @@
-"""`kv`: values of each component apart, kept from run to run, within a quota."""
+"""`kv`: values of each component apart, kept from run to run, within a quota: the same in the file
+of a user and in the bucket of a fleet."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from conductor.services import kv
 from conductor.services.calls import ServiceError
+from tests.harness.process.nats import Nats
+from tests.services.keepers import NOTHING, Files, Fleet, Opener, ask, conflict
 from tests.services.support import grantee
 
 
-def ask(store: kv.Store, who: str, service: str, **params: object) -> Any:
-    """Performs a request; the result as the component would decode it."""
-    result = getattr(store, service)(grantee(who), msgspec.json.encode(params))
-    return msgspec.json.decode(msgspec.json.encode(result))
+@pytest.fixture(params=["file", "fleet"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
+    if request.param == "file":
+        with contextlib.closing(Files(str(tmp_path / "kv.sqlite"))) as files:
+            yield files
+        return
+    server: Nats = request.getfixturevalue("nats")
+    with contextlib.closing(Fleet(server.url)) as fleet:
+        yield fleet
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> str:
-    return str(tmp_path / "data" / "kv.sqlite")
-
-
-class Opened:
-    """Opens stores, and closes them all: Python 3.13 warns of databases that are left open."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._stores: list[kv.Store] = []
-
-    def __call__(self, project: str, file: str = "") -> kv.Store:
-        store = kv.Store(file or self._file, project)
-        self._stores.append(store)
-        return store
-
-    def close(self) -> None:
-        for store in self._stores:
-            store.close()
-
-
-@pytest.fixture
-def opened(file: str) -> Iterator[Opened]:
-    with contextlib.closing(Opened(file)) as stores:
-        yield stores
-
-
-def test_values_stay_and_are_private(opened: Opened, file: str) -> None:
+def test_values_stay_and_are_private(opened: Opener) -> None:
     store = opened("/project")
-    assert ask(store, "p", "get", key="a") == {"found": False}
+    assert ask(store, "p", "get", key="a") == NOTHING
     assert ask(store, "p", "set", key="a", value={"x": [1, None]})["used"] == 1 + 14
     assert ask(store, "p", "set", key="a", value=1)["used"] == 2
     store.close()
     again = opened("/project")
-    assert ask(again, "p", "get", key="a") == {"found": True, "value": 1}
-    assert ask(again, "other", "get", key="a") == {"found": False}
+    assert ask(again, "p", "get", key="a")["value"] == 1
+    assert ask(again, "other", "get", key="a") == NOTHING
     assert ask(again, "p", "delete", key="a") == {"deleted": True}
     assert ask(again, "p", "delete", key="a") == {"deleted": False}
-    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
-    assert stat.S_IMODE(os.stat(os.path.dirname(file)).st_mode) == 0o700
+    assert ask(again, "p", "get", key="a") == NOTHING
+    assert ask(again, "p", "list") == {"keys": [], "more": False}
 
 
-def test_numbers_keep_their_bytes(opened: Opened) -> None:
+@pytest.mark.parametrize("key", ["a.b", "*", ">", " ", "\n", "é€😀", "-", "x" * kv.KEY_BYTES])
+def test_any_text_is_a_key(opened: Opener, key: str) -> None:
+    store = opened("/")
+    value = "v" * (kv.VALUE_BYTES - 2)
+    assert (
+        ask(store, "p", "set", key=key, value=value)["used"] == len(key.encode()) + kv.VALUE_BYTES
+    )
+    assert ask(store, "p", "get", key=key)["value"] == value
+    assert ask(store, "p", "list") == {"keys": [key], "more": False}
+    assert ask(store, "p", "delete", key=key) == {"deleted": True}
+
+
+def test_numbers_keep_their_bytes(opened: Opener) -> None:
     store = opened("/")
     store.set(grantee(), b'{"key":"n","value":1.10}')
-    assert msgspec.json.encode(store.get(grantee(), b'{"key":"n"}')).endswith(b":1.10}")
+    assert msgspec.json.encode(store.get(grantee(), b'{"key":"n"}')).count(b":1.10,") == 1
 
 
-def test_projects_and_users_are_apart(opened: Opened) -> None:
+def test_projects_and_users_are_apart(opened: Opener) -> None:
     one, two = opened("/one"), opened("/two")
     ask(one, "p", "set", key="a", value="project")
     ask(one, "p", "set", key="a", value="user", scope="user")
-    assert ask(two, "p", "get", key="a") == {"found": False}
+    assert ask(two, "p", "get", key="a") == NOTHING
     assert ask(two, "p", "get", key="a", scope="user")["value"] == "user"
     assert ask(one, "p", "get", key="a")["value"] == "project"
 
 
-def test_listing(opened: Opened) -> None:
+def test_listing(opened: Opener) -> None:
     store = opened("/")
     for key in ("a/2", "a/1", "b", "a%", "é"):
         ask(store, "p", "set", key=key, value=0)
@@ -91,7 +80,7 @@ def test_listing(opened: Opened) -> None:
     assert ask(store, "p", "list", after="a/2") == {"keys": ["b", "é"], "more": False}
 
 
-def test_quotas(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quotas(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     store = opened("/")
     monkeypatch.setattr(kv, "QUOTA_BYTES", 20)
     monkeypatch.setattr(kv, "QUOTA_KEYS", 3)
@@ -116,21 +105,51 @@ def test_quotas(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
         ("get", b'{"key":"a","scope":"all"}', "params"),
         ("get", b'{"key":"a","other":1}', "params"),
         ("set", b'{"key":"a"}', "params"),
+        ("set", b'{"key":"a","value":1,"ifRevision":-1}', "params"),
+        ("set", b'{"key":"a","value":1,"ifRevision":1.5}', "params"),
+        ("set", b'{"key":"a","value":1,"ifRevision":"2"}', "params"),
+        ("set", b'{"key":"a","value":1,"ifRevision":9007199254740992}', "params"),
+        ("set", b'{"key":"a","value":1,"ifRevision":7}', "conflict"),
         ("set", b'{"key":"' + b"a" * 513 + b'","value":1}', "params"),
         ("set", b'{"key":"a","value":"' + b"a" * kv.VALUE_BYTES + b'"}', "too-large"),
         ("list", b'{"limit":0}', "params"),
         ("list", b"[1]", "params"),
     ],
 )
-def test_what_is_refused(opened: Opened, service: str, params: bytes, reason: str) -> None:
+def test_what_is_refused(opened: Opener, service: str, params: bytes, reason: str) -> None:
     with pytest.raises(ServiceError) as caught:
         getattr(opened("/"), service)(grantee(), params)
     assert caught.value.reason == reason
 
 
-def test_a_file_that_is_none(opened: Opened, tmp_path: Path) -> None:
-    (tmp_path / "kv.sqlite").write_text("this is no database, but a text of some length" * 10)
-    with pytest.raises(ServiceError, match="not a database"):
-        opened("/", str(tmp_path / "kv.sqlite")).get(grantee(), b'{"key":"a"}')
-    with pytest.raises(ServiceError, match=r"File exists|Not a directory"):
-        opened("/", str(tmp_path / "kv.sqlite" / "x")).get(grantee(), b'{"key":"a"}')
+def test_a_value_is_set_only_as_it_was(opened: Opener) -> None:
+    store = opened("/")
+    assert conflict(store, key="a", value=0, ifRevision=1) == 0
+    first = ask(store, "p", "set", key="a", value=1, ifRevision=0)["revision"]
+    assert ask(store, "p", "get", key="a") == {"found": True, "value": 1, "revision": first}
+    assert conflict(store, key="a", value=2, ifRevision=0) == first
+    second = ask(store, "p", "set", key="a", value=2, ifRevision=first)["revision"]
+    assert conflict(store, key="a", value=3, ifRevision=first) == second
+    third = ask(store, "p", "set", key="a", value=3)["revision"]
+    assert len({first, second, third}) == 3
+    assert ask(store, "p", "set", key="a", value=3, ifRevision=None)["revision"] != third
+    assert ask(store, "p", "get", key="a")["value"] == 3
+
+
+def test_no_revision_comes_twice(opened: Opener) -> None:
+    store = opened("/")
+    seen = []
+    for value in range(3):
+        seen.append(ask(store, "p", "set", key="a", value=value, ifRevision=0)["revision"])
+        ask(store, "p", "delete", key="a")
+        assert conflict(store, key="a", value=0, ifRevision=seen[-1]) == 0
+    assert 0 < seen[0] < seen[1] < seen[2] <= kv.NUMBER
+
+
+def test_two_see_what_each_sets(opened: Opener) -> None:
+    one, two = opened("/"), opened("/")
+    first = ask(one, "p", "set", key="a", value="one")["revision"]
+    assert ask(two, "p", "get", key="a") == {"found": True, "value": "one", "revision": first}
+    assert ask(two, "p", "set", key="b", value="two", ifRevision=0)["used"] == 2 * (1 + 5)
+    assert ask(one, "p", "list")["keys"] == ["a", "b"]
+    assert conflict(one, key="b", value="one", ifRevision=0) > first

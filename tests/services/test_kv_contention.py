@@ -13,7 +13,7 @@ import pytest
 
 from conductor.services import kv
 from conductor.services.calls import ServiceError
-from tests.services.test_kv import ask
+from tests.services.keepers import ask
 
 WRITER = """
 import sys, msgspec
@@ -68,7 +68,7 @@ def test_a_writer_that_is_killed_loses_nothing_of_others(file: str) -> None:
     other.kill()
     other.communicate()
     store = kv.Store(file, "/")
-    assert ask(store, "p", "get", key="k10") == {"found": True, "value": 10}
+    assert ask(store, "p", "get", key="k10")["value"] == 10
     assert ask(store, "q", "set", key="a", value=1)["used"] == 2
     store.close()
 
@@ -106,3 +106,33 @@ def test_the_file_is_not_opened_beside_sqlite(file: str, monkeypatch: pytest.Mon
     assert closed == []
     store.close()
     second.close()
+
+
+COUNTER = """
+import sys, msgspec
+from conductor.services import kv
+from conductor.services.calls import ServiceError
+from tests.services.support import grantee
+from tests.services.keepers import ask
+kv._BUSY = 90.0
+store, rounds, conflicts = kv.Store(sys.argv[1], "/"), int(sys.argv[2]), 0
+while rounds:
+    held = ask(store, "p", "get", key="n")
+    count = held["value"] if held["found"] else 0
+    try:
+        ask(store, "p", "set", key="n", value=count + 1, ifRevision=held["revision"])
+        rounds -= 1
+    except ServiceError as error:
+        assert error.reason == "conflict", error
+        conflicts += 1
+store.close()
+"""
+
+
+def test_two_that_count_in_one_value_lose_nothing(file: str) -> None:
+    command = [sys.executable, "-c", COUNTER, file, "500"]
+    others = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(2)]
+    assert [end(one) for one in others] == [0, 0]
+    store = kv.Store(file, "/")
+    assert ask(store, "p", "get", key="n")["value"] == 1000
+    store.close()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.components.library.support import agent, component
+from tests.harness.process.serving import new_token, served
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
@@ -61,6 +62,20 @@ def test_a_router_chooses_the_branch_by_rule(rig: Rig, version: int) -> None:
         assert "agent `c`" in failed["error"]["message"]
     assert prompt("d: z") == ["OWN", "d:", "z"]
     assert chain.finish() == 0
+
+
+def test_a_branch_ends_in_the_agent_elsewhere(rig: Rig) -> None:
+    token = new_token(rig, "me")
+    access = ("--listen", "ws://127.0.0.1:0", "--tokens", f"{rig.folder}/tokens")
+    with served(rig, "serve", rig.demo(), *access) as server:
+        options = ("--branch", f"b={shlex.quote(marked('TWO '))}")
+        router = component("router", {"rules": [{"to": "b", "pattern": "^b:"}]}, peers="b")
+        words = (*options, router, f"{server.address},token=env:DOOR,name=far")
+        chain = rig.run("agent", *words, DOOR=token)
+        session = chain.begin()
+        assert chain.prompt(session, "b: y").split() == ["TWO", "b:", "y"]
+        assert chain.prompt(session, "d: z") == "d: z"
+        assert chain.finish() == 0
 
 
 @pytest.mark.parametrize("version", [1, 2])

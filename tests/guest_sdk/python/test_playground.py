@@ -77,6 +77,29 @@ def test_the_store() -> None:
     assert (absent, null) == ("gone", None)
 
 
+def test_a_value_is_changed_though_others_set_it() -> None:
+    async def code() -> Any:
+        assert await P.kv.found("n") == (None, 0)
+        first = await P.kv.set("n", 1, if_revision=0)
+        with pytest.raises(Refused) as caught:
+            await P.kv.set("n", 2, if_revision=0)
+        made = []
+
+        def plus(count: int) -> int:
+            made.append(count)
+            return count + 1
+
+        both = await gather(P.kv.change("n", plus), P.kv.change("n", plus))
+        new = await P.kv.change("m", plus, 10)
+        revision = caught.value.data["revision"]
+        return [both, new, made, caught.value.reason, revision == first, await P.kv.get("n")]
+
+    both, new, made, reason, same, left = asked(code)
+    assert sorted(both) == [2, 3]
+    assert made == [1, 1, 2, 10]
+    assert (new, reason, same, left) == (11, "conflict", True, 3)
+
+
 def test_files_randomness_and_the_network() -> None:
     async def code() -> Any:
         read = await P.files.read("AGENTS.md")
