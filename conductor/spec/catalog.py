@@ -5,6 +5,7 @@ Kinds of a component, in the order they are tried:
     {"command": …} / {"wasm": …}      a JSON object, or a table of a file
     py:module:attribute               in this process, trusted
     path:name                         a program on PATH
+    ws://host, unix:path …            at an address (`conductor.transports.remote.address`), trusted
     name                              a chain or a component of the configuration
     path/to/proxy.wasm                sandboxed
     path/to/proxy.py, path/to/folder/ sandboxed Python (`conductor.spec.python_guest.scripts`)
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from conductor.spec.manifest.reading import Manifest
 
 WASM_MAGIC: Final = b"\0asm"
+_ADDRESSES: Final = ("unix:", "tcp:", "ws:", "wss:", "http:", "https:")
 
 Note: TypeAlias = Callable[[str], None]
 """Called with a sentence about what a name hides."""
@@ -306,6 +308,8 @@ def _of_word(word: str, names: _Names) -> Spec:
         if word == "path:":
             raise UsageError("`path:` without a program", "as in `path:claude-agent-acp`")
         return _command([word[5:]], names)
+    if word.lower().startswith(_ADDRESSES):
+        return _remote(word)
     if names.config is not None and (spec := _of_configured(word, names)) is not None:
         return spec
     if word.startswith("@"):
@@ -419,6 +423,15 @@ def _of_agent(word: str, names: _Names) -> Spec | None:
 
 def _command(words: list[str], names: _Names = _NO_NAMES) -> Spec:
     return Spec(name=name_of(words), command=runnable(words, names.known), source=words[0])
+
+
+def _remote(word: str) -> Spec:
+    from conductor.transports.remote import address as addresses
+
+    places = addresses.parse_all(word)
+    first, source = places[0], ",".join(map(str, places))
+    name = stem(first.path) if first.scheme == "unix" else first.host
+    return Spec(name=plain(name), address=source, source=source)
 
 
 def _module(path: str) -> Spec:
@@ -637,7 +650,7 @@ def bundled_manifest(name: str) -> Manifest | None:
         return None
     from conductor.spec.manifest.reading import load
 
-    return load(path, links=True)
+    return load(path, links=True, bundled=name)
 
 
 def _bundled(manifest: Manifest) -> Spec:

@@ -30,6 +30,8 @@ from conductor.spec.programs import NAME_RULE, is_name
 ALL: Final = "*"
 """Denies every service that has to be granted."""
 
+_MOST_RETRIES: Final = 100
+
 Options: TypeAlias = list[tuple[str, Any]]
 """Options as the user wrote them: keys and values, in order."""
 
@@ -182,6 +184,37 @@ def _with(spec: Spec, meaning: Translated) -> Spec:
     return _replace(spec, policy=_replace(policy, allow=allow, grants=grants))
 
 
+def _token(spec: Spec, value: Any, _: str) -> Spec:
+    from conductor.spec import secrets
+
+    _only_at_an_address(spec)
+    reference = value if isinstance(value, dict) else {secrets.KEY: value}
+    if not secrets.is_reference(reference):
+        raise ValueError(secrets.FORMS)
+    secrets.check(reference)
+    return _replace(spec, token=reference[secrets.KEY])
+
+
+def _ca(spec: Spec, value: Any, _: str) -> Spec:
+    _only_at_an_address(spec)
+    if not isinstance(value, str) or not value:
+        raise ValueError("is the name of a file with certificates (PEM)")
+    return _replace(spec, ca=os.path.abspath(value))
+
+
+def _only_at_an_address(spec: Spec) -> None:
+    if spec.address is None:
+        raise ValueError("it is an option of components at an address, such as `wss://HOST`")
+
+
+def _retries(spec: Spec, value: Any, _: str) -> Spec:
+    if spec.address is None and spec.command is None:
+        raise ValueError("it is an option of programs, and of components at an address")
+    if not str(value).isdecimal() or int(value) > _MOST_RETRIES:
+        raise ValueError(f"is a number up to {_MOST_RETRIES}")
+    return _replace(spec, retries=int(value))
+
+
 def _named(name: str, value: str, help: str) -> Option:  # noqa: A002 - as in `Option`
     """The option of a named grant."""
 
@@ -288,9 +321,20 @@ OPTIONS: Final = (
     Option("on_failure", "CHOICE", _field("on_failure", _one_of(*CHOICES)),
            "what happens when it fails. `fail`: the chain ends. `restart`: conductor restarts "
            "it, three times a minute, then as `fail`; a program also if it ends before it has "
-           "begun. `bypass`: the chain goes on without it. `restart+bypass`: both, in this "
+           "begun, an [agent](conversation.md#an-agent-that-is-started-again) only if it can load "
+           "its sessions. `bypass`: the chain goes on without it. `restart+bypass`: both, in this "
            "order. Default: `restart` for sandboxed proxies, `fail` for others. A proxy that "
            "launches its successor itself (dialect `scp`) is always `fail`"),
+    Option("token", "SECRET", _token,
+           "for a component at an [address](#addresses): the token that conductor shows there, as "
+           "a reference to a [secret](configuration.md#secrets): `env:NAME`, `file:PATH` or "
+           "`keyring:SERVICE/USER`"),
+    Option("ca", "FILE", _ca,
+           "for a component at an address with TLS: the certificates (PEM) of the authorities to "
+           "trust, instead of the system's"),
+    Option("retries", "NUMBER", _retries,
+           "how often conductor tries again to start a program, or to connect to an address, as "
+           "long as it has not said anything; with growing pauses, up to 8 seconds"),
     Option("mcp_bridge", "KIND", _field("mcp_bridge", _one_of(*MCP_KINDS)),
            "for an agent: how it reaches the MCP servers of proxies, as `--mcp-bridge` does for "
            "all"),
@@ -367,7 +411,8 @@ def apply(spec: Spec, options: Options) -> Spec:
         except ValueError as error:
             written = value if isinstance(value, str) else msgspec.json.encode(value).decode()
             # A setting that is refused may be a secret where a reference to it was meant.
-            shown_as = key if key.startswith("config.") else f"{key}={written}"
+            is_hidden = key.startswith("config.") or key == "token"
+            shown_as = key if is_hidden else f"{key}={written}"
             hint = hint_of(error) or "`conductor help component` explains every option"
             raise UsageError(f"`{shown_as}` of `{name}`: {error}", hint) from None
     return spec

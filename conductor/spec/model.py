@@ -63,8 +63,8 @@ class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Spec(Hosted, frozen=True, kw_only=True):
     """One component, resolved.
 
-    Exactly one of `command` (subprocess), `wasm` (path of a module, sandboxed) and `attribute`
-    (`module:attribute`, in process) is set.
+    Exactly one of `command` (subprocess), `wasm` (path of a module, sandboxed), `attribute`
+    (`module:attribute`, in process) and `address` (elsewhere) is set.
     """
 
     command: list[str] | None = None
@@ -74,6 +74,14 @@ class Spec(Hosted, frozen=True, kw_only=True):
     secrets: dict[str, str] = {}
     """Those whose values are secrets: they are not in `env` (`conductor.spec.secrets`)."""
     attribute: str | None = None
+    address: str | None = None
+    """Where it is reached (`conductor.transports.remote.address`)."""
+    token: str = ""
+    """The reference of the secret that is shown there (`conductor.spec.secrets`); empty: none."""
+    ca: str = ""
+    """The file of the certificates to trust there; empty: the system's."""
+    retries: int = 0
+    """How often it is tried again until it says something."""
     source: str = ""
     """The user's word for the component: a path, a name, a program."""
     bundled: str | None = None
@@ -130,7 +138,7 @@ class Spec(Hosted, frozen=True, kw_only=True):
         """What is run, as a person would type it."""
         if self.command is not None:
             return shlex.join(self.command)
-        return self.script or self.wasm or f"py:{self.attribute}"
+        return self.address or self.script or self.wasm or f"py:{self.attribute}"
 
     def label(self, role: str) -> str:
         """How errors name it, e.g. "proxy `date` (python date.py)"."""

@@ -105,6 +105,11 @@ def python_guests() -> str:
     return _user_folder("XDG_CACHE_HOME", "~/.cache", "~/Library/Caches", "guests")
 
 
+def bundles() -> str:
+    """The user's cache of configurations of a fleet (private; `conductor.fleet.bundle_cache`)."""
+    return _user_folder("XDG_CACHE_HOME", "~/.cache", "~/Library/Caches", "bundles")
+
+
 def first_use() -> str:
     """The user's record of what `conductor` has reported about components on their first use."""
     return _user_folder(
@@ -116,6 +121,16 @@ def trust() -> str:
     """The user's record of what they trust (private; `conductor.spec.trust`)."""
     return _user_folder(
         "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "trust.json"
+    )
+
+
+def owners() -> str:
+    """Which principal of `conductor serve` has which session (private)."""
+    return _user_folder(
+        "XDG_STATE_HOME",
+        "~/.local/state",
+        "~/Library/Application Support",
+        os.path.join("serve", "owners.jsons"),
     )
 
 

@@ -85,8 +85,15 @@ def resolved(
 def _as_component(chain: Sequence[Spec], *, agent_last: bool) -> str:
     """The chain's agent, as a component of a branch. Raises `UsageError`."""
     agent = chain[-1] if chain and agent_last else None
+    if agent is not None and agent.address is not None:
+        elsewhere = {"component": agent.address, "token": agent.token, "ca": agent.ca}
+        return msgspec.json.encode({key: one for key, one in elsewhere.items() if one}).decode()
     if agent is None or agent.command is None:
-        why = "is no command" if agent is not None else "does not exist in a chain of proxies"
+        why = (
+            "is neither a command nor at an address"
+            if agent is not None
+            else "does not exist in a chain of proxies"
+        )
         raise UsageError(
             f"a branch ends in an agent like the chain's, and that {why}",
             'name the branch\'s agent: `--peer \'NAME=["PROXY", "AGENT"]\'`',

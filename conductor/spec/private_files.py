@@ -40,6 +40,12 @@ def not_ours(status: os.stat_result, others: int = stat.S_IWGRP | stat.S_IWOTH) 
     return ""
 
 
+def need_folder(path: str) -> None:
+    """Makes the folder of a file whose place the user has chosen. One that is there may be a
+    project, or the user's home: it stays as it is."""
+    os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+
+
 def make_folder(path: str) -> None:
     """Makes the folder of a file that is new, so that nobody else may write there."""
     folder = os.path.dirname(path)

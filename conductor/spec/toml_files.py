@@ -9,7 +9,6 @@ because it names the exact place of a mistake; msgspec says `[...]` for every ke
 from __future__ import annotations
 
 import contextlib
-import tomllib
 import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, Union
@@ -64,6 +63,8 @@ def loads(text: str) -> dict[str, Any]:
     """
     if work(text) > _MOST_WORK:
         raise ValueError("it has too many dots to be read: keys and names of tables are short")
+    import tomllib  # a start without files of TOML does without it
+
     try:
         tables = tomllib.loads(text)
         # tomllib takes integers of more digits than Python writes; those fail here.
@@ -129,6 +130,8 @@ def line_of(source: str, at: tuple[Key, ...]) -> int:
 
 def _has_key(text: str, at: tuple[Key, ...]) -> bool | None:
     """Whether a text has a key; None if it ends in the middle of a value, but for a list."""
+    import tomllib
+
     for end in ("", "]"):
         with contextlib.suppress(tomllib.TOMLDecodeError):
             return len(_known(tomllib.loads(text + end), at)) == len(at)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.spec.paths import components_folder
+from conductor.spec.paths import compiled_modules, components_folder
 from tests.harness.process.client import Client
 from tests.harness.process.command import Ran
 from tests.harness.process.managed import CONTACT, Machine
@@ -372,6 +372,8 @@ def test_no_variable_names_another_policy(machine: Machine) -> None:
         "HOME": str(machine.home),
         "XDG_CONFIG_HOME": str(machine.home),
         "XDG_CONFIG_DIRS": str(machine.home),
+        # Where compiled modules are names no policy; without them it takes a minute.
+        "XDG_CACHE_HOME": str(Path(compiled_modules()).parents[1]),
         "CONDUCTOR_POLICY": str(mine),
         "CONDUCTOR_MANAGED": str(mine),
         "CONDUCTOR_CONFIG": str(mine),

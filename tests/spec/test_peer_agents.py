@@ -34,6 +34,12 @@ def test_a_branch_ends_in_an_agent_like_the_chains() -> None:
     assert catalog.resolve(last).command == agent.command == [sys.executable, "my agent.py"]
     assert catalog.resolve(last).variables == {"KEY": "v"}
     assert (branch.env or {})["CONDUCTOR_REQUIRE_SANDBOX"] == "true"
+    far = "wss://a.example.org,token=env:KEY,ca=a.pem"
+    _, branch, agent = peer_agents.resolved(
+        catalog.resolve_all(["router,peers=a", far]), options, agent_last=True
+    )
+    there = catalog.resolve((branch.command or [])[-1])
+    assert (there.address, there.token, there.ca) == (agent.address, "env:KEY", agent.ca)
     for written, agent_last in ((["py:a:b"], True), (["datetime"], False)):
         found = catalog.resolve_all(written, agent_last=agent_last)
         with pytest.raises(UsageError, match="ends in an agent like the chain's"):

@@ -25,6 +25,10 @@ def path(text: str, here: str) -> str:
 def word(text: str, here: str) -> str:
     """A component of one word: a path, or a name that stays as it is."""
     scheme, colon, rest = text.partition(":")
+    if scheme == "unix":
+        from conductor.transports.remote import address as addresses
+
+        return ",".join(_socket(one, here) for one in addresses.between(text))
     if colon and (scheme in ("py", "path") or rest.startswith("//")):
         return text
     whole = path(text, here)
@@ -32,6 +36,13 @@ def word(text: str, here: str) -> str:
     if text.endswith(".py"):
         is_file = os.path.exists(whole) or not which(text)
     return whole if "/" in text or text in (".", "..") or is_file else text
+
+
+def _socket(address: str, here: str) -> str:
+    scheme, _, rest = address.partition(":")
+    if scheme != "unix" or not rest or rest.startswith("//"):
+        return address
+    return f"unix:{path(rest, here)}"
 
 
 def command(words: list[str], here: str) -> list[str]:
@@ -52,6 +63,10 @@ def options(written: Options, here: str) -> Options:
 
 
 def _option(key: str, value: Any, here: str) -> Any:
+    if key == "token" and isinstance(value, str):
+        return secrets.anchored({secrets.KEY: value}, here)[secrets.KEY]
+    if key == "ca" and isinstance(value, str) and value:
+        return path(value, here)
     if key == "config" and isinstance(value, str) and value and not value.startswith('"'):
         return path(value, here)
     return secrets.anchored(value, here) if isinstance(value, dict | list) else value

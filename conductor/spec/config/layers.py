@@ -114,6 +114,7 @@ def _above(lower: Config, upper: Config) -> Config:
         components={**lower.components, **upper.components},
         chains={**lower.chains, **upper.chains},
         choose=[*upper.choose, *lower.choose],
+        serve={**lower.serve, **upper.serve},
         indexes=[*upper.indexes, *lower.indexes],
         files=[*upper.files, *lower.files],
         folder=lower.folder,

@@ -60,6 +60,8 @@ class ConfigFile(_Table, frozen=True, kw_only=True):
     """Chains by name."""
     choose: list[Choice] = []
     """Which chain runs if the command line names none."""
+    serve: dict[str, Any] = {}
+    """Options of `conductor serve`, by their names without dashes in front."""
 
 
 # -- merged ----------------------------------------------------------------------------------------
@@ -111,6 +113,8 @@ class Config(msgspec.Struct, frozen=True):
     components: dict[str, Written] = {}
     chains: dict[str, NamedChain] = {}
     choose: list[WrittenChoice] = []
+    serve: dict[str, WrittenOption] = {}
+    """Options of `conductor serve`."""
     indexes: list[str] = []
     """Catalogues, those of the highest file first: URLs and absolute paths."""
     files: list[str] = []

@@ -226,6 +226,7 @@ class _Places:
                 WrittenChoice(choice, self._at("choose", number))
                 for number, choice in enumerate(file.choose)
             ],
+            serve=self._options(file.serve, "serve"),
             indexes=[catalogues.placed(where, self._here) for where in file.indexes],
             files=[self._path],
         )

@@ -149,9 +149,9 @@ def _differences(old: Entry, new: Entry) -> Iterator[Difference]:
         yield from _services(old, new)
         yield from _policy(old, new)
         yield from _peers(old, new)
-        if old.on_failure != new.on_failure:
-            wider = not _actions(new) <= _actions(old)
-            yield _moved("on_failure", old.on_failure, new.on_failure, refused=wider)
+    if old.on_failure != new.on_failure:
+        wider = not _actions(new) <= _actions(old)
+        yield _moved("on_failure", old.on_failure, new.on_failure, refused=wider)
     yield from _longer("timeout", old.timeout, new.timeout)
     yield from _sandbox(old, new)
 

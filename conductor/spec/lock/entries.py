@@ -62,7 +62,7 @@ def _entry(
             fields["config_file"] = _nearby(spec.config_file, folder)
     if spec.sandboxed:
         fields |= {"isolation": isolation, "limits": {**DEFAULT_LIMITS, **spec.limits}}
-    return Entry(timeout=spec.timeout, **fields)
+    return Entry(timeout=spec.timeout, on_failure=spec.on_failure, **fields)
 
 
 def _identity(spec: Spec, folder: str, redact: Redact) -> dict[str, Any]:
@@ -81,6 +81,8 @@ def _identity(spec: Spec, folder: str, redact: Redact) -> dict[str, Any]:
         fields |= {"kind": "module", "sha256": digests.of(spec.wasm)}
         if is_path:
             fields["source"] = shown_path(spec.source, folder)
+    elif spec.address is not None:
+        fields |= {"kind": "remote"}  # what runs there nobody here can know: its address names it
     elif spec.command is None:
         fields |= {"kind": "python", "sha256": digests.of(_code(spec))}
     else:
@@ -117,7 +119,6 @@ def _allowed(spec: Spec) -> dict[str, Any]:
         "grants": grants(words),
         "peers": list(spec.peers),
         "on_violation": words.on_violation,
-        "on_failure": spec.on_failure,
         **policed,
     }
 

@@ -52,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     name: str
     role: Literal["proxy", "agent"]
-    kind: Literal["bundled", "module", "script", "command", "python"]
+    kind: Literal["bundled", "module", "script", "command", "python", "remote"]
     source: str
     """A module's path, relative to the lock file unless the user wrote an absolute one; else the
     user's word: a bundled component's name, a program, `py:module:attribute`."""
@@ -234,7 +234,7 @@ def joined(rules: Iterable[Rule]) -> list[str]:
 # -- writing ---------------------------------------------------------------------------------------
 # Only `conductor lock` writes. tomlkit takes 20 ms to import, so it is imported there.
 
-_OF_PROXIES: Final = ("services", "rights", "grants", "fails", "on_violation", "on_failure")
+_OF_PROXIES: Final = ("services", "rights", "grants", "fails", "on_violation")
 _OF_POLICED: Final = ("rights", "grants", "fails")
 _LEFT_OUT_IF_EMPTY: Final = ("files", "env", "limits")
 _LONG: Final = ("imports", "rights", "files")
@@ -244,6 +244,7 @@ _NOT_PINNED: Final = {
     "command": "Not pinned: what the program loads when it runs, such as the libraries of its "
     "interpreter, what npx or uvx download, and its own updates.",
     "python": "Not pinned: what the module imports.",
+    "remote": "Not pinned: what runs at the address.",
 }
 _FREE: Final = (
     "Not pinned: agents update themselves. A change is reported; --lock-agent refuses it."

@@ -32,8 +32,29 @@ OWNERS: Final = frozenset({0})
 """The users who may own the policy, and the files that it names by their path."""
 
 
+_brought: list[Managed] = []
+"""The policy of the bundle that a worker of a fleet runs; none: it brings none."""
+
+
+def bring(managed: Managed | None) -> None:
+    """From now on a worker's bundle brings this policy. Raises `UsageError` on a machine with
+    another policy: then that one stays, and nothing changes."""
+    before = [*_brought]
+    _brought[:] = [managed] if managed is not None else []
+    try:
+        policy()
+    except BaseException:
+        _brought[:] = before
+        raise
+
+
+def brought() -> Managed | None:
+    """The policy that a bundle brings; None: none does."""
+    return _brought[0] if _brought else None
+
+
 def policy() -> Managed | None:
-    """The policy of this machine; None: it has none.
+    """The policy of this machine, or the one that a bundle brings; None: there is none.
 
     Raises `UsageError` for one that cannot be read, is wrong or contradicts itself: then nothing
     runs.
@@ -43,12 +64,15 @@ def policy() -> Managed | None:
     except FileNotFoundError:
         # A folder that is a link to nowhere, such as a mount that is missing, is not "no policy".
         if not os.path.islink(os.path.dirname(PLACE)):
-            return None
+            return _brought[0] if _brought else None
     except OSError:
         pass  # it cannot be examined, so the reader reports it
     from conductor.spec.managed import file
 
-    return file.read(PLACE)
+    own = file.read(PLACE)
+    if _brought and _brought[0].text != own.text:
+        raise own.of_its_own(_brought[0])
+    return own
 
 
 def required(specs: Sequence[Spec], *, agent_last: bool) -> list[Spec]:

@@ -56,7 +56,8 @@ class Entry(_Table, frozen=True, kw_only=True):
     """A component that may run; all that is named must hold."""
 
     source: str | None = None
-    """`bundled`, `bundled:NAME`, or an absolute path, which may have `*` and `**` in it."""
+    """`bundled`, `bundled:NAME`, an address, or an absolute path, which may have `*` and `**` in
+    it."""
     sha256: Digest | None = None
     """Of the module, the Python source or the program, as `conductor lock` writes it."""
     signer: str | None = None
@@ -134,6 +135,14 @@ class Managed(msgspec.Struct, frozen=True):
         return UsageError(
             f"{text}: not allowed by `{key}` of the managed policy ({self.line(*at)})",
             f"{hint + '; ' if hint else ''}for an exception ask {self.file.contact}",
+        )
+
+    def of_its_own(self, other: Managed) -> UsageError:
+        """The error for a machine with this policy, to which somebody brings another one."""
+        return UsageError(
+            f"this machine has a policy of its own ({self.path}), and the bundle brings another "
+            f"one ({other.path})",
+            f"one policy holds on a machine: leave one of them out, or ask {self.file.contact}",
         )
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
@@ -264,10 +273,22 @@ def _check_source(source: str, table: str, at: int) -> None:
         if not name and table == "agents":
             raise Mistake("a bundled agent is named: `bundled:demo`", *place)
         return
+    from conductor.transports.remote import address as addresses
+
+    if addresses.is_address(source):
+        try:
+            named = ",".join(map(str, addresses.parse_all(source, "/")))
+        except UsageError as error:
+            raise Mistake(f"`source`: {error.text}", *place, hint=error.hint) from None
+        if named != source:
+            raise Mistake("`source`: the address is not in its full form", *place, hint=named)
+        return
     if not os.path.isabs(source):
         hint = "a bare name would be looked up on the PATH of the user"
         raise Mistake(
-            "`source` is `bundled`, `bundled:NAME` or an absolute path", *place, hint=hint
+            "`source` is `bundled`, `bundled:NAME`, an address or an absolute path",
+            *place,
+            hint=hint,
         )
     try:
         scopes.compile_glob(source[1:])

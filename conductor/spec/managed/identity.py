@@ -32,6 +32,8 @@ def allowed(entry: Entry, spec: Spec, place: str) -> Spec:
         spec = msgspec.structs.replace(spec, command=command)
     if entry.source is not None:
         _check_source(entry, entry.source, spec)
+    if spec.address is not None and (entry.sha256 is not None or entry.signer is not None):
+        raise OtherError(_if_named(entry, "what runs at an address has no digest and no signature"))
     if entry.sha256 is not None or entry.signer is not None:
         digest = _digest(spec)
         if entry.sha256 not in (None, digest):
@@ -55,6 +57,10 @@ def _check_source(entry: Entry, source: str, spec: Spec) -> None:
     kind, _, name = source.partition(":")
     if kind == BUNDLED:
         if spec.bundled is None or (name and spec.bundled != name) or not _is_bundled(spec):
+            raise OtherError
+        return
+    if spec.address is not None:
+        if source != spec.address:
             raise OtherError
         return
     path = _file(spec)

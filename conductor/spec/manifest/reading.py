@@ -180,10 +180,11 @@ def path_of(folder: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
-def load(path: str, *, links: bool = False) -> Manifest:
+def load(path: str, *, links: bool = False, bundled: str = "") -> Manifest:
     """Reads a manifest. Raises `UsageError` that names the file and the line.
 
     A manifest that is a link is refused unless `links`: a stranger's may lead to any file.
+    `bundled`: the name of the bundled component that it is of; empty: of none.
     """
     try:
         text = untrusted_files.read(path, _MOST, links=links)
@@ -191,11 +192,18 @@ def load(path: str, *, links: bool = False) -> Manifest:
         raise _too_large(path) from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "check the path") from None
-    return parse(text, path)
+    if not bundled:
+        return parse(text, path)
+    from conductor.spec.manifest import drawn
+
+    return parse(text, path, drawn.tables(bundled, text))
 
 
-def parse(text: bytes, path: str = MANIFEST) -> Manifest:
-    """Reads a manifest's text; errors name it `path`. Raises `UsageError`."""
+def parse(text: bytes, path: str = MANIFEST, tables: dict[str, Any] | None = None) -> Manifest:
+    """Reads a manifest's text; errors name it `path`. Raises `UsageError`.
+
+    `tables`: what the text holds, where that is known.
+    """
     if len(text) > _MOST:
         raise _too_large(path)
     for number, line in enumerate(text.split(b"\n"), 1):
@@ -206,7 +214,7 @@ def parse(text: bytes, path: str = MANIFEST) -> Manifest:
             )
     try:
         source = text.decode()
-        tables = toml_files.loads(source)
+        tables = toml_files.loads(source) if tables is None else tables
     except ValueError as error:  # of TOML or of UTF-8
         raise UsageError(
             f"{path}: {error}", "a manifest is a few tables: a TOML file in UTF-8"

@@ -107,6 +107,15 @@ def test_more_is_refused_and_less_is_not(here: Path, less: str, more: str, said:
     assert refusal(less, "demo") == ""
 
 
+def test_an_agent_that_is_started_again_is_more(here: Path) -> None:
+    lock("./p.wasm", "demo")
+    text = refusal("./p.wasm", "demo,on_failure=restart")
+    assert "demo, agent:" in text
+    assert "on_failure: fail → restart" in text
+    lock("./p.wasm", "demo,on_failure=restart")
+    assert refusal("./p.wasm", "demo") == ""
+
+
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [

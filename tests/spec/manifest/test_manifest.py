@@ -15,9 +15,10 @@ from conductor.author.build import with_digest, without_digest
 from conductor.core.policy.rule_syntax import PolicyWords, parse_rule
 from conductor.core.policy.rules import PROFILES, Grants, Policy, permits
 from conductor.errors import UsageError
-from conductor.spec import catalog, paths, settings
-from conductor.spec.manifest import reading, section
+from conductor.spec import catalog, paths, settings, toml_files
+from conductor.spec.manifest import drawn, reading, section
 from conductor.spec.manifest.reading import Manifest, Setting
+from tests.docs import tables
 from tests.places import ROOT
 
 DATETIME = paths.components_folder() / "datetime" / "datetime.wasm"
@@ -530,3 +531,29 @@ def test_the_example_of_the_documents_is_taken() -> None:
     )
     found = parse(example)
     assert found.wants.services.keys() == {"clock", "files:**/AGENTS.md"}
+
+
+def test_the_drawn_manifests_are_those_of_the_bundled_components() -> None:
+    """A start reads them in place of TOML."""
+    written = tables.MANIFESTS.read_bytes()
+    assert written == tables.manifests(), "write it: python -m tests.docs.tables"
+    for name in catalog.bundled():
+        path = Path(paths.components(), name, paths.MANIFEST)
+        text = path.read_bytes()
+        assert drawn.tables(name, text) == toml_files.loads(text.decode())
+        assert catalog.bundled_manifest(name) == reading.parse(text)
+
+
+def test_a_manifest_that_has_changed_is_read_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "components", lambda: str(tmp_path))
+    assert drawn.tables("a", b"name = 'a'") is None, "there is no file"
+    file = tmp_path / drawn.FILE
+    file.write_bytes(drawn.encoded({"a": ("name = 'a'", {"name": "a"})}))
+    assert drawn.tables("a", b"name = 'a'") == {"name": "a"}
+    assert drawn.tables("a", b"name = 'b'") is None
+    assert drawn.tables("b", b"name = 'a'") is None
+    for broken in (b"", b"[]", b'{"a":{}}', b'{"a":1}', b"\xff"):
+        file.write_bytes(broken)
+        assert drawn.tables("a", b"name = 'a'") is None
