@@ -21,13 +21,15 @@ class Ended(msgspec.Struct, frozen=True):
     """How a connection ended.
 
     `clean`: the other side simply finished. `text` says what happened in a sentence that follows
-    the component's name; `data` goes into the JSON-RPC errors of those who waited.
+    the component's name; `data` goes into the JSON-RPC errors of those who waited. `final`: to
+    start an agent again would not help.
     """
 
     text: str
     clean: bool = False
     hint: str = ""
     data: dict[str, Any] = {}
+    final: bool = False
 
 
 class Events(Protocol):

@@ -7,38 +7,33 @@ connects here and carries the proxy's successor traffic.
 from __future__ import annotations
 
 import asyncio
-import functools
 import hmac
-import os
 import secrets
-import socket
 import sys
 
 import msgspec
 
-from conductor.transports.base import LINGER, Ended, Events, Piped
-from conductor.transports.entrance import LOGIN, Entrance, Login, shut_down
-from conductor.transports.fds import FdReader, FdWriter
+from conductor.transports.base import LINGER, Ended, Events
+from conductor.transports.connected import ConnectedPiped
+from conductor.transports.entrance import LOGIN, Entrance, Login
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.private import JOIN, private_socket
 
 TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
 
 
-class ListeningTransport(Piped):
+class ListeningTransport(ConnectedPiped):
     """Waits for one connection; what is written before it comes is kept."""
 
     def __init__(self, *, line_limit: int = LINE_LIMIT, linger: float = LINGER) -> None:
         """`linger`: seconds from the connection's end to its report."""
-        super().__init__()
-        self._limit = line_limit
+        super().__init__(line_limit)
         self._linger = linger
         self._end_timer: asyncio.TimerHandle | None = None
         self._listening, self._folder = private_socket(JOIN)
         self._token = secrets.token_hex(32)
         self._entrance: Entrance | None = None
         self._events: Events | None = None
-        self._paused = False
         self._ended = False
 
     def server(self, name: str) -> bytes:
@@ -62,21 +57,6 @@ class ListeningTransport(Piped):
             lambda connection: Login(connection, length, LOGIN, self._shown),
             lambda text: None,  # a proxy that cannot join reports that itself
         )
-
-    @property
-    def buffered(self) -> int:
-        """Bytes written that have not left yet."""
-        return sum(map(len, self._early)) if self._writer is None else super().buffered
-
-    def pause(self) -> None:
-        """Stops reading."""
-        self._paused = True
-        super().pause()
-
-    def resume(self) -> None:
-        """Reads on."""
-        self._paused = False
-        super().resume()
 
     async def close(self, grace: float) -> None:
         """Closes the connection and removes the socket."""
@@ -104,14 +84,7 @@ class ListeningTransport(Piped):
             login.connection.close()
             return
         self._entrance.close()
-        events, fd = self._events, login.connection.detach()
-        # Only our direction: the reader's descriptor still takes what the successor sends.
-        half_close = functools.partial(shut_down, how=socket.SHUT_WR)
-        writer = FdWriter(os.dup(fd), events.drained, lambda _: self._end(None), half_close)
-        reader = FdReader(fd, self._limit, events.received, events.oversized, self._end)
-        if self._paused:
-            reader.pause()
-        self._carry(reader, writer)
+        self._connected_by(login.connection, self._events, lambda _: self._end(None), self._end)
 
     def _end(self, error: OSError | None) -> None:
         """The connection is gone: normally because the proxy that launched it is about to end."""

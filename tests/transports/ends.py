@@ -19,6 +19,7 @@ from conductor.transports.process import ProcessTransport
 from conductor.transports.socket import ListeningTransport
 from conductor.transports.stdio import StdioTransport
 from tests.places import DEADLINE, PASSTHROUGH
+from tests.transports.remote import peers
 
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
 
@@ -149,4 +150,5 @@ ENDS: dict[str, Callable[[], Transport]] = {
     "guest": guest,
     "stdio": stdio,
     "socket": socket,
+    **peers.ENDS,
 }

@@ -12,9 +12,8 @@ from conductor.transports.buffers import CHUNK, enlarge_pipe
 from conductor.transports.fds import FdReader
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.process import ProcessTransport
+from tests.places import DEADLINE
 from tests.transports.ends import Recorder
-
-PATIENCE = 30.0
 
 
 def run(
@@ -26,7 +25,7 @@ def run(
         said: list[str] = []
         transport = ProcessTransport([sys.executable, "-c", code], on_stderr=said.append)
         events = Recorder()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DEADLINE):
             await transport.open(events)
             try:
                 await body(transport, events, said)
@@ -97,7 +96,7 @@ def test_blank_lines_without_end_make_their_writer_wait() -> None:
         assert frames == []  # nothing is read for the moment, whatever else happens
         reader.pause()
         reader.resume()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DEADLINE):
             while not frames:
                 await asyncio.sleep(0.005)
         assert frames == [b"{}"]

@@ -11,7 +11,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -217,18 +217,29 @@ class Client:
     # -- inside ------------------------------------------------------------------------------
 
     def _turn(self, timeout: float) -> None:
+        poll = select.poll()
+        for fd, events in self.interests().items():
+            poll.register(fd, events)
+        self.move(fd for fd, _ in poll.poll(timeout * 1000))
+
+    def interests(self) -> dict[int, int]:
+        """The descriptors that it waits for, and the events of each."""
         if self._finishing and not self._unsent and self._in >= 0:
             self._close_input()
-        poll = select.poll()
+        found = {}
         if self._unsent and self._in >= 0:
-            poll.register(self._in, select.POLLOUT)
+            found[self._in] = select.POLLOUT
         if self._out >= 0 and self.reading:
-            poll.register(self._out, select.POLLIN)
+            found[self._out] = select.POLLIN
         if self._err >= 0:
-            poll.register(self._err, select.POLLIN)
+            found[self._err] = select.POLLIN
+        return found
+
+    def move(self, ready: Iterable[int]) -> None:
+        """Moves bytes over descriptors that are ready."""
         self._turning = True
         try:
-            for fd, _ in poll.poll(timeout * 1000):
+            for fd in ready:
                 self._move(fd)
         finally:
             self._turning = False

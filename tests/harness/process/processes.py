@@ -157,8 +157,11 @@ def command_line(pid: int) -> str:
 
 
 def chars_read(pid: int) -> int:
-    """Bytes the process has read so far, by whatever system call."""
-    return _io(pid, "rchar")
+    """Bytes the process has read so far, by whatever system call; 0 when it is gone."""
+    try:
+        return _io(pid, "rchar")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def chars_written(pid: int) -> int:

@@ -9,6 +9,7 @@ logs its lines to a file of its own name; `rig.log(name)` reads it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -224,7 +225,8 @@ class Rig:
             if kin is not None:
                 kin.close()
         for pid in marked(self.token) if SUPPORTED else []:
-            os.kill(pid, 9)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+                os.kill(pid, 9)
 
 
 def python_path() -> str:

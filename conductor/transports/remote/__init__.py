@@ -1,0 +1,19 @@
+"""The client's side of the transports over which a chain, or a component, is reached at an address.
+
+    address     what a user writes: `unix:PATH`, `tcp://…`, `ws://…`, `wss://…`, `http://…`, `https://…`
+    dial        from an address to its transport
+    sockets     a socket to a host, by one of its addresses
+    proxies     the proxy on the way, by HTTPS_PROXY and NO_PROXY
+    cookies     what a server has set, and gets back
+    failures    what can go wrong on the way to an address, in words
+    lines       `unix:` and `tcp://`: lines on a socket
+    wire        headers and subprotocols by name
+    websocket   one WebSocket: messages, pings, cookies
+    websocket_transport  `ws://` and `wss://`: a connection that outlives its WebSockets
+    sse         server-sent events (pure)
+    http_rules  ACP over HTTP: what is posted when, and what is heard where (pure)
+    http        `http://` and `https://`
+
+Nothing here is imported unless a chain names an address. `websockets` and `aiohttp` come with the
+extra `remote`, and only the module that needs one imports it.
+"""

@@ -1,0 +1,149 @@
+"""Addresses: where a chain listens, or a component is reached. Pure; the start path may load it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from conductor.errors import UsageError
+from conductor.patterns import lazy_pattern
+
+ENDPOINT: Final = "/acp"
+"""The path of a URL that is written without one, as all SDKs have it."""
+
+_PORTS: Final = {"tcp": 0, "ws": 80, "wss": 443, "http": 80, "https": 443}
+_PREFIXES: Final = ("unix:", *(f"{scheme}:" for scheme in _PORTS))
+_BETWEEN: Final = lazy_pattern(f",(?={'|'.join(_PREFIXES)})", re.IGNORECASE)
+_SECRET: Final = lazy_pattern(r"token|secret|passw|auth|api_?key|^key$|^sig", re.IGNORECASE)
+_LONGEST_SOCKET: Final = 103
+"""Bytes of a socket's path: every system takes so many."""
+
+FORMS: Final = (
+    "addresses are `unix:PATH`, `tcp://HOST:PORT`, `ws://HOST`, `wss://HOST`, `http://HOST` and "
+    "`https://HOST`, the last four also with a port and a path"
+)
+
+
+class Address(msgspec.Struct, frozen=True):
+    """An address, read."""
+
+    scheme: str
+    """`unix`, `tcp`, `ws`, `wss`, `http` or `https`."""
+    host: str = ""
+    """Of an IPv6 address without its brackets; empty: of `unix`."""
+    port: int = 0
+    """0: of `unix`; or any that is free, which makes sense to those who listen."""
+    path: str = ""
+    """Of `unix` the path of the socket; of a URL its path and query; of `tcp` empty."""
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether what passes is encrypted."""
+        return self.scheme in ("wss", "https")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether what passes stays on this machine."""
+        if self.scheme == "unix" or self.host == "localhost":
+            return True
+        return self.host == "::1" or re.fullmatch(r"127(\.\d{1,3}){3}", self.host) is not None
+
+    @property
+    def takes_token(self) -> bool:
+        """Whether a token can be shown there."""
+        return self.scheme not in ("unix", "tcp")
+
+    @property
+    def authority(self) -> str:
+        """Host and port as a URL has them; a port that goes without saying is left out."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        usual = self.scheme != "tcp" and self.port == _PORTS.get(self.scheme)
+        return host if usual else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        """The address as a user would write it."""
+        if self.scheme == "unix":
+            return f"unix:{self.path}"
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+def is_address(word: str) -> bool:
+    """Whether a word is meant as an address, right or wrong."""
+    return word.lower().startswith(_PREFIXES)
+
+
+def between(text: str) -> list[str]:
+    """The addresses between the commas of a text, right or wrong."""
+    return _BETWEEN.split(text)
+
+
+def parse_all(text: str, here: str = "") -> tuple[Address, ...]:
+    """Reads an address, or several between commas, at which the same is served. Raises
+    `UsageError`."""
+    return tuple(parse(one, here) for one in between(text))
+
+
+def parse(text: str, here: str = "") -> Address:
+    """Reads an address. A relative path of a socket starts from `here`, or else from the current
+    folder. Raises `UsageError`; its text does not repeat what may be a password."""
+    scheme, _, rest = text.partition(":")
+    scheme = scheme.lower()
+    if scheme == "unix":
+        return _socket(rest, here)
+    if scheme not in _PORTS or not rest.startswith("//"):
+        raise UsageError(f"`{text}` is no address", FORMS)
+    if any(sign <= " " or sign in "\"'`<>\\^{|}\x7f" for sign in text):
+        raise UsageError("a URL has no blanks, quotes or control characters", FORMS)
+    if "@" in rest[2:].partition("/")[0]:
+        raise UsageError(
+            f"an address `{scheme}://…@…` with a user or a password is not taken",
+            "write the address without them; `,token=env:NAME` behind a component, and the "
+            "variable CONDUCTOR_TOKEN for `conductor connect`, say which token is shown",
+        )
+    return _url(text, scheme)
+
+
+def _socket(path: str, here: str) -> Address:
+    path = path.removeprefix("//")
+    if not path or "\0" in path:
+        raise UsageError("`unix:` without the path of a socket", "as in `unix:/run/user/1000/acp`")
+    whole = os.path.abspath(os.path.join(here, os.path.expanduser(path)))
+    if len(os.fsencode(whole)) > _LONGEST_SOCKET:
+        raise UsageError(
+            f"the path of the socket `{whole}` has more than {_LONGEST_SOCKET} bytes",
+            "sockets have short paths; choose a folder near the root",
+        )
+    return Address("unix", path=whole)
+
+
+def _url(text: str, scheme: str) -> Address:
+    try:
+        split = urlsplit(text)
+        host, port = split.hostname or "", split.port
+    except ValueError:
+        raise UsageError(f"`{text}`: its host or its port is none", FORMS) from None
+    if not host:
+        raise UsageError(f"`{text}` names no host", FORMS)
+    if not host.isascii():
+        raise UsageError(f"the host of `{text}` is not ASCII", "write its name in Punycode: xn--…")
+    if split.fragment or text.endswith("#"):
+        raise UsageError(f"`{text}` has a part behind `#`, which no server sees", "leave it out")
+    if scheme == "tcp":
+        if port is None or split.path.strip("/") or split.query:
+            raise UsageError(f"`{text}`: `tcp://` takes a host and a port, and nothing else", FORMS)
+        return Address(scheme, host, port)
+    for name, _ in parse_qsl(split.query, keep_blank_values=True):
+        if _SECRET.search(name):
+            raise UsageError(
+                f"the address has a parameter `{name}`, which looks like a secret; addresses are "
+                "shown, logged and locked",
+                "write `,token=env:NAME` behind the component; `conductor connect` takes the "
+                "variable CONDUCTOR_TOKEN",
+            )
+    path = ENDPOINT if split.path in ("", "/") else split.path
+    query = f"?{split.query}" if split.query else ""
+    return Address(scheme, host, _PORTS[scheme] if port is None else port, path + query)

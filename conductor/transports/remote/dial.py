@@ -1,0 +1,113 @@
+"""From an address to the transport that reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from conductor.errors import UsageError
+from conductor.transports import backoff
+from conductor.transports.framing import LINE_LIMIT
+from conductor.transports.remote.address import Address
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from conductor.transports.base import Transport
+
+
+def dial(
+    address: Address,
+    *,
+    token: Callable[[], str] | None = None,
+    ca: str = "",
+    line_limit: int = LINE_LIMIT,
+    log: Callable[[str], None] = lambda _: None,
+    patience: float = backoff.PATIENCE,
+) -> Transport:
+    """The transport that reaches an address; it connects when it is opened.
+
+    Args:
+        address: Where to.
+        token: Returns what is shown there; None: nothing.
+        ca: A file with the certificates that are trusted, instead of the system's; empty: those.
+        line_limit: Bytes of a message, at most.
+        log: Takes sentences about links that are cut, and are there again.
+        patience: Seconds for which it is tried to have a link back.
+
+    Raises:
+        UsageError: A package is missing, or the address cannot take the token.
+    """
+    check(address, has_token=token is not None)
+    token = partial(shown, token) if token is not None else None
+    if address.scheme in ("unix", "tcp"):
+        from conductor.transports.remote.lines import LinesTransport
+
+        return LinesTransport(address, line_limit=line_limit)
+    # Before the event loop's modules: those load no TLS unless it is there.
+    tls = _tls(ca) if address.has_tls else None
+    try:
+        if address.scheme in ("ws", "wss"):
+            from conductor.transports.remote.websocket_transport import WebSocketTransport
+
+            return WebSocketTransport(
+                address, token=token, tls=tls, line_limit=line_limit, log=log, patience=patience
+            )
+        from conductor.transports.remote.http import HttpTransport
+
+        return HttpTransport(
+            address, token=token, tls=tls, line_limit=line_limit, log=log, patience=patience
+        )
+    except ImportError as error:
+        raise missing(address, error) from None
+
+
+def shown(token: Callable[[], str]) -> str:
+    """A token as a header has it. Raises `UsageError` for what can be none; never repeats it."""
+    text = token().strip()
+    if not text or not text.isascii() or any(sign <= " " or sign == "\x7f" for sign in text):
+        raise UsageError(
+            "a token is one word of ASCII, and this one is not",
+            "check what the variable, or the file, of the token holds",
+        )
+    return text
+
+
+def check(address: Address, *, has_token: bool = False) -> None:
+    """Raises `UsageError` for an address that nobody can dial so."""
+    if address.scheme != "unix" and not address.port:
+        raise UsageError(f"{address} has no port", "who listens there has shown the real one")
+    if has_token and not address.takes_token:
+        raise UsageError(
+            f"no token can be shown at {address}",
+            "leave it out, or use an address of ws://, wss://, http:// or https://",
+        )
+    if has_token and not (address.has_tls or address.is_local):
+        raise UsageError(
+            f"{address} is not encrypted: everybody on the way would read the token",
+            "use wss:// or https://",
+        )
+
+
+def missing(address: Address, error: ImportError) -> UsageError:
+    """The error for a package that is not installed. Raises any other failed import again."""
+    if (error.name or "").partition(".")[0] not in ("websockets", "aiohttp"):
+        raise error
+    return UsageError(
+        f"{address} needs the package `{(error.name or '').partition('.')[0]}`, which is not "
+        "installed",
+        "pip install 'conductor-acp[remote]'",
+    )
+
+
+def _tls(ca: str) -> SSLContext:
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=ca or None)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(
+            f"`{ca}` has no certificates that can be read: {error.strerror or error}",
+            "it is a file in the format PEM, of one or more authorities",
+        ) from None

@@ -1,0 +1,330 @@
+"""`http://` and `https://`: ACP over HTTP. `http_rules` says what is sent when; this sends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from conductor.errors import ConductorError
+from conductor.transports import backoff
+from conductor.transports.base import Ended, Events
+from conductor.transports.framing import LINE_LIMIT
+from conductor.transports.remote import failures, http_rules, proxies, wire
+from conductor.transports.remote.address import Address
+from conductor.transports.remote.cookies import Cookies
+from conductor.transports.remote.http_rules import Action, HttpRules
+from conductor.transports.remote.sse import EventParser
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+    from ssl import SSLContext
+
+_OPENED: Final = 300.0
+"""Seconds that a chain may take for `initialize`."""
+_POSTED: Final = 60.0
+"""Seconds that a server may take to accept a message."""
+_SILENT: Final = 60.0
+"""Seconds without a comment after which a stream is lost that had some."""
+_BODY: Final = 64 * 1024
+"""Bytes of the answer to a POST that are read, but for that of the first."""
+
+
+class HttpTransport:
+    """One connection to an address."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        token: Callable[[], str] | None = None,
+        tls: SSLContext | None = None,
+        line_limit: int = LINE_LIMIT,
+        log: Callable[[str], None] = lambda _: None,
+        patience: float = backoff.PATIENCE,
+    ) -> None:
+        """`token` is asked for each request, for it may be another by then. `log` takes sentences
+        about streams that are lost, and are there again. `patience`: seconds for which it is tried
+        to have one back."""
+        self._address, self._token, self._tls = address, token, tls
+        self._limit, self._log = line_limit, log
+        self._cookies = Cookies()
+        self._rules = HttpRules(backoff.tries(patience))
+        self._events: Events | None = None
+        self._client: aiohttp.ClientSession | None = None
+        self._early: list[bytes] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._leaving: asyncio.Task[None] | None = None
+        """What tells the server that this connection is done."""
+        self._finished = self._ended = False
+
+    # -- the contract of transports ------------------------------------------------------------
+
+    async def open(self, events: Events) -> None:
+        """Prepares; the first request of the owner opens the connection."""
+        self._events = events
+        self._client = aiohttp.ClientSession(
+            # Each session keeps a stream open, so nothing waits for a free connection.
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._tls or True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=failures.CONNECT),
+            trust_env=not self._address.is_local,
+        )
+        early, self._early = self._early, []
+        for data in early:
+            self.write(data)
+        if self._finished:
+            self.finish()
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines."""
+        if self._client is None:
+            if not self._ended:
+                self._early.append(data)
+            return
+        for frame in data.split(b"\n"):
+            if frame:
+                self._do(self._rules.write(frame))
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that no answer of the server has accepted yet."""
+        return sum(map(len, self._early)) + self._rules.buffered
+
+    def pause(self) -> None:
+        """Stops reading."""
+        self._flows.clear()
+
+    def resume(self) -> None:
+        """Reads on."""
+        self._flows.set()
+
+    def finish(self) -> None:
+        """Ends the connection once everything has been sent."""
+        self._finished = True
+        if self._client is not None:
+            self._do(self._rules.finish())
+
+    def hear(self) -> None:
+        """Does nothing: what is elsewhere has no standard error here."""
+
+    async def close(self, grace: float) -> None:
+        """Ends the connection, after what is queued had `grace` seconds to leave."""
+        was_over, self._ended = self._ended, True
+        self._flows.set()
+        client = self._client
+        if client is None:
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
+        while self.buffered and not was_over and loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        if not was_over:
+            self._leaving = self._start(self._leave())
+        if self._leaving is not None:
+            await asyncio.wait((self._leaving,), timeout=max(grace, 0.1))
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._client = None
+        await client.close()
+
+    # -- what the rules want -------------------------------------------------------------------
+
+    def _do(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            match action:
+                case http_rules.Deliver(frame):
+                    if not self._ended and self._events is not None:
+                        self._events.received([frame])
+                case http_rules.Undelivered(frame, why):
+                    if not self._ended and self._events is not None:
+                        self._events.undeliverable(frame, why)
+                case http_rules.Post():
+                    self._start(self._post(action))
+                case http_rules.Listen():
+                    self._start(self._listen(action))
+                case http_rules.Leave():
+                    self._leaving = self._start(self._leave())
+                case http_rules.Over(text, status):
+                    self._over(text, status)
+
+    def _start(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        async def quietly() -> None:
+            with contextlib.suppress(ConductorError, OSError, TimeoutError, aiohttp.ClientError):
+                await work
+
+        task = asyncio.get_running_loop().create_task(quietly())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _headers(self, session: str | None = None) -> dict[str, str]:
+        headers = self._cookies.header()
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token()}"
+        if self._rules.connection_id:
+            headers[wire.CONNECTION] = self._rules.connection_id
+        if session is not None:
+            headers[wire.SESSION] = session
+        return headers
+
+    async def _post(self, post: http_rules.Post) -> None:
+        await _pause(post.tries)
+        assert self._client is not None
+        is_opening = not post.number
+        seconds = _OPENED if is_opening else _POSTED
+        # Large ones are written piece by piece.
+        body = post.frame if len(post.frame) <= _BODY else io.BytesIO(post.frame)
+        try:
+            headers = {**self._headers(post.session), "Content-Type": "application/json"}
+            if is_opening:
+                headers.pop(wire.CONNECTION, None)
+            else:
+                headers[wire.NUMBER] = str(post.number)
+            async with (
+                asyncio.timeout(seconds),
+                self._client.post(
+                    str(self._address), data=body, headers=headers, allow_redirects=False
+                ) as answer,
+            ):
+                self._cookies.take(answer.headers.getall("Set-Cookie", ()))
+                id_ = answer.headers.get(wire.CONNECTION, "")
+                counts = wire.NUMBER in answer.headers
+                said = await _read(answer, self._limit if is_opening else _BODY)
+        except ConductorError as error:  # of a token that is gone
+            actions = self._rules.failed(post, error.text)
+        except (OSError, TimeoutError, aiohttp.ClientError) as error:
+            actions = self._rules.failed(post, self._why(error))
+        else:
+            if is_opening:
+                actions = self._rules.opened(post, answer.status, id_, said, counts=counts)
+            else:
+                actions = self._rules.posted(post, answer.status, said)
+        self._do(actions)
+        if not self._ended and self._events is not None:
+            self._events.drained()
+
+    async def _listen(self, listen: http_rules.Listen) -> None:
+        await _pause(listen.tries)
+        assert self._client is not None
+        why, status, was_open = "ended", 0, False
+        parser = EventParser(self._limit)
+        parser.last_id = listen.after
+        try:
+            headers = {**self._headers(listen.session), "Accept": "text/event-stream"}
+            if listen.after:
+                headers["Last-Event-ID"] = listen.after
+            async with self._client.get(
+                str(self._address), headers=headers, allow_redirects=False
+            ) as answer:
+                self._cookies.take(answer.headers.getall("Set-Cookie", ()))
+                kind = answer.content_type
+                if answer.status != 200:
+                    why, status = f"got HTTP status {answer.status}", answer.status
+                elif kind != "text/event-stream":
+                    why, status = f"is `{kind[:40]}`, and no event stream", 406
+                else:
+                    if listen.tries:
+                        self._log(f"linked to {self._address} again")
+                    was_open = True
+                    self._do(self._rules.listening(listen.session))
+                    await self._hear(answer.content, parser, listen.session)
+        except ConductorError as error:  # of a token that is gone
+            why, status = error.text, 401
+        except (OSError, TimeoutError, aiohttp.ClientError) as error:
+            why = f"was cut ({self._why(error)})"
+        if not self._ended:
+            if was_open and self._rules.goes_on(listen.session):
+                self._log(f"a stream of {self._address} {why}; trying again")
+            self._do(self._rules.lost(listen.session, why, status))
+
+    async def _hear(
+        self, content: aiohttp.StreamReader, parser: EventParser, session: str | None
+    ) -> None:
+        """Reports the events of a stream until it ends."""
+        while True:
+            async with asyncio.timeout(_SILENT if parser.has_comments else None):
+                chunk = await content.readany()
+            if not chunk:
+                return
+            events = parser.feed(chunk)
+            await self._flows.wait()
+            for event in events:
+                self._do(self._rules.heard(session, event.id, event.data))
+                await self._flows.wait()
+            self._rules.named(session, parser.last_id)
+            heads, parser.oversized = parser.oversized, []
+            for head in heads:
+                if not self._ended and self._events is not None:
+                    self._events.oversized(head, self._limit)
+
+    async def _leave(self) -> None:
+        if self._client is None or not self._rules.connection_id:
+            return
+        headers = self._headers()
+        async with (
+            asyncio.timeout(failures.CONNECT),
+            self._client.delete(str(self._address), headers=headers, allow_redirects=False),
+        ):
+            pass
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _why(self, error: Exception) -> str:
+        """What went wrong, in words."""
+        cause: BaseException = error
+        if isinstance(error, aiohttp.ClientProxyConnectionError):
+            return proxies.failed(
+                self._address, f"its proxy {error.host}:{error.port} does not answer"
+            ).text
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            return proxies.failed(
+                self._address, f"its proxy lets nobody through: HTTP status {error.status}"
+            ).text
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            cause = error.certificate_error
+        elif isinstance(error, aiohttp.ClientConnectorError):
+            cause = error.os_error
+        if isinstance(cause, OSError | TimeoutError):
+            return failures.unreachable(self._address, cause).text
+        return f"{self._address} broke off ({type(error).__name__})"
+
+    def _over(self, text: str, status: int) -> None:
+        if self._ended or self._events is None:
+            return
+        self._ended = True
+        data: dict[str, object] = {"address": str(self._address)}
+        hint = "check the address, and the network"
+        if status == 404 and self._rules.connection_id:
+            text, hint = f"is lost: {failures.FORGOTTEN}", failures.FORGOTTEN_HINT
+            data["status"] = status
+        elif status:
+            refused = failures.refused(self._address, status)
+            text, hint, data = f"{text}: {refused.text}", refused.hint, refused.data
+        self._events.ended(Ended(text, clean=self._finished and not status, hint=hint, data=data))
+
+
+async def _pause(tries: int) -> None:
+    """Before a try: the second follows the first at once."""
+    if tries > 1:
+        await backoff.wait(tries - 1)
+
+
+async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
+    """The body of an answer. Raises `OSError` for one that is too long."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in answer.content.iter_any():
+        size += len(chunk)
+        if size > limit:
+            raise OSError(f"its answer has more than {limit:,} bytes")
+        parts.append(chunk)
+    return b"".join(parts)

@@ -1,0 +1,70 @@
+"""The parts of a fleet under test: a gateway and workers beside a NATS server of the test's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+from tests.harness.process.command import COMMAND
+from tests.harness.process.serving import Served, served
+from tests.places import DEADLINE
+
+if TYPE_CHECKING:
+    from tests.harness.process.rig import Chain, Rig
+
+Json = dict[str, Any]
+
+
+class Fleet:
+    """Starts parts, and sees them by `conductor fleet status`."""
+
+    def __init__(self, rig: Rig, nats: str) -> None:
+        self.rig, self.nats = rig, nats
+
+    def gateway(self, *options: str, **env: str) -> Served:
+        """A gateway that listens."""
+        listen = () if "--listen" in options else ("--listen", "ws://127.0.0.1:0")
+        return served(self.rig, "gateway", "--nats", self.nats, *listen, *options, **env)
+
+    def worker(self, *chain: str, **env: str) -> Chain:
+        """A worker that takes rooms. Options stand before the components."""
+        worker = self.rig.run("worker", "--nats", self.nats, *chain, **env)
+        worker.until(lambda: "serving the pool" in worker.stderr, "the worker serves")
+        return worker
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`conductor fleet WORDS… --nats …`."""
+        return subprocess.run(
+            [*COMMAND, "fleet", *words, "--nats", self.nats],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+
+    def status(self, kind: str, count: int = 1) -> list[Json]:
+        """The parts of a kind that are there: at least so many, once each has answered."""
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            shown: list[Json] = json.loads(self.command("status", "--json").stdout or "[]")
+            found = [one for one in shown if one["kind"] == kind]
+            if len(found) >= count:
+                return found
+            assert time.monotonic() < deadline, f"{len(found)} of {count} parts answer: {shown}"
+
+    def holder(self, what: str = "sessions") -> Json:
+        """The worker that has something."""
+        deadline = time.monotonic() + DEADLINE
+        while not (found := [one for one in self.status("worker") if one["counts"].get(what)]):
+            assert time.monotonic() < deadline, f"no worker has {what}"
+        assert len(found) == 1, found
+        return found[0]
+
+    @staticmethod
+    def kill(part: Json, number: int = signal.SIGKILL) -> None:
+        """Sends a part a signal."""
+        os.kill(part["pid"], number)

@@ -1,0 +1,74 @@
+"""A proxy of HTTP for tests: it knows one host, `chains.example`, whatever the DNS says."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Self
+
+HOST = "chains.example"
+
+
+class Proxy:
+    """Carries each connection that asks for `chains.example` to a port of this machine."""
+
+    def __init__(self, port: int, login: str = "") -> None:
+        """`login`: what the header of a login has to hold."""
+        self._to, self._login = port, login
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
+        self.asked: list[str] = []
+        """The first line of each connection."""
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._run, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listening.close()
+
+    @property
+    def url(self) -> str:
+        """Its address, as variables name it."""
+        return f"127.0.0.1:{self.port}"
+
+    def _run(self) -> None:
+        while True:
+            try:
+                near, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(near,), daemon=True).start()
+
+    def _serve(self, near: socket.socket) -> None:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            more = near.recv(65536)
+            if not more:
+                return
+            head += more
+        first = head.split(b"\r\n", 1)[0].decode()
+        self.asked.append(first)
+        if self._login and f"Proxy-Authorization: {self._login}".encode() not in head:
+            near.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+            near.close()
+            return
+        assert HOST in first
+        with near, socket.create_connection(("127.0.0.1", self._to)) as far:
+            if first.startswith("CONNECT "):
+                near.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            else:
+                far.sendall(head)
+            back = threading.Thread(target=_carry, args=(far, near), daemon=True)
+            back.start()
+            _carry(near, far)
+            back.join()
+
+
+def _carry(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass

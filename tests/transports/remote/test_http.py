@@ -1,0 +1,176 @@
+"""HTTP against a server of the tests: headers, cuts, refusals, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+from conductor.transports.remote.address import parse
+from conductor.transports.remote.http import HttpTransport
+from tests.transports.ends import Recorder
+from tests.transports.remote.http_peer import HttpServer, Served
+
+Body = Callable[[HttpServer, HttpTransport, Recorder], Awaitable[None]]
+
+INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize"}'
+PROMPT = b'{"jsonrpc":"2.0","id":%d,"method":"session/prompt","params":{"sessionId":"s1"}}'
+
+
+async def answers(served: Served, frame: bytes) -> None:
+    """Answers each request where it belongs, after an update of its session."""
+    message = json.loads(frame)
+    if "id" not in message or "method" not in message:
+        return
+    session = (message.get("params") or {}).get("sessionId", "")
+    if session:
+        served.send(b'{"method":"session/update","params":{"n":%d}}' % message["id"], session)
+    answer = {"jsonrpc": "2.0", "id": message["id"], "result": {}}
+    served.send(json.dumps(answer).encode(), session)
+
+
+def run(body: Body, *, numbers: bool = True, open_: bool = True) -> tuple[HttpServer, list[str]]:
+    """Runs `body` over a connection; the server, and what the transport logged."""
+    logged: list[str] = []
+
+    async def main() -> HttpServer:
+        server, events = HttpServer(answers), Recorder()
+        server.numbers = numbers
+        address = parse(await server.start())
+        transport = HttpTransport(address, token=lambda: "t0ken", log=logged.append)
+        try:
+            await transport.open(events)
+            if open_:
+                transport.write(INITIALIZE + b"\n")
+                await events.until(lambda: len(events.frames) == 1)
+                events.frames.clear()
+            await body(server, transport, events)
+        finally:
+            await transport.close(1)
+            await server.close()
+        return server
+
+    return asyncio.run(main()), logged
+
+
+def ids(events: Recorder) -> list[int]:
+    """The ids of the answers that came."""
+    frames = [json.loads(frame) for frame in events.frames]
+    return [frame["id"] for frame in frames if "id" in frame]
+
+
+def test_requests_have_what_a_strict_server_wants() -> None:
+    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+        server.token = "t0ken"  # noqa: S105
+        transport.write(PROMPT % 1 + b"\n")
+        await events.until(lambda: ids(events) == [1])
+
+    server, _ = run(body)
+    methods = [came.method for came in server.came]
+    assert methods == ["POST", "GET", "GET", "POST", "DELETE"]
+    opening, own, session, prompt, leave = (came.headers for came in server.came)
+    assert "Acp-Connection-Id" not in opening
+    for headers in (own, session, prompt, leave):
+        assert headers["Acp-Connection-Id"] == "c1"
+        assert headers["Cookie"] == "pod=7"
+        assert headers["Authorization"] == "Bearer t0ken"
+    assert own["Accept"] == session["Accept"] == "text/event-stream"
+    assert "Acp-Session-Id" not in own
+    assert session["Acp-Session-Id"] == prompt["Acp-Session-Id"] == "s1"
+    assert opening["Content-Type"] == prompt["Content-Type"] == "application/json"
+    assert "Acp-Message-Number" not in opening
+    assert prompt["Acp-Message-Number"] == "1"
+
+
+def test_streams_that_are_cut_again_and_again_lose_and_double_nothing() -> None:
+    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+        for number in range(1, 41):
+            transport.write(PROMPT % number + b"\n")
+            if number % 4 == 0:
+                server.cut("s1")
+            if number % 8 == 0:
+                server.cut()
+                await events.until(lambda number=number: len(ids(events)) >= number)  # type: ignore[misc]
+        await events.until(lambda: len(ids(events)) == 40)
+        assert ids(events) == [*range(1, 41)]
+        updates = [
+            json.loads(frame)["params"]["n"] for frame in events.frames if b"update" in frame
+        ]
+        assert updates == [*range(1, 41)]
+        assert not events.ends
+
+    server, logged = run(body)
+    after = [came.headers.get("Last-Event-ID") for came in server.came if came.method == "GET"]
+    assert any(after)
+    assert any("again" in text for text in logged)
+
+
+def test_without_numbers_what_was_open_gets_an_error_and_the_session_goes_on() -> None:
+    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+        transport.write(PROMPT % 1 + b"\n")
+        await events.until(lambda: ids(events) == [1])
+
+        async def silent(served: Served, frame: bytes) -> None:
+            del served, frame
+
+        server._took = silent
+        came = len(server.came)
+        transport.write(PROMPT % 2 + b"\n")
+        await events.until(lambda: transport.buffered == 0)
+        assert len(server.came) > came
+        server.cut("s1")
+        await events.until(lambda: ids(events) == [1, 2])
+        assert "is lost" in json.loads(events.frames[-1])["error"]["message"]
+        server._took = answers
+        transport.write(PROMPT % 3 + b"\n")
+        await events.until(lambda: ids(events) == [1, 2, 3])
+
+    run(body, numbers=False)
+
+
+def test_without_numbers_a_lost_connection_stream_ends_it() -> None:
+    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+        transport.write(b'{"jsonrpc":"2.0","id":1,"method":"x"}\n')
+        await events.until(lambda: ids(events) == [1])
+        server.cut()
+        await events.until(lambda: bool(events.ends))
+        assert not events.ends[0].clean
+        assert "is lost" in events.ends[0].text
+
+    run(body, numbers=False)
+
+
+def test_a_message_that_a_server_does_not_take_is_given_back() -> None:
+    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+        server.refuses["POST"] = 413
+        transport.write(PROMPT % 1 + b"\n")
+        await events.until(lambda: events.refused == [PROMPT % 1])
+        server.refuses.clear()
+        transport.write(PROMPT % 2 + b"\n")
+        await events.until(lambda: ids(events) == [2])
+
+    run(body)
+
+
+def test_a_server_that_says_no_is_named() -> None:
+    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+        server.token = "another"  # noqa: S105
+        transport.write(INITIALIZE + b"\n")
+        await events.until(lambda: bool(events.ends))
+        assert "HTTP status 401" in events.ends[0].text
+        assert events.ends[0].data["status"] == 401
+
+    run(body, open_=False)
+
+
+def test_finish_waits_for_the_posts_and_leaves() -> None:
+    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+        for number in (1, 2, 3):
+            transport.write(PROMPT % number + b"\n")
+        transport.finish()
+        await events.until(lambda: bool(events.ends))
+        assert events.ends[0].clean
+
+    server, _ = run(body)
+    assert [came.method for came in server.came].count("POST") == 4
+    assert server.came[-1].method == "DELETE"
