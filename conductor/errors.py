@@ -39,7 +39,7 @@ _HIDDEN: Final[dict[str, str]] = {}
 """What is shown in place of each secret that this process has read."""
 SHORTEST_SECRET: Final = 4
 """Characters: a shorter text stands in too many others to be taken out of them."""
-_STRING: Final = lazy_pattern(r'"(?:[^"\\]++|\\.)*+"')
+_STRING: Final = lazy_pattern(r'"(?:[^"\\]++|\\.)*"')
 """A string in a JSON text, or the name of a member."""
 
 MARK: Final = "[redacted]"
@@ -108,6 +108,15 @@ def with_log(hint: str, path: str, messages: str = "") -> str:
     files = (("log", path), ("messages", messages))
     named = [f"{word}: {file}" for word, file in files if file]
     return "; ".join([hint, *named] if hint else named)
+
+
+def place_of(error: Exception) -> str:
+    """What kind of error, and where it came from. Its text may quote anybody, and is left out."""
+    import traceback
+
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" at {frame.filename}:{frame.lineno}" for frame in last)
+    return f"{type(error).__name__}{where}"
 
 
 def hint_of(error: Exception) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from conductor.control import places, protocol
+from conductor.control.places import Id
 from conductor.control.protocol import Answer, ChainState, Request
 from conductor.errors import ConductorError, UsageError, one_line
 
@@ -133,7 +134,7 @@ def _converted(value: Any, shape: type[Shape]) -> Shape:
 class Running(msgspec.Struct):
     """A chain that runs, or a process that has a control socket and does not answer."""
 
-    pid: int
+    id: Id
     path: str
     state: ChainState | None
     why: str = ""
@@ -143,31 +144,42 @@ class Running(msgspec.Struct):
 def running() -> list[Running]:
     """The chains of this user, the oldest first. Sockets of processes that are gone are removed."""
     found = []
-    for pid, path in places.listed():
+    for id_, path in places.listed():
         try:
             control = Control.connected(path)
         except (ConnectionRefusedError, FileNotFoundError):
-            if not _lives(pid):
+            if not _lives(id_.process):
                 places.remove(path)
             continue
         except (ConductorError, OSError) as error:
-            found.append(Running(pid, path, None, _why(error)))
+            found.append(Running(id_, path, None, _why(error)))
             continue
         with contextlib.closing(control):
             try:
-                found.append(Running(pid, path, control.state()))
+                found.append(Running(id_, path, control.state()))
             except ConductorError as error:
-                found.append(Running(pid, path, None, error.text))
+                found.append(Running(id_, path, None, error.text))
     return sorted(found, key=lambda each: -each.state.uptime if each.state else 0.0)
 
 
+def read_id(text: str | None) -> Id | None:
+    """The id of a chain as a person has written it, if at all. Raises `UsageError`."""
+    id_ = None if text is None else places.read_id(text)
+    if id_ is None and text is not None:
+        raise UsageError(
+            f"`{one_line(text, 40)}` is no process, and no chain of one",
+            "`conductor ps` shows which there are, such as 4711, or 4711-2 of a server",
+        )
+    return id_
+
+
 def chosen(
-    pid: int | None, component: str = "", folder: str | None = None
-) -> tuple[Control, ChainState]:
+    wanted: Id | None, component: str = "", folder: str | None = None
+) -> tuple[Control, Running]:
     """Connects to the one chain that is meant.
 
     Args:
-        pid: Of the chain; None: the only one there is, or the only one of `folder`.
+        wanted: Of the chain; None: the only one there is, or the only one of `folder`.
         component: What the command is about: only chains that have it are meant, if any has.
         folder: A project's folder; None: the current one.
 
@@ -175,13 +187,15 @@ def chosen(
     """
     chains = running()
     alive = [each for each in chains if each.state is not None]
-    meant = [each for each in alive if pid is None or each.pid == pid]
+    meant = [each for each in alive if wanted is None or each.id.is_of(wanted)]
     if not meant:
-        silent = next((each for each in chains if pid in (None, each.pid)), None)
-        if silent is not None:
-            raise ConductorError(f"the chain of process {silent.pid} does not answer: {silent.why}")
-        if pid is not None and alive:
-            raise UsageError(f"no chain of yours runs as process {pid}", _listed(alive))
+        silent = [each for each in chains if wanted is None or each.id.is_of(wanted)]
+        if silent:
+            raise ConductorError(
+                f"the chain of process {silent[0].id} does not answer: {silent[0].why}"
+            )
+        if wanted is not None and alive:
+            raise UsageError(f"no chain of yours runs as process {wanted}", _listed(alive))
         raise ConductorError("no chain of yours runs", _START)
     for narrower in (_having(meant, component), _below(meant, folder or os.getcwd())):
         if len(meant) > 1 and narrower:
@@ -191,9 +205,8 @@ def chosen(
     try:
         control = Control.connected(meant[0].path)
     except OSError:
-        raise ConductorError(f"the chain of process {meant[0].pid} has ended") from None
-    assert meant[0].state is not None
-    return control, meant[0].state
+        raise ConductorError(f"the chain of process {meant[0].id} has ended") from None
+    return control, meant[0]
 
 
 def _having(chains: Sequence[Running], component: str) -> list[Running]:
@@ -214,7 +227,8 @@ def _listed(chains: Sequence[Running]) -> str:
         assert each.state is not None
         names = " ".join(one.name for one in each.state.components)
         where = one_line(each.state.folder, 60)
-        rows.append(f"--pid {each.pid} ({one_line(names, 60)}, in {where})")
+        who = f"for {one_line(each.state.principal, 40)}, " if each.state.principal else ""
+        rows.append(f"--pid {each.id} ({one_line(names, 60)}, {who}in {where})")
     return "choose by " + ", or ".join(rows)
 
 

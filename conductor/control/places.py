@@ -1,14 +1,15 @@
-"""The folders of control sockets: only their user may enter them. A socket has the id of its
-process as its name."""
+"""The folders of control sockets: only their user may enter them. A socket has the id of its chain
+as its name."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 _OWN: Final = 0o700
 _LONGEST_PATH: Final = 100
@@ -17,6 +18,29 @@ _END: Final = ".sock"
 _UNHEARD: Final = ".new"
 """What the name of a socket ends in until its process listens. No longer than the other: the path
 has a limit."""
+_ID: Final = "([0-9]{1,10})(?:-([1-9][0-9]{0,8}))?"
+
+
+class Id(NamedTuple):
+    """Which of the running chains: `4711`, or `4711-2` of a process that runs several."""
+
+    process: int
+    number: int = 0
+    """Among the chains of a server; 0: the process has this one alone."""
+
+    def __str__(self) -> str:
+        """The id as a person writes it."""
+        return f"{self.process}-{self.number}" if self.number else f"{self.process}"
+
+    def is_of(self, other: Id) -> bool:
+        """Whether `other` means this chain, or all of its process."""
+        return self.process == other.process and other.number in (0, self.number)
+
+
+def read_id(text: str) -> Id | None:
+    """The id that a text stands for; None: for none."""
+    found = re.fullmatch(_ID, text)
+    return Id(int(found[1]), int(found[2] or 0)) if found else None
 
 
 def folders() -> list[str]:
@@ -48,42 +72,44 @@ def why_not(folder: str) -> str:
     return ""
 
 
-def made(folder: str) -> str:
-    """Makes a folder if there is none; why it is not used, or empty."""
+def made(folder: str, id_: Id) -> str:
+    """Makes a folder for the socket of a chain if there is none; why it is not used, or empty."""
     try:
         os.makedirs(os.path.dirname(folder), mode=_OWN, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, _OWN)
         why = why_not(folder)
-        if not why and len(os.fsencode(_socket(folder, 2**31))) > _LONGEST_PATH:
+        if not why and len(os.fsencode(_socket(folder, id_))) > _LONGEST_PATH:
             why = "has a path that is too long for a socket"
     except OSError as error:
         return f"cannot be used: {error.strerror}"
     return why
 
 
-def chosen() -> tuple[str, list[str]]:
-    """The path of the socket of this process, empty if no folder can be used; and why others are
-    not used."""
+def chosen(number: int = 0) -> tuple[str, list[str]]:
+    """The path of the socket of a chain of this process, empty if no folder can be used; and why
+    others are not used."""
+    id_ = Id(os.getpid(), number)
     whys: list[str] = []
     for folder in folders():
-        why = made(folder)
+        why = made(folder, id_)
         if not why:
-            return _socket(folder, os.getpid()), whys
+            return _socket(folder, id_), whys
         whys.append(f"`{folder}` {why}")
     return "", whys
 
 
-def listed() -> Iterator[tuple[int, str]]:
-    """The sockets there are: process and path. Folders that are not private are passed over."""
+def listed() -> Iterator[tuple[Id, str]]:
+    """The sockets there are: of which chain, and the path. Folders that are not private are
+    passed over."""
     for folder in folders():
         with contextlib.suppress(OSError):
             if why_not(folder):
                 continue
             for name in sorted(os.listdir(folder)):
-                number = name.removesuffix(_END)
-                if name.endswith(_END) and number.isascii() and number.isdigit():
-                    yield int(number), os.path.join(folder, name)
+                id_ = read_id(name.removesuffix(_END))
+                if name.endswith(_END) and id_ is not None:
+                    yield id_, os.path.join(folder, name)
 
 
 def remove(path: str) -> None:
@@ -98,5 +124,5 @@ def unheard(path: str) -> str:
     return f"{path.removesuffix(_END)}{_UNHEARD}"
 
 
-def _socket(folder: str, pid: int) -> str:
-    return os.path.join(folder, f"{pid}{_END}")
+def _socket(folder: str, id_: Id) -> str:
+    return os.path.join(folder, f"{id_}{_END}")

@@ -105,6 +105,12 @@ class ChainState(msgspec.Struct, kw_only=True):
     memory: int | None
     """Bytes of memory that the conductor's own process has."""
     components: list[ComponentState]
+    chain: str = ""
+    """Its name in the configuration of a server; empty: it is that of a command line."""
+    principal: str = ""
+    """Whose connections of a server it is for; empty: no server runs it."""
+    trace: str = ""
+    """The file of its trace; empty: there is none."""
     counted: float | None = None
     """Seconds before now of which the figures are; None: there are none."""
 

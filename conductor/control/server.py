@@ -1,4 +1,4 @@
-"""The control socket of the chain in this process.
+"""The control socket of a chain in this process.
 
 A process that connects is of the same user, who may end the chain as well. Still nothing that comes
 here holds up a message: a connection has small buffers, and is closed when it does not read, floods
@@ -16,6 +16,8 @@ import struct
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from conductor.control import places, protocol
 from conductor.control.protocol import Answer, Request
@@ -44,6 +46,19 @@ _REST: Final = 0.003
 """Seconds that the chain has between two parts of the work for who watches, each as long."""
 
 
+class About(msgspec.Struct, frozen=True):
+    """What commands show of a chain that its runtime does not know."""
+
+    command: str
+    """`agent`, `serve` …"""
+    number: int = 0
+    """Among the chains of a server; 0: the process has this one alone."""
+    chain: str = ""
+    """See `conductor.control.protocol.ChainState`, as for the next."""
+    principal: str = ""
+    trace: str = ""
+
+
 class Server:
     """Takes the requests of commands.
 
@@ -51,9 +66,9 @@ class Server:
         path: of the socket.
     """
 
-    def __init__(self, runtime: Runtime, command: str, path: str, listening: socket.socket) -> None:
+    def __init__(self, runtime: Runtime, about: About, path: str, listening: socket.socket) -> None:
         self._runtime = runtime
-        self._command = command
+        self._about = about
         self._began = time.monotonic()
         self.path = path
         self._listening = listening
@@ -67,10 +82,10 @@ class Server:
 
     @classmethod
     def opened(
-        cls, runtime: Runtime, command: str, log: Callable[[str, str, str], None]
+        cls, runtime: Runtime, about: About, log: Callable[[str, str, str], None]
     ) -> Server | None:
         """Listens; None where no folder can be used, which is logged."""
-        path, whys = places.chosen()
+        path, whys = places.chosen(about.number)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             if not path:
@@ -87,7 +102,7 @@ class Server:
             why = error.strerror or str(error)
             log("info", "conductor", f"the chain has no control socket: {why}")
             return None
-        return cls(runtime, command, path, listening)
+        return cls(runtime, about, path, listening)
 
     def close(self) -> None:
         """Closes all connections, and removes the socket."""
@@ -181,7 +196,7 @@ class Server:
     def _state(self, figures: Figures | None = None) -> ChainState:
         from conductor.control.state import chain_state  # `_serve` has loaded it
 
-        return chain_state(self._runtime, self._command, self._began, figures)
+        return chain_state(self._runtime, self._about, self._began, figures)
 
     async def _count(self, wanted: str, watched: list[Figures]) -> AsyncIterator[str]:
         """Counts what has passed since, a part at a time: the chain goes on between. Says what the

@@ -14,25 +14,29 @@ from conductor.run.process_state import memory, processor_time, words
 from conductor.version import version
 
 if TYPE_CHECKING:
+    from conductor.control.server import About
     from conductor.record.ring.figures import Figures
     from conductor.run.runtime import Runtime
 
 
 def chain_state(
-    runtime: Runtime, command: str, began: float, figures: Figures | None = None
+    runtime: Runtime, about: About, began: float, figures: Figures | None = None
 ) -> ChainState:
-    """The state of the chain that runs in this process, since `began` of the monotonic clock.
+    """The state of a chain that runs in this process, since `began` of the monotonic clock.
     `figures`: what was counted of its components."""
     return ChainState(
         pid=os.getpid(),
         version=version(),
-        command=command,
+        command=about.command,
         folder=_folder(),
         parent=words(os.getppid()),
         uptime=round(time.monotonic() - began, 1),
         turn=runtime.router.pending() > 0,
         memory=memory(os.getpid()),
         components=list(_components(runtime, figures)),
+        chain=about.chain,
+        principal=about.principal,
+        trace=about.trace,
         counted=None if figures is None else round(figures.seconds, 1),
     )
 

@@ -12,6 +12,7 @@ import msgspec
 
 from conductor.control import places
 from conductor.control.client import Control
+from conductor.control.places import Id
 from conductor.control.protocol import ChainState
 from conductor.errors import ConductorError
 
@@ -24,7 +25,7 @@ _SHOWN: Final = 10.0
 class Seen(msgspec.Struct, kw_only=True):
     """A chain as it was seen last."""
 
-    pid: int
+    id: Id
     at: float
     """When that was, by the monotonic clock."""
     state: ChainState | None = None
@@ -38,21 +39,21 @@ class Watch:
     """The chains that run, as they are now.
 
     Args:
-        pid: Of the one chain that is watched; None: all.
+        only: The one chain, or the process, that is watched; None: all.
         wanted: A filter, of what is counted.
         changed: Called from any thread when there is something new.
     """
 
-    def __init__(self, pid: int | None, wanted: str, changed: Callable[[], None]) -> None:
-        self._pid = pid
+    def __init__(self, only: Id | None, wanted: str, changed: Callable[[], None]) -> None:
+        self._only = only
         self._wanted = wanted
         self._changed = changed
         self._lock = threading.Lock()
-        self._seen: dict[int, Seen] = {}
-        self._followed: set[int] = set()
+        self._seen: dict[Id, Seen] = {}
+        self._followed: set[Id] = set()
         self._switch: Control | None = None
         """Asks for the one switch that waits for the end of a turn."""
-        self._done: dict[tuple[int, str], tuple[float, bool]] = {}
+        self._done: dict[tuple[Id, str], tuple[float, bool]] = {}
         """The switches that were made: when, and whether a component was paused."""
         self._over = threading.Event()
         self.news = ""
@@ -78,25 +79,26 @@ class Watch:
     def _look(self) -> None:
         """Finds chains that have begun, and forgets those that have ended."""
         while not self._over.is_set():
-            for pid, path in places.listed():
-                if self._pid in (None, pid) and pid not in self._followed:
-                    self._followed.add(pid)
-                    threading.Thread(target=self._follow, args=(pid, path), daemon=True).start()
+            for id_, path in places.listed():
+                meant = self._only is None or id_.is_of(self._only)
+                if meant and id_ not in self._followed:
+                    self._followed.add(id_)
+                    threading.Thread(target=self._follow, args=(id_, path), daemon=True).start()
             self._over.wait(EVERY)
             with self._lock:
                 late = time.monotonic() - _SHOWN
-                for pid in [one.pid for one in self._seen.values() if one.at < late and one.why]:
-                    del self._seen[pid]
+                for id_ in [one.id for one in self._seen.values() if one.at < late and one.why]:
+                    del self._seen[id_]
             self._changed()
 
-    def _follow(self, pid: int, path: str) -> None:
+    def _follow(self, id_: Id, path: str) -> None:
         """Asks one chain again and again, until it has ended or does not answer."""
         why = ""
         try:
             with contextlib.closing(Control.connected(path)) as control:
                 while not self._over.is_set():
                     began = time.monotonic()
-                    self._put(pid, control.figures(self._wanted), began)
+                    self._put(id_, control.figures(self._wanted), began)
                     self._over.wait(EVERY)
         except TimeoutError:
             why = "it does not answer"
@@ -105,30 +107,30 @@ class Watch:
         except ConductorError as error:
             why = error.text
         with self._lock:
-            known = self._seen.get(pid)
+            known = self._seen.get(id_)
             if known is not None and not known.why:
-                self._seen[pid] = msgspec.structs.replace(known, why=why, at=time.monotonic())
-        self._followed.discard(pid)
+                self._seen[id_] = msgspec.structs.replace(known, why=why, at=time.monotonic())
+        self._followed.discard(id_)
         self._changed()
 
-    def _put(self, pid: int, state: ChainState, began: float) -> None:
+    def _put(self, id_: Id, state: ChainState, began: float) -> None:
         with self._lock:
-            before = self._seen.get(pid)
+            before = self._seen.get(id_)
             for (of, name), (at, paused) in self._done.items():
-                if of == pid and at > began:
+                if of == id_ and at > began:
                     _switch(state, name, paused=paused)
             if before is not None:
                 before = msgspec.structs.replace(before, before=None)
-            self._seen[pid] = Seen(pid=pid, at=time.monotonic(), state=state, before=before)
+            self._seen[id_] = Seen(id=id_, at=time.monotonic(), state=state, before=before)
         self._changed()
 
     # -- switches ------------------------------------------------------------------------------
 
-    def switch(self, pid: int, name: str, *, paused: bool) -> None:
+    def switch(self, id_: Id, name: str, *, paused: bool) -> None:
         """Has a component paused or resumed, between two turns. While one waits for that, the next
         call gives it up."""
         if not self._give_up():
-            args = (pid, name, "pause" if paused else "resume")
+            args = (id_, name, "pause" if paused else "resume")
             threading.Thread(target=self._switched, args=args, daemon=True).start()
 
     def _give_up(self) -> bool:
@@ -138,36 +140,43 @@ class Watch:
             control.close()
         return control is not None
 
-    def _switched(self, pid: int, name: str, do: str) -> None:
+    def _switched(self, id_: Id, name: str, do: str) -> None:
         def waits(text: str) -> None:
             self._say(f"p gives up `{name}`: the chain waits {text}")
 
-        path = next((path for one, path in places.listed() if one == pid), "")
+        path = next((path for one, path in places.listed() if one == id_), "")
         try:
             control = Control.connected(path)
+        except TimeoutError:
+            self._say(f"the chain of process {id_} does not answer")
+            return
         except OSError:
-            self._say(f"the chain of process {pid} has ended")
+            self._say(f"the chain of process {id_} has ended")
             return
         except ConductorError as error:
             self._say(error.text)
             return
         with self._lock:
             self._switch = control
+        why = ""
         try:
             control.ask(do, name, patient=True, waits=waits)
-            with self._lock:
-                self._done[pid, name] = time.monotonic(), do == "pause"
-                seen = self._seen.get(pid)
+        except ConductorError as error:
+            why = error.text
+        with self._lock:
+            given_up = self._switch is not control
+            if not given_up:
+                self._switch = None  # before anybody reads of it: the next key is another switch
+            seen = self._seen.get(id_)
+            if not why:
+                self._done[id_, name] = time.monotonic(), do == "pause"
                 if seen is not None and seen.state is not None:
                     _switch(seen.state, name, paused=do == "pause")
+        control.close()
+        if why:
+            self._say(f"`{name}` stays as it was" if given_up else why)
+        else:
             self._say(f"`{name}` is {do}d")
-        except ConductorError as error:
-            given_up = self._switch is not control
-            self._say(f"`{name}` stays as it was" if given_up else error.text)
-        finally:
-            with self._lock:
-                self._switch = None if self._switch is control else self._switch
-            control.close()
 
     def _say(self, text: str) -> None:
         self.news = text

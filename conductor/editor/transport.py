@@ -134,8 +134,10 @@ class DeskTransport(Wrapper):
         assert self._events is not None
         if self._desk is not None:  # here: its lines are few, and it may open a session again
             self._desk.forget_closed()
-        asks = self._desk is not None and self._desk.asks
-        if not asks and not any(holds(frame, _DOWN) for frame in frames):
+        looks = self._desk is not None and self._desk.asks
+        for frame in frames:
+            looks = looks or holds(frame, _DOWN)
+        if not looks:
             self._events.received(frames)
             return
         for frame in frames:

@@ -18,17 +18,19 @@ DEEPEST: Final = 200
 """Values within each other."""
 
 _BOM: Final = "\ufeff"
-_TRIVIA: Final = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+# Python before 3.11.5 matches possessive groups of alternatives wrongly. These are greedy: each
+# alternative begins with another character, so nothing is tried twice.
+_TRIVIA: Final = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*\*/)*")
 _STRING: Final = re.compile(
-    r'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*+"',
+    r'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*"',
 )
 _STRING_OR_COMMENT: Final = re.compile(
-    rf"{_STRING.pattern}|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+\*/",
+    rf"{_STRING.pattern}|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*\*/",
 )
 _SCALAR: Final = re.compile(
     r"(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null)(?![\w.+-])"
 )
-_REST_OF_LINE: Final = re.compile(r"(?:[ \t]*+(?://[^\r\n]*+|/\*[^\r\n]*?\*/))*+[ \t]*+(?=\r?\n)")
+_REST_OF_LINE: Final = re.compile(r"(?:[ \t]*+(?://[^\r\n]*+|/\*[^\r\n]*?\*/))*[ \t]*+(?=\r?\n)")
 _BLANKS: Final = re.compile(r"[ \t]*")
 HALF: Final = re.compile("[\ud800-\udfff]")
 """Half of a character: JSON can escape one by itself, and no encoding has it."""

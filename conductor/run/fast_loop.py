@@ -1,8 +1,8 @@
 """Imports the event loop without TLS, which would take a tenth of the start of a chain, and 3 MB.
 
 asyncio and uvloop load `ssl`, and that OpenSSL, for connections that an event loop encrypts itself.
-conductor makes none: what speaks TLS here brings its own. Only Python components of others could; a
-chain that starts with one in this process loads all, and one that joins later has no such TLS.
+Only Python components of others, and components at an address, could need that: a chain that starts
+with one loads all, and one that joins later has no such TLS.
 """
 
 from __future__ import annotations
@@ -16,6 +16,14 @@ _STAND_INS: dict[str, object] = {
     **dict.fromkeys(("SSL_ERROR_WANT_READ", "SSL_ERROR_WANT_WRITE", "SSL_ERROR_SYSCALL"), 0),
 }
 """What uvloop takes from `ssl`."""
+
+
+_without_tls: list[bool] = []
+
+
+def is_without_tls() -> bool:
+    """Whether the event loop was imported so that it cannot encrypt connections."""
+    return bool(_without_tls)
 
 
 def load() -> None:
@@ -32,6 +40,8 @@ def load() -> None:
         sys.modules["ssl"] = stand_in = type(sys)("ssl")
         stand_in.__dict__.update(_STAND_INS)
         import uvloop  # noqa: F401
+
+        _without_tls.append(True)
     except (ImportError, AttributeError):
         for name in [name for name in sys.modules if name.partition(".")[0] == "uvloop"]:
             del sys.modules[name]

@@ -73,6 +73,7 @@ class JournalRouter(Router):
                 received(peer, frame)
 
         self.receive = kept
+        self.stream = lambda peer, frames: None  # each line has its place in the journal
 
     def prepare(
         self,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -21,6 +22,7 @@ from conductor.run.plan import Belongings, Configuration, Options, Planned, Stde
 from conductor.spec import limits, managed
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration, environment
+from conductor.transports.base import Transport
 from conductor.transports.process import ProcessTransport
 from conductor.transports.process_groups import Guardian
 
@@ -94,8 +96,7 @@ class Launcher:
         Raises:
             ComponentError, UsageError: As `plan` does.
         """
-        specs, options = self._held(specs)
-        _refuse(specs, options, agent_last=self.agent_last)
+        specs, options = self.judged(specs)
         names = (spec.name for spec in specs)
         options = msgspec.structs.replace(options, reserved=(*options.reserved, *names))
         planned: list[Planned] = []
@@ -115,6 +116,16 @@ class Launcher:
                 with contextlib.suppress(ComponentError):  # `open` tries again, and reports it
                     each.transport.spawn()
         return planned
+
+    def judged(self, specs: Sequence[Spec]) -> tuple[Sequence[Spec], Options]:
+        """The components and the options as the managed policy allows them; nothing starts.
+
+        Raises:
+            ComponentError, UsageError: As `plan` does.
+        """
+        specs, options = self._held(specs)
+        _refuse(specs, options, agent_last=self.agent_last)
+        return specs, options
 
     def _held(self, specs: Sequence[Spec]) -> tuple[Sequence[Spec], Options]:
         """The components and the options as the managed policy allows them. Raises `UsageError`."""
@@ -136,6 +147,10 @@ class Launcher:
             return guest_host.segment(group, options, self.guardian, self._on_stderr, kept)
         if spec.command is not None:
             return _program(spec, role, options, self.guardian, self._on_stderr)
+        if spec.address is not None:
+            from conductor.run.elsewhere import planned
+
+            return planned(spec, role, _component(spec, role), options, self._on_stderr)
         return _in_process(spec, role, options)
 
 
@@ -247,10 +262,21 @@ def _program(
         except UsageError as error:  # a secret that is gone: the component fails, not the chain
             raise ComponentError(error.text, error.hint) from None
 
+    first = process()
+    carrier: Transport = first
+    renew: Callable[[], Transport] = verified
+    if spec.retries:
+        from conductor.transports.retried import Retried
+
+        with contextlib.suppress(ComponentError):  # `open` tries again
+            first.spawn()
+        note = partial(on_stderr, spec.name)
+        carrier = Retried(verified, spec.retries, note, first)
+        renew = partial(Retried, verified, spec.retries, note)
     return Planned(
         component,
-        process(),
-        verified,
+        carrier,
+        renew,
         on_failure=spec.on_failure,
         timeout=spec.timeout,
         quiet=spec.quiet,
@@ -269,6 +295,8 @@ def _in_process(spec: Spec, role: str, options: Options) -> Planned:
     return Planned(
         _component(spec, role),
         MemoryTransport(in_process.load(spec)),
+        timeout=spec.timeout,
+        quiet=spec.quiet,
         mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
         grantees=(grantee(spec),),
         configurations=(Configuration(spec),) if role == "proxy" else (),
@@ -292,6 +320,7 @@ def _component(spec: Spec, role: str) -> Component:
         known_as=frozenset(spec.aliases),
         allowance=limits.allowance(spec.limits),
         limited=spec.quiet is not None,
+        revived=role == "agent" and not spec.peer_agent and "restart" in spec.on_failure,
         peer_agent=spec.peer_agent,
         ports=ports(spec),
     )

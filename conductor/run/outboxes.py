@@ -8,7 +8,7 @@ once: many messages a system call, many messages a crossing into a guest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from conductor.core import Effect, Router, Send
@@ -67,9 +67,17 @@ class Outboxes:
         self._on_lost = on_lost
         self._room = room
 
-    def feed(self, peer: str, frames: Iterable[bytes]) -> None:
+    def feed(self, peer: str, frames: Sequence[bytes]) -> None:
         """Routes frames of one peer, in order."""
         receive, post, cause = self.router.receive, self.post, self.cause
+        stream = self.router.stream(peer, frames) if frames else None
+        if stream is not None:
+            target, passed = stream
+            post(target, passed[0], cause)
+            if len(passed) > 1:
+                self._queues[target][-1].frames += passed[1:]
+                cause.account.waiting += sum(map(len, passed)) - len(passed[0])
+            frames = frames[len(passed) :]
         for frame in frames:
             try:
                 effects = receive(peer, frame)
@@ -158,18 +166,21 @@ class Outboxes:
 
     def take(self) -> tuple[str, bytes] | None:
         """The next peer with queued frames, and all their bytes; None when nothing is left."""
-        peer = next(iter(self._queues), None)
-        if peer is None:
-            return None
-        return peer, joined(self.take_from(peer))
+        for peer in self._queues:
+            return peer, joined(self.take_from(peer))
+        return None
 
 
 def joined(queue: list[QueuedFrames]) -> bytes:
     """The bytes of frames that are delivered now, which takes them off the accounts."""
-    frames = queue[0].frames if len(queue) == 1 else [f for run in queue for f in run.frames]
-    release(queue)
+    if len(queue) > 1:
+        release(queue)
+        return b"".join([frame for run in queue for frame in run.frames])
+    (run,) = queue
     # A single frame may be megabytes long: not copied.
-    return frames[0] if len(frames) == 1 else b"".join(frames)
+    data = run.frames[0] if len(run.frames) == 1 else b"".join(run.frames)
+    run.cause.account.waiting -= len(data)
+    return data
 
 
 def release(queue: Iterable[QueuedFrames]) -> None:

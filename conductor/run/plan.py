@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -95,6 +95,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Refuse what the lock file does not allow (docs/cli.md, "Locks")."""
     values: str | None = None
     """The file of the values that components keep (`kv`); None: the user's."""
+    keeper: Any = None
+    """What keeps them instead of a file: a `conductor.services.kv.Values`."""
     keep_values: int = 180
     """Days that values stay which their component does not use; 0: for ever."""
     metrics: str | None = None

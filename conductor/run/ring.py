@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
 from conductor.core import UPSTREAM, Violated
 from conductor.core.policy.rules import Policy
 from conductor.run.plan import Planned
@@ -50,7 +52,7 @@ class Chain(NamedTuple):
     """Those that `initialize` goes past, although they have no policy here."""
 
 
-class Chunk(NamedTuple):
+class Chunk(msgspec.Struct, frozen=True, gc=False):
     """What a peer sent or got at once, or what happened to the chain."""
 
     at: float
@@ -136,7 +138,7 @@ class Ring:
                 self._one(peer, True, line)
             return
         data = lines[0] if len(lines) == 1 else b"\n".join([*lines, b""])
-        self._add(Chunk(self._clock(), peer, True, data))
+        self._add(Chunk(self._clock(), peer, True, data), len(data))
 
     def given(self, peer: str, data: bytes) -> bytes:
         """Whole lines are written to a peer. Returns them: what waits for a slow peer, as it was
@@ -150,9 +152,10 @@ class Ring:
         # What one peer sent is what another gets, as it is: kept once.
         if data == last:
             data = last
-        one = len(data) == len(last) + 1 and data.startswith(last)
-        shared = last != b"" and (data is last or one)
-        self._add(Chunk(self._clock(), peer, False, last if shared else data, shared=shared))
+        if last and (data is last or (len(data) == len(last) + 1 and data.startswith(last))):
+            self._add(Chunk(self._clock(), peer, False, last, 0, None, True), 0)
+        else:
+            self._add(Chunk(self._clock(), peer, False, data), len(data))
         return data
 
     def chain(self, planned: Sequence[Planned]) -> None:
@@ -167,7 +170,8 @@ class Ring:
         self._event(violation)
 
     def _event(self, event: Chain | Violated) -> None:
-        self._add(Chunk(self._clock(), "", False, b"", event=event))
+        chunk = Chunk(self._clock(), "", False, b"", event=event)
+        self._add(chunk, chunk.size - _CHUNK)
 
     def _split(self, size: int, lines: Sequence[bytes]) -> bool:
         """Whether the lines of a large chunk are kept one by one: to be cut or forgotten so."""
@@ -178,12 +182,15 @@ class Ring:
         whole = len(line)
         cut = whole if whole > self._largest else 0
         data = line[: min(_HEAD, self._largest)] + b"\n" + line[-_TAIL:] if cut else line
-        self._add(Chunk(self._clock(), peer, sent, data, cut))
+        self._add(Chunk(self._clock(), peer, sent, data, cut), len(data))
 
-    def _add(self, chunk: Chunk) -> None:
+    def _add(self, chunk: Chunk, size: int) -> None:
+        """Keeps a chunk; `size`: bytes in memory, beside those that each chunk takes."""
         self._chunks.append(chunk)
-        self.size += chunk.size
-        self._forget(chunk.at - AGE)
+        self.size += size + _CHUNK
+        oldest = chunk.at - AGE
+        if self.size > self._most or self._chunks[0].at < oldest:
+            self._forget(oldest)
 
     def _forget(self, oldest: float) -> None:
         """Forgets what is older, what there is no room for, and what shared its lines with that."""

@@ -534,25 +534,27 @@ class Runtime:
 
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
-        peer = self.planned.get(name)
-        if self._follower is not None:
-            frames = self._follower.without_journal(peer or self._joins(name), frames)
+        follower, ring, teardown = self._follower, self._ring, self._teardown
+        if follower is not None:
+            peer = self.planned.get(name) or self._joins(name)
+            frames = follower.without_journal(peer, frames)
             if not frames:
                 return
-        hosts = peer is not None and peer.component.hosts
-        self._teardown.passed(name, frames, host=hosts)
+        if teardown.counts:
+            planned = self.planned.get(name)
+            teardown.passed(name, frames, host=planned is not None and planned.component.hosts)
         size = sum(map(len, frames))
         self._tidying.passed(size)
-        if self._ring is not None:
-            self._ring.sent(name, frames, size)
-        if self._follower is not None:
-            self._follower.journal.chunk(name, size, len(frames))
+        if ring is not None:
+            ring.sent(name, frames, size)
+        if follower is not None:
+            follower.journal.chunk(name, size, len(frames))
         if name == UPSTREAM:
             self._services.look(frames)
         self._outboxes.feed(name, frames)
         self.flush(name)
-        if self._follower is not None:
-            self._follower.passed()
+        if follower is not None:
+            follower.passed()
         if self.after_message is not None:
             self.after_message()
         if self.after_feed is not None:
@@ -605,7 +607,7 @@ class Runtime:
         if name not in self.planned and self._joins(name):
             self.apply(self.router.closed(name, self._closure(name, how)))
             return
-        final = name in self._reports.last_words
+        final = how.final or name in self._reports.last_words
         self._component_ended(name, self._closure(name, how), final=final)
 
     def _joins(self, name: str) -> Planned | None:

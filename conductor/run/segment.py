@@ -164,8 +164,8 @@ class Segment:
             spec.guests, modules, self._outboxes, self._log, output.send, self._journal
         )
         self._shortcut: Shortcut | None = None
-        """None: the router sees all, for a trace or an audit, or because guests may have sessions
-        of their own or get references to long texts."""
+        """None: the router sees all, for a trace or an audit, or because guests speak in envelopes,
+        may have sessions of their own, or get references to long texts."""
         if self._journal is None and not spec.auditing and Shortcut.fits(router):
             self._shortcut = Shortcut(
                 router, self._guests, output, partial(self._outboxes.feed, UPSTREAM), self._one_turn

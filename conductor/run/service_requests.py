@@ -26,6 +26,7 @@ from conductor.spec import paths
 
 if TYPE_CHECKING:
     from conductor.services.executor import ServiceExecutor
+    from conductor.services.kv import Values
 
 
 Tell = Callable[[str, str, bytes], None]
@@ -201,7 +202,6 @@ class ServiceRequests:
         if self._executor is None:
             from conductor.services.executor import ServiceExecutor
             from conductor.services.files import Files
-            from conductor.services.kv import Store
             from conductor.services.metrics import Metrics
 
             self._executor = ServiceExecutor(
@@ -210,12 +210,17 @@ class ServiceRequests:
                 self._tell,
                 self._log,
                 held=lambda name: self._held(self._hosts.get(name, name)),
-                store=Store(
-                    self._options.values or paths.values(), os.getcwd(), self._options.keep_values
-                ),
+                store=self._values(),
                 metrics=Metrics(self._options.metrics, self._log),
             )
         return self._executor
+
+    def _values(self) -> Values:
+        from conductor.services.kv import Store
+
+        keeper: Values | None = self._options.keeper
+        path = self._options.values or paths.values()
+        return keeper or Store(path, os.getcwd(), self._options.keep_values)
 
     def _tell(self, name: str, method: str, params: bytes) -> None:
         host = self._hosts.get(name)

@@ -7,8 +7,10 @@ line on a terminal, the log and the log file show the same sentences.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shlex
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -106,13 +108,9 @@ class Stage(msgspec.Struct, frozen=True):
         return self.who == CLIENT
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    """A request that has no answer."""
-
-    name: str
-    """Who is to answer it; `UPSTREAM`: the conductor, to the client."""
-    key: bytes
-    method: str
+_Asked = tuple[str, int, bytes, str]
+"""A request that has no answer: who is to answer it (`UPSTREAM`: the conductor, to the client), the
+id space and the id, and its method."""
 
 
 class Stages:
@@ -125,9 +123,9 @@ class Stages:
         """The open requests, in the order of the chain, and when each was seen first …"""
         self._reported: set[_Asked] = set()
         """… and those of which that was reported."""
-        self._over: dict[tuple[str, str], list[float]] = {}
+        self._over: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         """How long it took to answer what is answered since the last report: by name and method."""
-        self._received: tuple[Mapping[bytes, object], ...] = ()
+        self._received: Sequence[Mapping[bytes, object]] = ()
         self._known = -1
         self.now: Stage | None = None
         """None: no request of the client is open."""
@@ -136,7 +134,10 @@ class Stages:
 
     def changed(self) -> bool:
         """Whether a look may show something new. Cheap, since each chunk asks for it."""
-        return self._known < 0 or sum(map(len, self._received)) != self._known
+        left = self._known
+        for received in self._received:
+            left -= len(received)
+        return left != 0
 
     @property
     def may_wait(self) -> bool:
@@ -144,12 +145,12 @@ class Stages:
         return self._known >= 0
 
     def note(self, now: float) -> None:
-        """Reads the router."""
-        asked = list(self._asked())[:_MOST]
-        before, self._open = self._open, {each: self._open.get(each, now) for each in asked}
+        """Reads the router. Few things are done more often: each prompt comes and is answered."""
+        before, after = self._open, self._asked(now)
+        self._open = after
         for each, since in reversed(before.items()):
-            if each not in self._open:
-                self._over.setdefault((each.name, each.method), []).append(now - since)
+            if each not in after:
+                self._over[each[0], each[3]].append(now - since)
 
     def look(self, now: float) -> list[str]:
         """Reads the router; what has happened since the last report, in sentences."""
@@ -163,11 +164,11 @@ class Stages:
             for (name, method), spent in self._over.items()
         ]
         said += [
-            f"`{each.method}` came from the client"
-            if each.name == UPSTREAM
-            else f"`{each.method}` went to {self._who(each.name)}"
-            for each in self._open
-            if each not in self._reported
+            f"`{method}` came from the client"
+            if name == UPSTREAM
+            else f"`{method}` went to {self._who(name)}"
+            for name, at, key, method in self._open
+            if (name, at, key, method) not in self._reported
         ]
         self._over.clear()
         self._reported = set(self._open)
@@ -178,8 +179,13 @@ class Stages:
     def answered(self, data: bytes) -> list[str]:
         """What lines for the client answer that a log should keep, in sentences: errors, and
         another version of ACP. Call it before the requests are noted as answered."""
-        methods = {each.key: each.method for each in self._open if each.name == UPSTREAM}
-        if not holds(data, b'"error"') and INITIALIZE not in methods.values():
+        fails = holds(data, b'"error"')
+        if self._known >= 0 and not fails:
+            return []  # nearly all
+        methods = {
+            key: method for name, at, key, method in self._open if name == UPSTREAM and not at
+        }
+        if not fails and INITIALIZE not in methods.values():
             return []
         said = []
         for line in data.splitlines():
@@ -187,7 +193,7 @@ class Stages:
                 message = jsonrpc.parse(line)
                 if isinstance(message, Message) and isinstance(message.id, msgspec.Raw):
                     key = jsonrpc.canonical_id(message.id)
-                    method = methods.get(b"0:%b" % key) if key is not None else None
+                    method = methods.get(key) if key is not None else None
                     said.append(self._remark(method, message) if method is not None else "")
         return [*filter(None, said)]
 
@@ -214,43 +220,54 @@ class Stages:
         known = agents.of_command(specs[-1].command or ()) if specs else None
         return LOGIN if known is None else f"to log in, {known.login}"
 
-    def _asked(self) -> Iterator[_Asked]:
-        spaces = self._router.peers[UPSTREAM].id_spaces()
-        self._received = tuple(requests.received for requests in spaces)
-        mine = [
-            _Asked(UPSTREAM, b"%d:%b" % (at, key), pending.method)
-            for at, requests in enumerate(spaces)
-            for key, pending in requests.received.items()
-        ]
-        # As long as anything but prompts is open, any message may bring it forward. That is rare.
-        others = [each for each in mine if each.method != _PROMPT]
-        self._known = -1 if others else len(mine)
-        yield from mine
+    def _asked(self, now: float) -> dict[_Asked, float]:
+        """The open requests in the order of the chain, and since when each is open."""
+        before, peers, known = self._open, self._router.peers, 0
+        # Not `dict[…]()`: that takes as long as all the rest.
+        asked: dict[_Asked, float] = {}
+        received: list[Mapping[bytes, object]] = []
+        for at, requests in enumerate(peers[UPSTREAM].id_spaces()):
+            got = requests.received
+            received.append(got)
+            for key, pending in got.items():
+                method = pending.method
+                each = UPSTREAM, at, key, method
+                asked[each] = before.get(each, now)
+                # As long as anything but prompts is open, any message may bring it forward.
+                if known >= 0:
+                    known = known + 1 if method == _PROMPT else -1
+        self._received, self._known = received, known
         for name in self._planned:
-            for key, method in self._router.waiting_on(name):
-                yield _Asked(name, key, method)
+            for at, requests in enumerate(peers[name].id_spaces()):
+                sent = requests.sent
+                if sent:  # of most spaces none
+                    for key, pending in sent.items():
+                        if pending.wanted:
+                            each = name, at, key, pending.method
+                            asked[each] = before.get(each, now)
+        return asked if len(asked) <= _MOST else dict(itertools.islice(asked.items(), _MOST))
 
     def _stage(self, now: float) -> Stage | None:
-        mine = next((each for each in self._open if each.name == UPSTREAM), None)
+        mine = next((each[3] for each in self._open if each[0] == UPSTREAM), None)
         if mine is None:
             return None
         for _, method in self._router.waiting_on(UPSTREAM):
             return self._lasting(CLIENT, method, now)
         # The last component of those with an open request is the one that has not passed it on.
         waits = [
-            each
-            for each in self._open
-            if each.name != UPSTREAM and mine.method in (each.method, INITIALIZE)
+            (name, since)
+            for (name, _, _, method), since in self._open.items()
+            if name != UPSTREAM and mine in (method, INITIALIZE)
         ]
         if not waits:
-            return self._lasting("the conductor", mine.method, now)
-        last = waits[-1]
-        if self._router.loading(last.name):
+            return self._lasting("the conductor", mine, now)
+        last, since = waits[-1]
+        if self._router.loading(last):
             what = COMPILING if self.compiling else LOADING
-            return self._lasting(self._who(last.name), what, now)
-        specs = self._planned[last.name].specs
+            return self._lasting(self._who(last), what, now)
+        specs = self._planned[last].specs
         command = tuple(specs[0].command or ()) if len(specs) == 1 else ()
-        return Stage(self._who(last.name), mine.method, self._open[last], command)
+        return Stage(self._who(last), mine, since, command)
 
     def _lasting(self, who: str, what: str, now: float) -> Stage:
         """The stage that lasts since the look before, or one that begins now."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from conductor.core import Closure
-from conductor.core.restart_state import Bypass, GiveUp, Recovery, Restart
+from conductor.core.restart_state import Action, Bypass, GiveUp, Recovery, Restart
 from conductor.core.roles.initialize import successor_name
 from conductor.errors import ComponentError, ConductorError
 from conductor.run.connections import Handover
@@ -31,6 +31,11 @@ _WATCH: Final = 0.3
 
 _SAME: Final = "started anew, from the same files as before"
 """Logged where a component was to be replaced and had no new build."""
+
+_UNABLE: Final = (
+    "only an agent that can load or resume sessions can be started again (`loadSession` in its "
+    "answer to `initialize`; `session` in version 2)"
+)
 
 _PROMPT: Final = "session/prompt"
 
@@ -98,16 +103,20 @@ class Supervisor:
     def failed(self, name: str, reason: Closure, *, final: bool) -> None:
         """A component has ended: starts it again, goes on without it, or gives up.
 
-        `final`: its host reported that it will not get better. A module that has never taken its
-        role is not started again either: it would only fail again. A program may not.
+        `final`: its host reported that it will not get better, or all tries to reach it failed. A
+        module that has never taken its role is not started again either: it would only fail again.
+        A program may not.
         """
         runtime, planned = self._runtime, self._planned.get(name)
         action = GiveUp() if planned is None else self._action(name, planned, final=final)
+        if planned is not None and planned.component.revived and name == runtime.agent:
+            reason = self._end_of_agent(name, reason, action)
         match action:
             case Restart(delay, number, most):
                 text = f"{reason.text}; it is started again ({number} of {most})"
                 runtime.log("warning", name, text)
                 runtime.record("restart", name, text)
+                runtime.connections.silence(name)  # one that stalls may still say something
                 runtime.apply(runtime.router.leaving(name, reason))
                 self._start(self._restart(name, delay, self._places[name]))
             case Bypass():
@@ -126,10 +135,35 @@ class Supervisor:
                 runtime.record("failure", str(reason.data.get("component", name)), reason.text)
                 runtime.apply(runtime.router.closed(name, reason))
 
-    def _action(self, name: str, planned: Planned, *, final: bool) -> Restart | Bypass | GiveUp:
+    def _end_of_agent(self, name: str, reason: Closure, action: Action) -> Closure:
+        """Why an agent that was to be started again has ended, and what that means."""
+        if isinstance(action, Restart):
+            hint = (
+                "send the request again: conductor starts the agent again, and its sessions go on"
+            )
+            return Closure(reason.text, hint, reason.data)
+        from conductor.core.agent_sessions import NOT_BEGUN  # few chains need it
+
+        why = self._runtime.router.refuses_return(name)
+        if why == NOT_BEGUN:
+            return reason
+        if self._planned[name].renew is None:
+            why = "it is no program"
+        if why is None:
+            return reason
+        text = f"{reason.text}; it is not started again: {why}"
+        hint = f"{reason.hint}; " if reason.hint else ""
+        return Closure(text, f"{hint}{_UNABLE}", reason.data)
+
+    def _action(self, name: str, planned: Planned, *, final: bool) -> Action:
         router = self._runtime.router
         if planned.component.peer_agent:
             return GiveUp()
+        if name == self._runtime.agent:
+            if final or not planned.component.revived or router.refuses_return(name) is not None:
+                return GiveUp()
+            action = self._recoveries[name].failed(asyncio.get_running_loop().time())
+            return action if isinstance(action, Restart) and planned.renew else GiveUp()
         begun = router.has_role(name)
         if self._launches(name) or not (begun or (router.may_retry(name) and not planned.guests)):
             return GiveUp()
@@ -137,6 +171,9 @@ class Supervisor:
         if isinstance(action, Restart) and (final or planned.renew is None):
             return GiveUp()
         return action if begun or isinstance(action, Restart) else GiveUp()
+
+    def _is_agent(self, name: str) -> bool:
+        return name == self._runtime.agent or self._planned[name].component.peer_agent
 
     def _launches(self, name: str) -> bool:
         """Whether a proxy has launched its successor itself: what it launched ends with it, so
@@ -175,12 +212,16 @@ class Supervisor:
         for name in list(self._planned if names is None else names):
             planned = self._planned[name]
             same = only_new and _stamp(planned.files) == self._builds[name]
-            if planned.files and planned.renew is not None and not same:
+            replaceable = planned.renew is not None and not self._is_agent(name)
+            if planned.files and replaceable and not same:
                 self.swap(name)
 
     def swap(self, name: str) -> None:
         """Replaces one proxy by its new build, between two messages."""
-        if self._launches(name):
+        if self._is_agent(name):
+            text = "an agent cannot be replaced while it runs; start the chain anew"
+            self._runtime.log("warning", name, f"the new build is not used: {text}")
+        elif self._launches(name):
             text = "a proxy that launches its successor itself cannot be replaced while it runs"
             self._runtime.log("warning", name, f"the new build is not used: {text}")
         elif name in self._swapping:

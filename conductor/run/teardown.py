@@ -62,6 +62,9 @@ class Teardown:
         """The client sent a line or closed its end, or nobody waits for that any more."""
         self._client_gone = False
         self._progress = 0
+        self.counts = True
+        """Whether `passed` is to be called: until the client has sent a line, and while the chain
+        ends."""
 
     def client_gone(self) -> None:
         """Nothing will come from the client any more."""
@@ -89,6 +92,7 @@ class Teardown:
     def _move(self, phase: Phase) -> None:
         if phase in NEXT[self.phase]:
             self.phase = phase
+            self.counts = True
             self._begun.set()
 
     async def begun(self) -> None:
@@ -103,6 +107,7 @@ class Teardown:
         """
         if name == UPSTREAM:
             self._client_acted.set()
+            self.counts = self.phase is not Phase.SERVING
         if not host and (not self._client_gone or any(map(_is_call, frames))):
             self._progress += 1
 

@@ -23,6 +23,7 @@ import pytest
 from conductor.cli import main
 from conductor.control import client, places, protocol
 from conductor.errors import ConductorError, UsageError
+from conductor.page import elsewhere
 from conductor.record.turns import reader as turns
 from conductor.run import held
 from conductor.run.plan import Options
@@ -30,6 +31,7 @@ from conductor.spec.managed.file import parse
 from tests.harness.process.command import COMMAND, Ran, environment
 from tests.harness.process.managed import Machine
 from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.serving import bearer, new_token, served
 from tests.page.viewing import Viewed
 from tests.places import DEADLINE
 
@@ -86,14 +88,14 @@ def ok(*arguments: str) -> str:
 
 def ask(chain: Chain, do: str, name: str = "") -> None:
     """What `conductor pause`, `resume` and `reload` do, without a process of their own."""
-    control, _ = client.chosen(chain.process.pid, name)
+    control, _ = client.chosen(places.Id(chain.process.pid), name)
     with contextlib.closing(control):
         assert control.ask(do, name, patient=True) == "done"
 
 
 def state_of(chain: Chain) -> protocol.ChainState:
     """The state of a chain, as `conductor ps` shows it."""
-    (one,) = (one for one in client.running() if one.pid == chain.process.pid)
+    (one,) = (one for one in client.running() if one.id.process == chain.process.pid)
     assert one.state is not None
     return one.state
 
@@ -107,7 +109,7 @@ def states(chain: Chain) -> dict[str, str]:
 def connected(chain: Chain) -> Iterator[socket.socket]:
     """A connection that has sent nothing yet."""
     found(chain)
-    (path,) = (path for pid, path in places.listed() if pid == chain.process.pid)
+    (path,) = (path for id_, path in places.listed() if id_.process == chain.process.pid)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(DEADLINE)
         connection.connect(path)
@@ -286,7 +288,7 @@ def test_what_cannot_be_says_why(rig: Rig) -> None:
     pids = [f"--pid {chain.process.pid} (datetime A" for chain in (first, second)]
     conductor("pause", "datetime").assert_error(2, "2 chains run", *pids)
     with pytest.raises(UsageError, match="as process 1"):
-        client.chosen(1)
+        client.chosen(places.Id(1))
     ask(second, "pause", "datetime")
     assert states(first)["datetime"] == "up"
     assert states(second)["datetime"] == "paused"
@@ -305,7 +307,7 @@ def chain_at(folder: str, pid: int, *names: str) -> client.Running:
         pid=pid, version="", command="agent", folder=folder, parent="", uptime=1.0, turn=False,
         memory=None, components=components,
     )  # fmt: skip
-    return client.Running(pid, "/nowhere", state)
+    return client.Running(places.Id(pid), "/nowhere", state)
 
 
 @pytest.mark.parametrize(
@@ -324,6 +326,63 @@ def test_of_several_chains_one_is_meant(
         client.chosen(None, component, "/b")
     with pytest.raises(UsageError, match="3 chains run"):
         client.chosen(None, "", "/d")
+
+
+def test_each_chain_of_a_server_is_shown_and_paused_by_itself(rig: Rig, state: Path) -> None:
+    token = new_token(rig, "alice")
+    config = rig.folder / "config" / "conductor" / "conductor.toml"
+    config.parent.mkdir(parents=True)
+    lines = [f"[chains.daily]\ncomponents = ['datetime', {rig.demo()!r}]"]
+    lines.append(f"[chains.daily.options]\ntrace = '{rig.folder}/trace.jsons'")
+    config.write_text("\n".join(lines))
+    home = {"XDG_CONFIG_HOME": str(rig.folder / "config")}
+    access = ("--listen", "ws://127.0.0.1:0", "--tokens", str(rig.folder / "tokens"))
+    with served(rig, "serve", "--chain", "daily", *access, **home) as server:
+        pid = server.process.process.pid
+        clients = [server.socket("/acp/daily", headers=bearer(token)) for _ in range(2)]
+        sessions = [one.begin() for one in clients]
+        paths = [state / f"{pid}-{number}.sock" for number in (1, 2)]
+        until(lambda: all(path.exists() for path in paths))
+        shown = ok("ps")
+        for number in (1, 2):
+            assert f"{pid}-{number}  conductor serve daily for alice, started" in shown
+        two = conductor("pause", "datetime")
+        two.assert_error(2, "2 chains run", f"--pid {pid}-1 (datetime A, for alice, in")
+        conductor("pause", "datetime", "--pid", f"{pid}-3").assert_error(2, "no chain of yours")
+        conductor("pause", "datetime", "--pid", "x-3").assert_error(2, "`x-3` is no process")
+        assert f"of process {pid}-2 is paused" in ok("pause", "datetime", "--pid", f"{pid}-2")
+        texts = [one.prompt(id_, "hi") for one, id_ in zip(clients, sessions, strict=True)]
+        assert texts[0].endswith("/>\nhi")
+        assert texts[1] == "hi"
+        (first,) = json.loads(ok("top", f"{pid}-1", "--json"))
+        assert [first[name] for name in ("id", "chain", "principal")] == [
+            f"{pid}-1", "daily", "alice",
+        ]  # fmt: skip
+        assert len(json.loads(ok("top", str(pid), "--json"))) == 2
+        for name in ("trace", "trace-2"):
+            head = turns.opened(f"{rig.folder}/{name}.jsons").head()
+            with contextlib.closing(elsewhere.connected(head)) as control:
+                assert control.state().trace == f"{rig.folder}/{name}.jsons"
+        clients[0].close()
+        until(lambda: not paths[0].exists())
+        server.end()
+        assert list(state.iterdir()) == []
+
+
+def test_a_chain_of_a_server_that_ends_early_leaves_no_socket(rig: Rig, state: Path) -> None:
+    with served(rig, "agent", "--listen", "ws://127.0.0.1:0", rig.demo()) as server:
+        pid = server.process.process.pid
+        server.socket().begin()
+        until((state / f"{pid}-1.sock").exists)
+        for _ in range(3):  # they end before they have one
+            client = server.socket()
+            client.initialize()
+            client.close()
+        last = server.socket()
+        last.begin()
+        until((state / f"{pid}-5.sock").exists)
+        names = [f"{pid}-1.sock", f"{pid}-5.sock"]
+        until(lambda: sorted(one.name for one in state.iterdir()) == names)
 
 
 # -- who may use it ------------------------------------------------------------------------------
@@ -351,7 +410,7 @@ def test_a_managed_policy_and_an_option_switch_it_off(rig: Rig) -> None:
     on = rig.agent(rig.demo())
     on.begin()
     found(on)  # it came later
-    assert [one.pid for one in client.running()] == [on.process.pid]
+    assert [one.id.process for one in client.running()] == [on.process.pid]
 
 
 CONNECTS = """
@@ -449,9 +508,9 @@ def test_a_request_it_does_not_know(rig: Rig) -> None:
     chain = rig.agent(rig.demo())
     chain.begin()
     found(chain)
-    control, state = client.chosen(None)
+    control, running = client.chosen(None)
     with contextlib.closing(control):
-        assert state.pid == chain.process.pid
+        assert str(running.id) == str(chain.process.pid)
         with pytest.raises(ConductorError, match="no request `paus`"):
             control.ask("paus")
         os.kill(chain.process.pid, signal.SIGKILL)

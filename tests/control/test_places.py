@@ -88,12 +88,14 @@ def test_only_sockets_are_removed(runtime: Path) -> None:
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(path)
     (runtime / "notes.txt").write_text("")
-    (runtime / "x.sock").write_text("")
-    assert _listed(runtime) == [(os.getpid(), path)]
+    for name in ("x.sock", "7-2.sock", "7-.sock", "7-0.sock", "-7.sock", "\u0667.sock"):
+        (runtime / name).write_text("")
+    both = [(places.Id(os.getpid()), path), (places.Id(7, 2), str(runtime / "7-2.sock"))]
+    assert _listed(runtime) == sorted(both, key=lambda one: one[1])
     places.remove(path)
-    assert _listed(runtime) == []
+    assert [id_ for id_, _ in _listed(runtime)] == [(7, 2)]
 
 
-def _listed(folder: Path) -> list[tuple[int, str]]:
+def _listed(folder: Path) -> list[tuple[places.Id, str]]:
     """The sockets of one folder: the last of the folders is that of all chains of this user."""
     return [one for one in places.listed() if Path(one[1]).parent == folder]

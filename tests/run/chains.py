@@ -219,11 +219,12 @@ def run(
     options: Options | None = None,
     **more: Any,
 ) -> int:
-    """Runs a chain while `play` plays its client, which then leaves; the exit code. `more`: further
-    arguments of `Runtime`."""
+    """Runs a chain while `play` plays its client, which then leaves; the exit code. What is open
+    then has all the time it needs, unless `options` are against it. `more`: further arguments of
+    `Runtime`."""
 
     async def whole() -> int:
-        chain = Chain(planned, options or Options(grace=1, drain=1), **more)
+        chain = Chain(planned, options or Options(grace=1, drain=PATIENCE), **more)
         async with asyncio.timeout(PATIENCE):
             running = asyncio.ensure_future(chain.runtime.run())
             try:

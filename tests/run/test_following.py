@@ -26,8 +26,8 @@ from conductor.run.segment_spec import GuestSpec, SegmentSpec
 READS = {
     "addresses", "allows_prompt", "asker", "at_rest", "forget_lost", "has_role", "heard", "idle",
     "initialized", "knows_all_about", "loading", "may_retry", "mode", "neighbour", "observed",
-    "observers", "paused", "pending", "prepared", "quiet", "received", "sessions", "tracing",
-    "turns", "version", "waiting_on",
+    "observers", "paused", "pending", "prepared", "quiet", "received", "refuses_return", "sessions",
+    "tracing", "turns", "version", "waiting_on",
 }  # fmt: skip
 """What a router is asked without a change to it."""
 

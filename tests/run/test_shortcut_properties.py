@@ -82,6 +82,33 @@ class Played:
         return b"".join(line + b"\n" for line in tape.hear(lines))
 
 
+class Enveloping(Played):
+    """A program for WASI that passes all on: it speaks the dialect `acp`, without side bytes."""
+
+    carrier = "wasi"
+
+    def __init__(self, name: str, script: list[int]) -> None:
+        super().__init__(name, script)
+        self._asked: dict[int, object] = {}
+
+    def deliver(self, data: bytes) -> bytes:
+        """Puts what comes from the client into envelopes, and takes answers out of them."""
+        return b"".join(
+            dump_line("", **self._passed(json.loads(line))) for line in data.splitlines()
+        )
+
+    def _passed(self, message: Json) -> Json:
+        method = message.get("method", "")
+        if method == "proxy/successor":  # from the agent
+            return {name: message["params"][name] for name in ("method", "params")}
+        if not method:
+            return {**message, "id": self._asked.pop(message["id"])}
+        number = len(self._asked) + 1000
+        self._asked[number] = message["id"]
+        inner = {"method": method.removeprefix("proxy/"), "params": message["params"]}
+        return {"id": number, "method": "proxy/successor", "params": inner}
+
+
 def dump_line(side: str, **message: object) -> bytes:
     """A line of the channel."""
     return side.encode() + dump({"jsonrpc": "2.0", **message}) + b"\n"
@@ -91,14 +118,20 @@ class Host:
     """A host of played guests; what the parent gets of each step."""
 
     def __init__(
-        self, profiles: list[str], scripts: list[list[int]], failing: str, *, short: bool
+        self,
+        profiles: list[str],
+        scripts: list[list[int]],
+        failing: str,
+        *,
+        short: bool,
+        guest: type[Played] = Played,
     ) -> None:
         specs = [
             GuestSpec(name=name, policy=PolicyWords(profile), on_failure=failing)
             for name, profile in zip(NAMES, profiles, strict=False)
         ]
         modules = {
-            one.name: Played(one.name, list(script))
+            one.name: guest(one.name, list(script))
             for one, script in zip(specs, scripts, strict=False)
         }
         self._got: list[bytes] = []
@@ -234,3 +267,11 @@ def test_with_the_shortcut_a_host_writes_the_same(
         zip(*(play(host, version, steps) for host in hosts), strict=True)
     ):
         assert short == ordinary, number
+
+
+def test_a_guest_that_speaks_in_envelopes_gets_them() -> None:
+    host = Host(["full"], [[]], "fail", short=True, guest=Enveloping)
+    steps = [(0, 1, 0), (3, 1, 0), (6, 1, 0)] * 3
+    *_, prompt, update, result = play(host, 1, steps)
+    assert [line[:1] for line in (*prompt, *update, *result)] == [b"s", b"p", b"p"]
+    assert json.loads(result[0][1:])["result"] == {"stopReason": "end_turn"}

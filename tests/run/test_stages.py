@@ -35,21 +35,13 @@ class Chain:
 
     @property
     def peers(self) -> dict[str, Any]:
-        """As `Router.peers`: here it is each peer."""
-        return {UPSTREAM: self}
-
-    def id_spaces(self) -> list[Any]:
-        """The client's requests."""
-        return [self]
-
-    @property
-    def received(self) -> dict[bytes, Any]:
-        """Those that are open."""
-        return {key: Pending(method) for key, method in self.open[UPSTREAM].items()}
+        """As `Router.peers`."""
+        return {name: Peer(name, requests) for name, requests in self.open.items()}
 
     def waiting_on(self, name: str) -> list[tuple[bytes, str]]:
         """As `Router.waiting_on`."""
-        return self.sent if name == UPSTREAM else list(self.open[name].items())
+        assert name == UPSTREAM
+        return self.sent
 
     def loading(self, name: str | None = None) -> bool:
         """As `Router.loading`."""
@@ -66,8 +58,22 @@ class Chain:
         return self.stages.now
 
 
+class Peer:
+    """A peer with one id space, which the client has asked, or which is asked."""
+
+    def __init__(self, name: str, requests: dict[bytes, str]) -> None:
+        pending = {key: Pending(method) for key, method in requests.items()}
+        self.received, self.sent = (pending, {}) if name == UPSTREAM else ({}, pending)
+
+    def id_spaces(self) -> list[Any]:
+        """Its requests."""
+        return [self]
+
+
 class Pending:
     """A pending request."""
+
+    wanted = True
 
     def __init__(self, method: str) -> None:
         self.method = method
@@ -198,7 +204,7 @@ def test_looks_are_needed_only_where_something_may_have_changed() -> None:
     chain = Chain("agent")
     assert chain.stages.changed()
     chain.stages.look(0.0)
-    kept = chain.received
+    kept = chain.peers[UPSTREAM].received
     chain.stages._received = (kept,)
     assert not chain.stages.changed()
     kept[b"1"] = Pending("session/prompt")

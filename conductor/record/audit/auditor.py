@@ -241,6 +241,8 @@ def _described(spec: Spec, role: str) -> dict[str, Any]:
             "kind": "command",
             **msgspec.json.decode(redacted(msgspec.json.encode(command))),
         }
+    elif spec.address is not None:
+        members |= {"kind": "remote", "address": spec.address}
     else:
         members |= {"kind": "in-process", "attribute": spec.attribute}
     if role == "proxy":

@@ -96,8 +96,11 @@ def _as_recorded(
         return msgspec.structs.replace(catalog.resolve(name), name=_name(name))
     if then.kind not in _SANDBOXED:
         raise UsageError(
-            f"`{name}` was a program ({then.source}), and a replay runs no program that a file "
-            "names",
+            f"`{name}` was at the address {then.source}, and a replay connects to none that a file "
+            "names"
+            if then.kind == "remote"
+            else f"`{name}` was a program ({then.source}), and a replay runs no program that a "
+            "file names",
             instead,
         )
     try:

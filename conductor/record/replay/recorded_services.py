@@ -24,6 +24,7 @@ from conductor.run.service_requests import Answer, Tell
 PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
 _NOT_RECORDED: Final = "in a replay nothing is performed, and the recording has no such call"
 _REFUSED: Final = -32001
+_FAILED: Final = -32000
 _MOST_VALUES: Final = 1_000
 """Values that are kept in one run."""
 _EMPTY: Final = (b"", b"null", b"{}")
@@ -52,8 +53,9 @@ class RecordedServices:
         self._fired: dict[tuple[str, str], deque[bytes]] = defaultdict(deque)
         """The params of timers that fired, by component and timer."""
         self._time: Answer | None = None
-        self._values: dict[tuple[str, str], msgspec.Raw] = {}
-        """What is kept in this run, by component and key."""
+        self._values: dict[tuple[str, str], tuple[msgspec.Raw, int]] = {}
+        """What is kept in this run, by component and key, with its revision."""
+        self._revision = 0
         self.refused: list[tuple[str, str]] = []
         """Calls that were refused: component and call."""
         self._read(events)
@@ -111,13 +113,21 @@ class RecordedServices:
 
     def _kv(self, name: str, call: str, params: dict[str, Any]) -> Answer:
         key = name, str(params.get("key"))
+        value, revision = self._values.get(key, (None, 0))
         if call == "kv/get":
-            value = self._values.get(key)
-            found = {"found": False} if value is None else {"found": True, "value": value}
+            held = {} if value is None else {"value": value}
+            found = {"found": value is not None, **held, "revision": revision}
             return msgspec.json.encode(found), None
         if call == "kv/set":
-            self._values[key] = msgspec.Raw(msgspec.json.encode(params.get("value")))
-            return b'{"used":0,"quota":0}', None
+            if params.get("ifRevision") not in (None, revision):
+                text = f"{call}: the value has revision {revision} now"
+                data = {"service": call, "reason": "conflict", "revision": revision}
+                return None, jsonrpc.error_object(_FAILED, text, data)
+            self._revision += 1
+            value = msgspec.Raw(msgspec.json.encode(params.get("value")))
+            self._values[key] = value, self._revision
+            stored = {"used": 0, "quota": 0, "revision": self._revision}
+            return msgspec.json.encode(stored), None
         if call == "kv/delete":
             return msgspec.json.encode({"deleted": self._values.pop(key, None) is not None}), None
         prefix = str(params.get("prefix", ""))

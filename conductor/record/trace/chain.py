@@ -19,7 +19,7 @@ class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     name: str
     role: Literal["proxy", "agent"]
-    kind: Literal["bundled", "installed", "module", "script", "program", "python"]
+    kind: Literal["bundled", "installed", "module", "script", "program", "python", "remote"]
     source: str = ""
     """The user's word for it: a name, a path, a program. Nothing of a program's arguments."""
     sha256: str = ""
@@ -63,6 +63,8 @@ def _kind(spec: Spec) -> Any:
         return "installed"
     if spec.sandboxed:
         return "script" if spec.script else "module"
+    if spec.address is not None:
+        return "remote"
     return "program" if spec.command is not None else "python"
 
 

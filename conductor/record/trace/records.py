@@ -12,7 +12,7 @@ them on, so nothing else would write them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -23,15 +23,8 @@ from conductor.core.json_text import read_members, too_many_values, write_member
 from conductor.core.jsonrpc import Malformed
 from conductor.core.message import Message
 from conductor.record import sides
-from conductor.record.redaction import (
-    MOST_VALUES,
-    REDACTED,
-    clean_id,
-    clean_name,
-    is_secret,
-    is_whole,
-    redacted,
-)
+from conductor.record.frames import clean_members, stands_once, written
+from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
 from conductor.record.trace.hops import CONDUCTOR, shown_name
 from conductor.run.report_lines import text_lines
 
@@ -42,8 +35,6 @@ FORMAT: Final = 1
 """Of records; goes up when older readers would misunderstand them."""
 
 _SIDES: Final = ("p", "s", "c")
-_PLAIN: Final = ("jsonrpc", "id", "method")
-"""Members of a message in which no name makes a secret of what is there."""
 _HEADERS: Final = frozenset(
     {
         "age", "allow", "cache-control", "content-encoding", "content-language", "content-length",
@@ -160,16 +151,7 @@ class Conversation:
             self._write_event(message, call, kept, cleaned, sent=sent)
         if not self._redact:
             return text
-        held = {name: bytes(value) for name, value in (read_members(text) or {}).items()}
-        shown = {
-            clean_name(name): clean_id(value)
-            if name in _PLAIN
-            else cleaned[name]
-            if name in cleaned
-            else redacted(value)
-            for name, value in held.items()
-        }
-        return text if shown == held and _stands_once(text, held) else _written(shown)
+        return clean_members(text, cleaned)
 
     def _service_call(self, side: str, message: Message, *, sent: bool) -> _ServiceCall | None:
         """The service call that a message makes or answers; None for all other messages."""
@@ -273,17 +255,7 @@ def _cleaned_params(value: bytes, method: str) -> bytes:
     params = bytes(held["params"])
     members = {name: bytes(each) for name, each in held.items()}
     cleaned = {**members, "params": redacted(params, method)}
-    return value if cleaned == members and _stands_once(value, members) else _written(cleaned)
-
-
-def _stands_once(text: bytes, held: Mapping[str, bytes]) -> bool:
-    """Whether no member of an object stands in its text twice: only the last one is searched."""
-    twice = b"\\u" in text or any(text.count(f'"{name}"'.encode()) > 1 for name in held)
-    return not twice or is_whole(text.strip(), held)
-
-
-def _written(members: Mapping[str, bytes]) -> bytes:
-    return bytes(write_members({name: msgspec.Raw(value) for name, value in members.items()}))
+    return value if cleaned == members and stands_once(value, members) else written(cleaned)
 
 
 def header(

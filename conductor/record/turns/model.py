@@ -8,6 +8,7 @@ shows it makes it safe.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -147,6 +148,10 @@ class Share(msgspec.Struct, omit_defaults=True, kw_only=True):
     says: str = ""
     """In words what it did, first to the prompt: `added 1 block, changed the answer, sent 1 message
     of its own`; `unchanged`: nothing."""
+
+
+OTHER_CLIENT: Final = "another client"
+"""In place of a component, in `Turn.by`: a client of the same session has prompted."""
 
 
 class Turn(msgspec.Struct, omit_defaults=True, kw_only=True):

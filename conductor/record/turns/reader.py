@@ -38,7 +38,15 @@ from conductor.record.turns.line import (
     update_of,
 )
 from conductor.record.turns.lines import FileLines, HeldLines
-from conductor.record.turns.model import Change, Head, Row, Turn, TurnDetail, Usage
+from conductor.record.turns.model import (
+    OTHER_CLIENT,
+    Change,
+    Head,
+    Row,
+    Turn,
+    TurnDetail,
+    Usage,
+)
 from conductor.record.turns.open_turn import SHOWN, OpenTurn
 
 _REMEMBERED: Final = 100_000
@@ -63,7 +71,10 @@ _SPOKEN: Final = frozenset(
 """Updates that a person reads: where no prompt runs they are an unprompted turn."""
 _MARK: Final = b'"conductor.turn"'
 """Stands in the update that ends a component's own turn (docs/conversation.md)."""
-_LOADS: Final = frozenset({"session/load", "session/resume"})
+_USER: Final = "user_message_chunk"
+_BETWEEN: Final = ("prompt_received", "turn_complete")
+"""Updates of a server of chains about the prompts of other clients (docs/remote.md)."""
+_LOADS: Final = frozenset({"session/load", "session/resume", "session/attach"})
 _CHANGES: Final = tuple(Change)
 _PLACES: Final = {change: place for place, change in enumerate(_CHANGES)}
 _NO_CHANGE: Final = 255
@@ -149,6 +160,8 @@ class Reader:
         to it until another one begins."""
         self._loading: set[int] = set()
         """Requests of the client that load a session."""
+        self._shared: set[str] = set()
+        """Sessions in which other clients have prompted."""
         self._prompted: set[str] = set()
         """Sessions in which the client has prompted."""
         self._gaps: list[str] = []
@@ -439,6 +452,8 @@ class Reader:
         if line.type == "request" and line.method == PROMPT:
             if line.source == CLIENT or self._prompts_itself(line, got):
                 turn = self._begin(number, line)
+        elif update is not None and update.kind in _BETWEEN:
+            self._other_client(line)
         elif not turn.number and update is not None and self._is_unprompted(line, update.kind):
             turn = self._said(number, line, got)
         self._belongs(number, turn)
@@ -531,6 +546,8 @@ class Reader:
         self._asked[number] = asked
         if line.source == CLIENT and method in _LOADS:
             self._loading.add(number)
+            if method == "session/attach":
+                self._other_client(line)
         if len(self._open) > _MOST_OPEN:
             forgotten = self._open.popitem(last=False)[1].event
             del self._asked[forgotten]
@@ -661,7 +678,8 @@ class Reader:
     def _is_unprompted(self, line: Line, kind: str) -> bool:
         """Whether the client gets something to read while no prompt runs, and no session is
         loaded: then an agent repeats what was said in it."""
-        if kind not in _SPOKEN or line.target != self.top or not self._is_ours:
+        is_prompt = kind == _USER and line.names_session in self._shared
+        if (kind not in _SPOKEN and not is_prompt) or line.target != self.top or not self._is_ours:
             return False
         return bool(line.names_session) and not self._loading
 
@@ -673,10 +691,18 @@ class Reader:
             turn = self._begin(number, line)
             if not turn.number:
                 return turn
-            turn.by = self._maker(line, got)
+            is_other = line.names_session in self._shared
+            turn.by = OTHER_CLIENT if is_other else self._maker(line, got)
             self._loose[session] = turn
         turn.ms, turn.stop = max(line.ts - turn.at, 0.0) * 1000, turn.stop or "end_turn"
         return turn
+
+    def _other_client(self, line: Line) -> None:
+        """A prompt of another client comes, or its turn has ended: what is said then is of another
+        turn."""
+        self._loose.pop(line.names_session, None)
+        if len(self._shared) < _MOST_NAMES:
+            self._shared.add(line.names_session)
 
     def _maker(self, line: Line, got: _Seen | None) -> str:
         """Who has made a message that has come up the chain."""

@@ -1,0 +1,90 @@
+"""The plan for a component at an address."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from conductor.core.component import Component
+from conductor.errors import ComponentError, UsageError
+from conductor.run import fast_loop
+from conductor.run.plan import Configuration, Options, Planned, Stderr, grantee
+from conductor.spec.model import Spec
+from conductor.transports import backoff
+from conductor.transports.base import Transport
+from conductor.transports.remote import address as addresses
+from conductor.transports.remote.address import Address
+from conductor.transports.remote.dial import dial
+
+_ELSEWHERE: Final = 5.0
+"""Seconds for which it is tried to come back to one of several addresses: then it is another's
+turn."""
+
+
+def planned(
+    spec: Spec, role: str, component: Component, options: Options, on_stderr: Stderr
+) -> Planned:
+    """Plans a component at an address. Raises `UsageError` where nobody can dial it so."""
+    assert spec.address is not None
+    places = addresses.parse_all(spec.address)
+    if any(place.has_tls for place in places) and fast_loop.is_without_tls():
+        raise UsageError(
+            f"{spec.label('component')} joins a chain that was started without TLS",
+            "start the chain again: then it is there from the beginning",
+        )
+    token = _token(spec) if spec.token else None
+    if token is not None:
+        token()  # raises now what is wrong with it
+    note = partial(on_stderr, spec.name)
+
+    patience = backoff.PATIENCE if len(places) == 1 else _ELSEWHERE
+
+    def dialled(place: Address) -> Transport:
+        limit = options.line_limit
+        return dial(place, token=token, ca=spec.ca, line_limit=limit, log=note, patience=patience)
+
+    turns = itertools.cycle(places)
+
+    def connected() -> Transport:
+        try:
+            return dialled(next(turns))
+        except UsageError as error:  # of a file that is gone: the component fails, not the chain
+            raise ComponentError(error.text, error.hint) from None
+
+    def first() -> Transport:
+        retries = max(spec.retries, len(places) - 1)
+        if not retries:
+            return connected()
+        from conductor.transports.retried import Retried
+
+        return Retried(connected, retries, note)
+
+    def again() -> Transport:
+        """An agent's server may need a moment to start again, or its network to come back."""
+        from conductor.transports.retried import Retried
+
+        tries = max(spec.retries, backoff.tries(backoff.PATIENCE))
+        return Retried(connected, tries, note, returns=True)
+
+    for place in places:
+        dialled(place)  # raises now what is wrong with the address
+    return Planned(
+        component,
+        first(),
+        again if component.revived else first,
+        on_failure=spec.on_failure,
+        timeout=spec.timeout,
+        quiet=spec.quiet,
+        mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
+        grantees=(grantee(spec),),
+        configurations=(Configuration(spec),) if role == "proxy" else (),
+    )
+
+
+def _token(spec: Spec) -> Callable[[], str]:
+    """What reads the token, each time anew."""
+    from conductor.spec import secrets
+
+    return partial(secrets.read, spec.token, spec.name)
