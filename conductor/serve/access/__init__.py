@@ -1,0 +1,1 @@
+"""Who may connect: names of hosts, origins of pages, and tokens that show who a client is."""

@@ -1,0 +1,255 @@
+"""The network connections of HTTP clients: strangers at first, then a principal's.
+
+A WebSocket, a stream of events and a request each have one while they last; between two requests
+it is idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket as socket_module
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from conductor.errors import ConductorError
+from conductor.serve import pulse
+from conductor.serve.texts import Texts
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+_HTTP: Final[Mapping[str, Any]] = {
+    "access_log": None,
+    "keepalive_timeout": 75.0,
+    "auto_decompress": False,
+}
+
+
+_TEXT: Final = 0x81
+"""The first byte of a frame that is a whole text."""
+_SHORT: Final = 126
+_LONG: Final = 64 * 1024
+"""Bytes from which on the length of a text takes two bytes more, and eight."""
+
+
+_two_bytes: Final = struct.Struct(">BBH").pack
+_eight_bytes: Final = struct.Struct(">BBQ").pack
+
+
+def _head(size: int) -> bytes:
+    """What stands before a text of so many bytes that is a frame."""
+    if size < _SHORT:
+        return bytes((_TEXT, size))
+    return _two_bytes(_TEXT, 126, size) if size < _LONG else _eight_bytes(_TEXT, 127, size)
+
+
+class Visitor:
+    """A network connection over HTTP that has not shown yet who it is from."""
+
+    def __init__(
+        self, taken: socket_module.socket, patience: float, leave: Callable[[Visitor], None]
+    ) -> None:
+        self._taken: socket_module.socket | None = taken
+        self._leave = leave
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._late = asyncio.get_running_loop().call_later(patience, self.turn_away)
+
+    def begin(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        make: Callable[[], asyncio.BaseProtocol],
+        tls: SSLContext | None,
+    ) -> None:
+        """Reads from it."""
+        self._task = loop.create_task(self._connect(loop, make, tls))
+
+    async def _connect(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        make: Callable[[], asyncio.BaseProtocol],
+        tls: SSLContext | None,
+    ) -> None:
+        taken, self._taken = self._taken, None
+        assert taken is not None
+        try:
+            await loop.connect_accepted_socket(make, taken, ssl=tls)
+        except (OSError, asyncio.CancelledError):
+            taken.close()
+            self.leave()
+
+    def connected(self, transport: asyncio.BaseTransport) -> None:
+        """It has a transport."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def leave(self) -> None:
+        """It has shown who it is from, or is gone."""
+        self._late.cancel()
+        self._leave(self)
+
+    def turn_away(self) -> None:
+        """Ends it now."""
+        self.leave()
+        if self._transport is not None:
+            self._transport.abort()
+        elif self._task is not None:
+            self._task.cancel()
+
+
+class ClientSocket(RequestHandler):
+    """One network connection, which has to show in time who it is from.
+
+    Attributes:
+        principal: Whose request it had last; empty: it is a stranger.
+        is_busy: Whether a request is being answered.
+        heard: How often bytes have come.
+        texts: What comes on it, once it is a WebSocket.
+        is_full: Whether much waits to be sent.
+        roomy: Called when it is full no more.
+    """
+
+    __slots__ = (
+        *("_gone", "_visitor", "heard", "is_busy", "is_full", "principal", "roomy", "texts"),
+    )
+
+    def __init__(
+        self,
+        visitor: Visitor,
+        gone: Callable[[ClientSocket], None],
+        manager: web.Server,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """`gone` is called when it has ended."""
+        super().__init__(manager, loop=loop, **_HTTP)
+        self.principal = ""
+        self.is_busy = False
+        self.heard = 0
+        self.texts: Texts | None = None
+        self.is_full = False
+        self.roomy: Callable[[], None] = lambda: None
+        self._visitor = visitor
+        self._gone = gone
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The network connection is there."""
+        super().connection_made(transport)
+        self._visitor.connected(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        self.heard += 1
+        super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """It is gone."""
+        self.known()
+        self._gone(self)
+        super().connection_lost(exc)
+        self.is_full = False
+        self.roomy()
+
+    def set_parser(self, parser: Any, *others: Any, **named: Any) -> None:
+        """It is a WebSocket from now on."""
+        self.texts = Texts(parser)
+        super().set_parser(cast("Any", self.texts), *others, **named)
+
+    def send_texts(self, texts: Iterable[bytes]) -> bool:
+        """Sends texts of a WebSocket; whether it is there to do so."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return False
+        frames: list[bytes] = []
+        for text in texts:
+            frames += (_head(len(text)), text)
+        transport.write(b"".join(frames))
+        return True
+
+    def pause_writing(self) -> None:
+        """Much waits to be sent."""
+        super().pause_writing()
+        self.is_full = True
+
+    def resume_writing(self) -> None:
+        """Nearly all has been sent."""
+        super().resume_writing()
+        self.is_full = False
+        self.roomy()
+
+    def known(self) -> None:
+        """It is no stranger any more."""
+        self._visitor.leave()
+
+    async def finish_response(self, *arguments: Any) -> tuple[web.StreamResponse, bool]:
+        """A request is answered; until then nothing makes room of it."""
+        try:
+            return await super().finish_response(*arguments)
+        finally:
+            self.is_busy = False
+
+    def end(self) -> None:
+        """Ends it, once what was written has left."""
+        if self.transport is not None:
+            self.transport.close()
+
+    def cut(self) -> None:
+        """Ends it at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    @property
+    def pending(self) -> int:
+        """Bytes that the client's machine has not confirmed."""
+        if self.transport is None:
+            return 0
+        written = self.transport.get_write_buffer_size()
+        raw = self.transport.get_extra_info("socket")
+        return written + (pulse.unconfirmed(raw) if raw is not None else 0)
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the client's machine confirms what it is sent; None: nobody knows."""
+        raw = None if self.transport is None else self.transport.get_extra_info("socket")
+        return None if raw is None else pulse.reached(raw)
+
+
+class ClientSockets:
+    """Which of them each principal has."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[ClientSocket, None]] = {}
+
+    def take(self, socket: ClientSocket, principal: str, most: int) -> None:
+        """A socket has a request of a principal, who may have so many sockets. An idle one makes
+        room. Raises `ConductorError`."""
+        socket.is_busy = True
+        if socket.principal == principal:
+            return
+        own = self._of.get(principal, {})
+        if len(own) >= most:
+            idle = next((one for one in own if not one.is_busy), None)
+            if idle is None:
+                raise ConductorError(
+                    f"there are {most} network connections of this principal, as many as there "
+                    "may be",
+                    "close some of them, or ask for a higher limit (--sockets)",
+                )
+            self.gone(idle)
+            idle.end()
+        self.gone(socket)
+        socket.principal = principal
+        self._of.setdefault(principal, {})[socket] = None
+
+    def gone(self, socket: ClientSocket) -> None:
+        """A socket has ended, or is another principal's."""
+        own = self._of.get(socket.principal, {})
+        own.pop(socket, None)
+        if not own:
+            self._of.pop(socket.principal, None)
+        socket.principal = ""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._of.values()))

@@ -1,0 +1,245 @@
+"""Connections of clients: each outlives its link for a grace time.
+
+A link is what the bytes come over: a WebSocket, a socket with lines, the requests of one HTTP
+client. A connection is one client's ACP connection; its hub knows it by its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import secrets
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from conductor.serve.access.proof import Proof
+
+
+class State(enum.Enum):
+    """Where a connection stands."""
+
+    LINKED = "linked"
+    """A client is there."""
+    CUT = "cut"
+    """Its link is gone: the connection waits for the client to come back."""
+    CLOSED = "closed"
+    """It has ended for good."""
+
+
+class Event(enum.Enum):
+    """What happens to a connection."""
+
+    LINK = "link"
+    """A link is there, also in place of another one."""
+    CUT = "cut"
+    """Its link is gone."""
+    CLOSE = "close"
+    """The client has left, or was sent away, or did not come back in time."""
+
+
+MOVES: Final = {
+    (State.LINKED, Event.LINK): State.LINKED,
+    (State.LINKED, Event.CUT): State.CUT,
+    (State.LINKED, Event.CLOSE): State.CLOSED,
+    (State.CUT, Event.LINK): State.LINKED,
+    (State.CUT, Event.CLOSE): State.CLOSED,
+}
+"""Every move there is; any other changes nothing."""
+
+
+class Outlet(Protocol):
+    """Takes the frames of one connection to its client, over whatever link there is."""
+
+    drained: Callable[[], None]
+    """Called when some of what waited has left; the connection sets it."""
+
+    def send(self, frame: bytes, session: str | None) -> None:
+        """Takes a frame that leaves at the next `flush`, or when it can; it never blocks."""
+
+    def flush(self) -> None:
+        """What `send` has taken leaves now, as far as it can."""
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that were flushed and have not left yet."""
+
+    def hold(self, held: bool) -> None:
+        """Whether the client has to wait with what it sends."""
+
+    def close(self, why: Farewell) -> None:
+        """Ends the link, once what waits has left if the client reads it."""
+
+
+class Farewell(enum.Enum):
+    """Why the server ends a link. The value is the code of a WebSocket's close, and the text."""
+
+    LEAVING = (1001, "the server is shutting down")
+    LIMIT = (1008, "a limit is exceeded")
+    DENIED = (1008, "the token of this client has expired or counts no more")
+    UNREAD = (1008, "this client does not read: too much waits for it")
+    FAILED = (1011, "the chain has ended")
+    LEFT = (1000, "")
+
+
+def new_id() -> str:
+    """An id that nobody can guess."""
+    return str(uuid.UUID(int=secrets.randbits(128), version=4))
+
+
+class Keeper(Protocol):
+    """Has the connections of one principal: a room, or a lobby."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a client which sends no more has for its answers."""
+
+    def is_bare(self, connection: Connection) -> bool:
+        """Whether a connection has nothing that is worth a wait for its client."""
+
+    def received(self, connection: Connection, frame: bytes) -> None:
+        """A client has sent a frame."""
+
+    def drained(self, connection: Connection) -> None:
+        """A client has taken some of what waited for it."""
+
+    def cut(self, connection: Connection) -> None:
+        """A link is gone."""
+
+    def linked(self, connection: Connection) -> None:
+        """A link is there again."""
+
+    def finish(self, connection: Connection) -> None:
+        """A client sends no more."""
+
+    def left(self, connection: Connection, why: Farewell) -> None:
+        """A connection has ended for good."""
+
+
+class Connection:
+    """One client's connection.
+
+    Attributes:
+        id: What the client knows it by; nobody can guess it.
+        named: The chain of the configuration that the client asked for; empty: that of the command
+            line.
+        state: Where it stands.
+        outlet: Where frames for the client go.
+        closed: Why it has ended; None: it has not.
+        proof: What the client has shown last of who it is; None: its address says that.
+    """
+
+    def __init__(self, id_: str, room: Keeper, outlet: Outlet, named: str, grace: float) -> None:
+        self.id = id_
+        self.proof: Proof | None = None
+        self.room = room
+        self.named = named
+        self.state = State.LINKED
+        self.closed: Farewell | None = None
+        self.outlet = outlet
+        outlet.drained = self.drained
+        self.chains: set[str] = set()
+        """Those that have sent it something."""
+        self._grace = grace
+        self._expiry: asyncio.TimerHandle | None = None
+        self._may_send = asyncio.Event()
+        self._may_send.set()
+        self._reasons: set[str] = set()
+
+    # -- its state -------------------------------------------------------------------------------
+
+    def _moves(self, event: Event) -> bool:
+        """Whether an event changes anything."""
+        state = MOVES.get((self.state, event))
+        if state is None:
+            return False
+        changed, self.state = state is not self.state, state
+        return changed
+
+    def linked(self) -> None:
+        """A link is there."""
+        self.stay()
+        if self._moves(Event.LINK):
+            self.room.linked(self)
+
+    def cut(self) -> None:
+        """The link is gone; the client has the grace time to come back."""
+        self.away()
+        self.expect()
+
+    def away(self) -> None:
+        """The client is gone; somebody else knows how long it may take to come back."""
+        if self._moves(Event.CUT):
+            self.room.cut(self)
+
+    def lost(self) -> None:
+        """The link is gone, and no other can take its place: only its sessions are worth a wait."""
+        if self.room.is_bare(self):
+            self.close()
+        else:
+            self.cut()
+
+    def finish(self) -> None:
+        """The client sends no more: the connection ends once its requests have answers."""
+        self.stay()
+        if self.state is not State.CLOSED:
+            loop = asyncio.get_running_loop()
+            self._expiry = loop.call_later(self.room.patience, self.close, Farewell.LEFT)
+            self.room.finish(self)
+
+    def expect(self) -> None:
+        """The connection ends unless a link is there within the grace time."""
+        self.stay()
+        if self.state is not State.CLOSED:
+            loop = asyncio.get_running_loop()
+            self._expiry = loop.call_later(self._grace, self.close, Farewell.LEFT)
+
+    def close(self, why: Farewell = Farewell.LEFT) -> None:
+        """It ends for good."""
+        self.stay()
+        if self._moves(Event.CLOSE):
+            self.closed = why
+            self.room.left(self, why)
+            self.outlet.close(why)
+            self._may_send.set()
+
+    def stay(self) -> None:
+        """It waits no more for its client, which may be there already."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    # -- what passes -----------------------------------------------------------------------------
+
+    def received(self, frame: bytes) -> None:
+        """The client has sent a frame."""
+        if self.state is not State.CLOSED:
+            self.room.received(self, frame)
+
+    def drained(self) -> None:
+        """Some of what waited has left."""
+        self.room.drained(self)
+
+    def pause(self, reason: str) -> None:
+        """No more is to be read from the client, for a reason."""
+        self._reasons.add(reason)
+        if self._may_send.is_set():
+            self._may_send.clear()
+            self.outlet.hold(True)
+
+    def resume(self, reason: str) -> None:
+        """The reason is gone."""
+        self._reasons.discard(reason)
+        if not self._reasons and not self._may_send.is_set():
+            self._may_send.set()
+            self.outlet.hold(False)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the client has to wait."""
+        return not self._may_send.is_set()
+
+    async def may_send(self) -> None:
+        """Waits until the client's next frame can be taken."""
+        await self._may_send.wait()

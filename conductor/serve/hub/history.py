@@ -1,0 +1,84 @@
+"""The history of live sessions: the updates that a hub keeps for those who attach.
+
+Frames are kept as they are, so what a client gets is what the others got.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+STATE: Final = "state_update"
+_KEPT: Final = (STATE, "available_commands_update")
+"""Kinds whose last update says all: a client that gets no history gets these."""
+
+
+class Budget:
+    """The bytes of all histories of a hub."""
+
+    def __init__(self, most: int, of_one: int) -> None:
+        self.most = most
+        self.of_one = of_one
+        self.size = 0
+        self.histories: dict[History, None] = {}
+
+    def fit(self, history: History) -> None:
+        """Shortens a history that is too long, and the longest of all while all are."""
+        if history.size > self.of_one:
+            history.shorten(self.of_one * 3 // 4)
+        while self.size > self.most:
+            longest = max(self.histories, key=lambda one: one.size)
+            longest.shorten(longest.size * 3 // 4)
+
+
+class History:
+    """The updates of one session.
+
+    Attributes:
+        size: its bytes.
+        complete: whether it goes back to the session's beginning.
+        latest: the last update of each kind whose last update says all.
+    """
+
+    def __init__(self, budget: Budget, *, complete: bool) -> None:
+        self.size = 0
+        self.complete = complete
+        self.latest: dict[str, bytes] = {}
+        self._frames: deque[bytes] = deque()
+        self._budget = budget
+        budget.histories[self] = None
+
+    @property
+    def frames(self) -> list[bytes]:
+        """The updates, the oldest first."""
+        return list(self._frames)
+
+    def add(self, kind: str, frame: bytes) -> None:
+        """Keeps an update."""
+        if kind in _KEPT:
+            self.latest[kind] = frame
+            if kind == STATE:  # where a turn stood does not matter later
+                return
+        self._frames.append(frame)
+        self.size += len(frame)
+        self._budget.size += len(frame)
+        if self.size > self._budget.of_one or self._budget.size > self._budget.most:
+            self._budget.fit(self)
+
+    def shorten(self, most: int) -> None:
+        """Drops the oldest updates until it has no more bytes than this."""
+        while self._frames and self.size > most:
+            dropped = len(self._frames.popleft())
+            self.size -= dropped
+            self._budget.size -= dropped
+            self.complete = False
+
+    def restart(self) -> None:
+        """Begins anew, before the agent replays the session."""
+        self.shorten(-1)
+        self.complete = True
+
+    def close(self) -> None:
+        """Ends it; its bytes count no more."""
+        self.shorten(-1)
+        self._budget.histories.pop(self, None)

@@ -1,0 +1,195 @@
+"""What a hub reads of params and results; all else stays as it came."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from conductor.core.json_text import read_members, too_deep, write_members
+from conductor.core.jsonrpc import INVALID_PARAMS, MAX_DEPTH, Malformed, Params
+
+_ESCAPED: Final = re.compile(rb"\\u00[4-7]")
+"""An ASCII letter written as an escape: nobody writes so, and a name of a member might hide."""
+_NAME: Final = b'"sessionId"'
+
+
+class Scope(msgspec.Struct, frozen=True, gc=False):
+    """The session of a message."""
+
+    sessionId: str | UnsetType = UNSET  # noqa: N815 - the wire's name
+
+
+class _Kind(msgspec.Struct, frozen=True, gc=False):
+    sessionUpdate: str = ""  # noqa: N815 - the wire's name
+    state: str = ""
+    stopReason: str | None = None  # noqa: N815 - the wire's name
+
+
+class _Update(msgspec.Struct, frozen=True, gc=False):
+    sessionId: str = ""  # noqa: N815 - the wire's name
+    update: _Kind = _Kind()
+
+
+class _Notification(msgspec.Struct, frozen=True, gc=False):
+    params: _Update
+    id: Raw | UnsetType = UNSET
+
+
+class Update(msgspec.Struct, frozen=True, gc=False):
+    """What a hub reads of a `session/update`; what is malformed counts as absent."""
+
+    session: str
+    kind: str
+    state: str
+    reason: str | None
+
+
+class Prompt(msgspec.Struct, frozen=True, gc=False):
+    """What a hub reads of the params of a prompt."""
+
+    sessionId: str  # noqa: N815 - the wire's name
+    prompt: list[Raw]
+
+
+class Prompted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A prompt and nothing else."""
+
+    jsonrpc: Literal["2.0"]
+    id: Raw
+    method: Literal["session/prompt"]
+    params: Prompt
+
+
+_scope: Final = msgspec.json.Decoder(Scope)
+_prompted: Final = msgspec.json.Decoder(Prompted)
+_update: Final = msgspec.json.Decoder(_Update)
+_notification: Final = msgspec.json.Decoder(_Notification)
+_HEAD: Final = b'{"jsonrpc":"2.0","method":"session/update","params":'
+_PROMPT: Final = b'"session/prompt"'
+_NEAR: Final = 256
+"""Bytes in which the method of a request stands, as nearly all write it."""
+_text: Final = msgspec.json.Decoder(str)
+_list: Final = msgspec.json.Decoder(list[Raw])
+encode: Final = msgspec.json.Encoder().encode
+
+
+def text_of(raw: Raw | bytes | None) -> str | None:
+    """A JSON text that is a string; None: it is none."""
+    if raw is None:
+        return None
+    try:
+        return _text.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def session_of(params: Params) -> str | None:
+    """The `sessionId` of params, if they have any.
+
+    Raises:
+        Malformed: (-32602) it is no string.
+    """
+    if isinstance(params, UnsetType):
+        return None
+    try:
+        found = _scope.decode(params).sessionId
+        return None if isinstance(found, UnsetType) else found
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        members = read_members(params)
+        if members is None or "sessionId" not in members:
+            return None
+        session = text_of(members["sessionId"])
+        if session is None:
+            raise Malformed(INVALID_PARAMS, "`sessionId` must be a string") from None
+        return session
+
+
+def plain(params: Params) -> Params:
+    """Params in which `sessionId` stands once, as the hub has read it.
+
+    What a chain makes of a second one, or of one whose name is written with escapes, nobody knows.
+    """
+    if isinstance(params, UnsetType):
+        return params
+    if bytes(params).count(_NAME) == 1 and _ESCAPED.search(params) is None:
+        return params
+    members = read_members(params)
+    return params if members is None else write_members(members)
+
+
+def update_at(frame: bytes) -> Update | None:
+    """What a frame says that is a `session/update` as a router writes it: nearly all are. It was
+    read there, so it is read once here. None: it must be looked at as any other."""
+    if not frame.startswith(_HEAD):
+        return None
+    try:
+        message = _notification.decode(frame)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if message.id is not UNSET:
+        return None
+    update = message.params.update
+    return Update(message.params.sessionId, update.sessionUpdate, update.state, update.stopReason)
+
+
+def prompt_at(frame: bytes) -> Prompted | None:
+    """A frame that is a prompt which a chain's router reads just as it stands here. None: it must
+    be looked at as any other."""
+    if frame.find(_PROMPT, 0, _NEAR) < 0:
+        return None
+    # A second `sessionId`, or one written with escapes, somebody behind might take for the first.
+    if frame.count(_NAME) != 1 or frame.find(b"\\u00") >= 0:
+        return None
+    if len(frame) > 2 * MAX_DEPTH and too_deep(frame, MAX_DEPTH):
+        return None
+    try:
+        if not frame.isascii():
+            frame.decode()
+        return _prompted.decode(frame)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def update_of(params: Params) -> Update:
+    """What a `session/update` says."""
+    try:
+        found = _update.decode(b"{}" if isinstance(params, UnsetType) else params)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        members = read_members(params)
+        update = inner(members, "update")
+        kind, state = (text_of(update.get(name)) for name in ("sessionUpdate", "state"))
+        session = text_of((members or {}).get("sessionId"))
+        return Update(session or "", kind or "", state or "", text_of(update.get("stopReason")))
+    update_ = found.update
+    return Update(found.sessionId, update_.sessionUpdate, update_.state, update_.stopReason)
+
+
+def blocks_of(params: Params) -> list[Raw]:
+    """The content blocks of a prompt."""
+    return list_of((read_members(params) or {}).get("prompt")) or []
+
+
+def list_of(raw: Raw | None) -> list[Raw] | None:
+    """The entries of an array; None: it is none."""
+    try:
+        return None if raw is None else _list.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def inner(members: dict[str, Raw] | None, *names: str) -> dict[str, Raw]:
+    """The members of an object within objects; none where one is missing or no object."""
+    for name in names:
+        members = read_members((members or {}).get(name))
+    return members or {}
+
+
+def same(raw: Raw | None) -> bytes:
+    """A JSON text in one spelling, to compare it."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(raw or b"{}"), order="sorted")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return bytes(raw or b"")

@@ -1,0 +1,210 @@
+"""Lines on a socket as a link: `unix:PATH` and `tcp://HOST:PORT`.
+
+The first line has to be `initialize`: a page that makes a browser send something here is turned
+away at its first line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import select
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Raw
+
+from conductor.core import jsonrpc
+from conductor.core.message import Message
+from conductor.errors import ConductorError
+from conductor.serve.connections import Connection, Farewell, Outlet
+from conductor.serve.hub import frames
+from conductor.transports.entrance import Entrance, shut_down
+from conductor.transports.fds import FdReader, FdWriter
+
+_PARTING: Final = 2.0
+
+Join = Callable[[Outlet], Connection]
+"""A new connection for an outlet. Raises `ConductorError`."""
+
+
+class LinesOutlet:
+    """Frames that leave as lines."""
+
+    def __init__(self, fd: int) -> None:
+        self.drained: Callable[[], None] = lambda: None
+        half_close = functools.partial(shut_down, how=socket.SHUT_WR)
+        self._fd = fd
+        self._writer = FdWriter(fd, self._on_drained, self._broken, half_close)
+        self.ended: Callable[[], object] = lambda: None
+        """Called when the link has to be given back."""
+        self.broken: Callable[[], object] = lambda: None
+        """Called when the client takes no more."""
+        self._taken: list[bytes] = []
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that have not left yet."""
+        return self._writer.buffered
+
+    def send(self, frame: bytes, session: str | None) -> None:
+        """Takes a line."""
+        del session
+        self._taken.append(frame)
+
+    def flush(self) -> None:
+        """Sends all lines at once."""
+        if self._taken:
+            self._taken.append(b"")
+            data = b"\n".join(self._taken)
+            self._taken.clear()
+            self._writer.write(data)
+
+    def hold(self, held: bool) -> None:
+        """Does nothing: who reads the socket waits."""
+
+    def _on_drained(self) -> None:
+        self.drained()
+
+    def _broken(self, error: OSError) -> None:
+        del error
+        self.drained()
+        self.broken()
+
+    @property
+    def is_hung_up(self) -> bool:
+        """Whether the client is gone, as far as the system knows: it never takes an answer."""
+        poll = select.poll()
+        poll.register(self._fd, 0)
+        return bool(poll.poll(0))
+
+    def drop(self) -> None:
+        """The link is gone."""
+        self._writer.close()
+
+    def close(self, why: Farewell) -> None:
+        """Ends the link, once what waits has left."""
+        del why
+        self.flush()
+        self._writer.finish()
+        asyncio.get_running_loop().call_later(_PARTING if self.waiting else 0.0, self.ended)
+
+
+class LinesLink:
+    """One client at a socket: a stranger until it has sent `initialize`."""
+
+    def __init__(
+        self,
+        taken: socket.socket,
+        limit: int,
+        patience: float,
+        join: Join,
+        left: Callable[[LinesLink], None],
+    ) -> None:
+        """`left` is called when it is no stranger any more."""
+        self._join = join
+        self._left = left
+        self._connection: Connection | None = None
+        self._going_on: asyncio.Task[None] | None = None
+        """Reads on once the connection may send; the loop itself would not keep it."""
+        fd = taken.detach()
+        self._outlet = LinesOutlet(os.dup(fd))
+        self._outlet.ended = self._give_back
+        self._reader = FdReader(fd, limit, self._received, self._oversized, self._end)
+        self._loop = asyncio.get_running_loop()
+        self._late = self._loop.call_later(patience, self.turn_away)
+
+    def turn_away(self) -> None:
+        """Ends the link now."""
+        self._known()
+        self._give_back()
+
+    def _known(self) -> None:
+        self._late.cancel()
+        self._left(self)
+
+    def _give_back(self) -> None:
+        self._reader.close()
+        self._outlet.drop()
+
+    def _received(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            if self._connection is None:
+                if not is_initialize(frame):
+                    self.turn_away()
+                    return
+                self._known()
+                try:
+                    self._connection = self._join(self._outlet)
+                except ConductorError as error:
+                    self._refuse(frame, error)
+                    return
+            self._connection.received(frame)
+        self._wait()
+
+    def _refuse(self, frame: bytes, error: ConductorError) -> None:
+        """Answers `initialize` with why there is no connection, and ends the link."""
+        message = jsonrpc.parse(frame)
+        asked = message.id if isinstance(message, Message) else None
+        id_ = jsonrpc.canonical_id(asked) if isinstance(asked, Raw) else None
+        refusal = frames.error(id_ or b"null", jsonrpc.INTERNAL_ERROR, error.text, error.hint)
+        self._outlet.send(refusal, None)
+        self._reader.close()
+        self._outlet.close(Farewell.LIMIT)
+
+    def _wait(self) -> None:
+        if self._connection is not None and self._connection.paused:
+            self._reader.pause()
+            self._going_on = self._loop.create_task(self._go_on(self._connection))
+
+    async def _go_on(self, connection: Connection) -> None:
+        await connection.may_send()
+        self._reader.resume()
+
+    def _oversized(self, head: bytes, limit: int) -> None:
+        text = f"a message is longer than {limit} bytes"
+        self._outlet.send(frames.error(b"null", jsonrpc.INVALID_REQUEST, text), None)
+        self._outlet.flush()
+
+    def _end(self, error: OSError | None) -> None:
+        self._late.cancel()
+        if self._connection is None:
+            self.turn_away()
+        elif error is None and not self._outlet.is_hung_up:
+            # It sends no more, and may still read: `printf … | nc -U` does that.
+            self._outlet.broken = self._connection.close
+            self._connection.finish()
+        elif error is None:
+            self._connection.close()
+        else:
+            self._connection.lost()
+
+
+def is_initialize(frame: bytes) -> bool:
+    """Whether a line is the first message of a client."""
+    try:
+        message = jsonrpc.parse(frame)
+    except jsonrpc.Malformed:
+        return False
+    return isinstance(message, Message) and message.method == "initialize"
+
+
+def listen(
+    listening: socket.socket,
+    limit: int,
+    patience: float,
+    join: Join,
+    complain: Callable[[str], None],
+) -> Entrance:
+    """Lets clients in at a socket."""
+
+    def greet(taken: socket.socket) -> LinesLink:
+        return LinesLink(taken, limit, patience, join, leave)
+
+    def leave(link: LinesLink) -> None:
+        entrance.leave(link)
+
+    entrance = Entrance(listening, greet, complain)
+    return entrance

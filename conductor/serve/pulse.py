@@ -1,0 +1,121 @@
+"""The pulse of a WebSocket: whether its client is still there.
+
+A client that is there answers a ping. But nobody can expect that while something stands before the
+ping or its answer: a client that has not taken what was written before it, or a server that does
+not read because its chain takes no more. Then only the network is judged: the client's machine
+still confirms what it gets, also where the client itself does not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from typing import Final, Protocol
+
+BEAT: Final = 15.0
+"""Seconds between two looks."""
+_GONE: Final = 4
+"""Looks in a row without an answer to a ping, until a client is taken for gone …"""
+_UNREACHED: Final = 2
+"""… and for how many of them one counts at which the client's machine confirms nothing."""
+_TRIES: Final = 5
+"""How often the system sends something in vain until a machine is taken for unreached."""
+
+
+class Link(Protocol):
+    """What a pulse looks at."""
+
+    @property
+    def heard(self) -> int:
+        """A number that grows whenever bytes come."""
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing is read from the client now."""
+
+    @property
+    def pending(self) -> int:
+        """Bytes that the client's machine has not confirmed."""
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the client's machine confirms what it is sent; None: the system does not say."""
+
+    async def ping(self) -> None:
+        """Asks the client for a sign. Raises `ConnectionError`."""
+
+    def cut(self) -> None:
+        """Ends the link at once."""
+
+
+class Pulse:
+    """Pings the client of a link, and cuts the link once the client is gone."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._heard = link.heard
+        self._pending = 0
+        self._asked = False
+        """Whether a ping was sent at the last look."""
+        self._silent = 0
+
+    async def watch(self) -> None:
+        """Looks again and again, until the client is gone."""
+        while True:
+            await asyncio.sleep(BEAT)
+            if not await self.beat():
+                return
+
+    async def beat(self) -> bool:
+        """Looks once; whether the client may still be there."""
+        link, pending = self._link, self._link.pending
+        missed = self._missed(pending)
+        self._silent = self._silent + missed if missed else 0
+        self._heard, self._pending = link.heard, pending
+        if self._silent >= _GONE:
+            link.cut()
+            return False
+        self._asked = not pending
+        if self._asked:
+            with contextlib.suppress(ConnectionError, RuntimeError):  # who reads it finds out
+                await link.ping()
+        return True
+
+    def _missed(self, pending: int) -> int:
+        """For how many looks without a sign this one counts."""
+        link = self._link
+        if link.heard != self._heard:
+            return 0
+        if pending and link.reached is not None:
+            return 0 if link.reached else _UNREACHED
+        if pending:
+            return int(pending >= self._pending > 0)
+        return int(self._asked and not link.held)
+
+
+def unconfirmed(connection: socket.socket) -> int:
+    """Bytes of a connection that the system keeps until the other machine confirms them; 0 also
+    where the system does not say."""
+    if sys.platform != "linux":
+        return 0
+    import fcntl
+    import termios
+
+    try:
+        kept = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, b"\0" * 4)
+    except (OSError, ValueError):
+        return 0
+    return int.from_bytes(kept, sys.byteorder)
+
+
+def reached(connection: socket.socket) -> bool | None:
+    """Whether the other machine confirms what it is sent; None: the system does not say."""
+    if sys.platform != "linux":
+        return None
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
+    except (OSError, ValueError):
+        return None
+    return info[2] < _TRIES and info[3] < _TRIES  # tcpi_retransmits, tcpi_probes

@@ -1,0 +1,418 @@
+"""What one principal has on a server: its hub, its connections and its running chains.
+
+Performs what the hub asks for. No chain of one room ever meets a connection of another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Raw
+
+from conductor.core import jsonrpc
+from conductor.core.message import Message
+from conductor.serve.chains import Chain, Factory, HubTransport
+from conductor.serve.connections import Connection, Farewell, Keeper, Outlet, new_id
+from conductor.serve.hub import (
+    CloseChain,
+    Disowned,
+    Effect,
+    Hub,
+    HubLimits,
+    OpenChain,
+    Owned,
+    ToChain,
+    ToClient,
+    frames,
+)
+
+if TYPE_CHECKING:
+    from conductor.serve.access.proof import Proof
+    from conductor.serve.hub import SessionInfo
+    from conductor.serve.owners import Ownership
+    from conductor.serve.settings import Settings
+
+_DRAINING: Final = "the server is shutting down, and begins no turn any more"
+_LATER: Final = "connect again in a moment; `session/load` goes on with the session"
+SHOW: Final = "connect again with a token that is valid; `session/load` goes on with the session"
+_PROMPT: Final = "session/prompt"
+_UNREAD: Final = "its client does not read"
+_FULL: Final = "its chain takes no more"
+
+
+class Served(Keeper, Protocol):
+    """What a server has of one principal.
+
+    Attributes:
+        connections: By id.
+        draining: Whether no turn may begin any more.
+        bodies: Bytes of requests that have not been taken yet.
+    """
+
+    connections: dict[str, Connection]
+    draining: bool
+    bodies: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its principal has nothing here."""
+
+    @property
+    def running(self) -> list[Chain]:
+        """All chains that have not ended."""
+
+    @property
+    def sessions(self) -> Collection[SessionInfo]:
+        """The live sessions, as far as they are known here."""
+
+    @property
+    def open_turns(self) -> int:
+        """Turns that run."""
+
+    def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
+        """A client connects. Raises `ConductorError`."""
+
+    def check(self, holds: Callable[[Proof], bool]) -> None:
+        """Ends the connections of clients that would not be let in any more."""
+
+    def overdue(self) -> None:
+        """Time has passed."""
+
+    def close(self, why: Farewell) -> None:
+        """Sends all clients away; their chains end."""
+
+    def stop(self) -> None:
+        """Ends all chains now."""
+
+    def set(self, settings: Settings) -> None:
+        """Other settings hold from now on."""
+
+    def reload(self) -> None:
+        """All chains read their configuration again."""
+
+
+class Room:
+    """The hub of one principal, and what it needs of the world.
+
+    Attributes:
+        principal: Whose it is.
+        draining: Whether no turn may begin any more.
+        bodies: Bytes of requests that have not been taken yet.
+    """
+
+    def __init__(
+        self,
+        principal: str,
+        factory: Factory,
+        settings: Settings,
+        owners: Ownership,
+        clock: Callable[[], float],
+        changed: Callable[[], None],
+    ) -> None:
+        """`changed` is called when a turn, a connection or a chain may have ended."""
+        self.principal = principal
+        self.draining = False
+        self.bodies = 0
+        self._factory = factory
+        self._settings = settings
+        self._owners = owners
+        self._clock = clock
+        self._changed = changed
+        self.hub = Hub(
+            shares=settings.share,
+            owns=lambda session: owners.has(principal, session),
+            limits=hub_limits(settings),
+        )
+        self.connections: dict[str, Connection] = {}
+        self.chains: dict[str, Chain] = {}
+        self._ending: set[Chain] = set()
+        """Those that nobody needs any more, and which still run."""
+        self._readers: dict[str, dict[Connection, None]] = {}
+        """By chain, the connections that it has sent something, the first one first: that is its
+        home, and the chain waits until it has read. No other client makes a chain wait."""
+        self._effects: deque[tuple[Effect, str]] = deque()
+        self._performing = False
+        self._finishing: dict[Connection, None] = {}
+        """Those whose clients send no more, and still wait for answers."""
+        self._sent: dict[Connection, None] = {}
+        """Those that have been sent something since the last flush."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its principal has nothing here."""
+        return not (self.connections or self.chains or self._ending or self.bodies)
+
+    @property
+    def running(self) -> list[Chain]:
+        """All chains that have not ended."""
+        return [*self.chains.values(), *self._ending]
+
+    # -- connections -----------------------------------------------------------------------------
+
+    def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
+        """A client connects; `id_` is that of its connection, if it has one already. Raises
+        `ConductorError` if there are too many."""
+        connection = Connection(id_ or new_id(), self, outlet, named, self._settings.linger)
+        self.hub.joined(connection.id, named=named)
+        self.connections[connection.id] = connection
+        return connection
+
+    def received(self, connection: Connection, frame: bytes) -> None:
+        """A client has sent a frame."""
+        if self.draining and (refusal := refusal_of(frame)) is not None:
+            if refusal:
+                self._send(connection, refusal, None)
+                self._flush()
+            return
+        self._perform(self.hub.from_client(connection.id, frame, self._clock()))
+
+    def cut(self, connection: Connection) -> None:
+        """A link is gone."""
+        self._perform(self.hub.cut(connection.id))
+
+    def linked(self, connection: Connection) -> None:
+        """A link is there again."""
+        self._perform(self.hub.linked(connection.id))
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a client which sends no more has for its answers."""
+        return self._settings.wind_down
+
+    def is_bare(self, connection: Connection) -> bool:
+        """Whether a connection has no session, so nobody need wait for its client."""
+        return self.hub.is_bare(connection.id)
+
+    @property
+    def sessions(self) -> Collection[SessionInfo]:
+        """The live sessions."""
+        return self.hub.sessions
+
+    @property
+    def open_turns(self) -> int:
+        """Turns that run."""
+        return self.hub.open_turns
+
+    def finish(self, connection: Connection) -> None:
+        """A client sends no more."""
+        self._finishing[connection] = None
+        self._finish()
+
+    def _finish(self) -> None:
+        """Ends the connections that have all their answers, and whose clients send no more."""
+        for connection in [*self._finishing]:
+            if not self.hub.waits(connection.id):
+                connection.close()
+
+    def left(self, connection: Connection, why: Farewell) -> None:
+        """A connection has ended for good."""
+        self._finishing.pop(connection, None)
+        if connection.id in self.connections:
+            error = (why.value[1], SHOW) if why is Farewell.DENIED else None
+            self._perform(self.hub.left(connection.id, error))
+            del self.connections[connection.id]
+            for name in connection.chains:
+                self._readers[name].pop(connection, None)
+            self._drained(connection)
+            self._changed()
+
+    def drained(self, connection: Connection) -> None:
+        """A client has taken some of what waited for it."""
+        if connection.outlet.waiting <= self._settings.unread // 2:
+            connection.resume(_UNREAD)
+        self._drained(connection)
+
+    def _drained(self, connection: Connection) -> None:
+        for name in connection.chains:
+            if (chain := self.chains.get(name)) is not None:
+                chain.transport.drained()
+
+    def check(self, holds: Callable[[Proof], bool]) -> None:
+        """Ends the connections of clients that would not be let in any more."""
+        for connection in [*self.connections.values()]:
+            if connection.proof is not None and not holds(connection.proof):
+                connection.close(Farewell.DENIED)
+
+    # -- effects ---------------------------------------------------------------------------------
+
+    def overdue(self) -> None:
+        """Time has passed: turns that take too long end."""
+        self._perform(self.hub.overdue(self._clock()))
+
+    def _perform(self, effects: Iterable[Effect], chain: str = "") -> None:
+        """Performs effects in order, also those that come of them, and has what is sent leave.
+        `chain` has caused them."""
+        self._queue(effects, chain)
+        self._settle()
+
+    def _settle(self) -> None:
+        """All effects are performed, unless that is going on."""
+        if not self._performing:
+            self._flush()
+            if self._finishing:
+                self._finish()
+            if self.draining:
+                self._changed()
+
+    def _queue(self, effects: Iterable[Effect], chain: str) -> None:
+        """Performs effects in order. What clients are sent waits for `_flush`."""
+        if self._performing:
+            self._effects += [(effect, chain) for effect in effects]
+            return
+        self._performing = True
+        try:
+            for effect in effects:
+                self._perform_one(effect, chain)
+            while self._effects:  # what has come of these
+                self._perform_one(*self._effects.popleft())
+        finally:
+            self._performing = False
+
+    def _flush(self) -> None:
+        """What clients were sent leaves."""
+        if not self._sent:
+            return
+        sent, self._sent = self._sent, {}
+        for connection in sent:
+            outlet = connection.outlet
+            outlet.flush()
+            if outlet.waiting > self._settings.unread // 2:
+                connection.pause(_UNREAD)
+
+    def _perform_one(self, effect: Effect, chain: str) -> None:
+        if isinstance(effect, ToClient):
+            connection = self.connections.get(effect.connection)
+            if connection is not None:
+                if chain:
+                    self._reads(connection, chain)
+                self._send(connection, effect.frame, effect.session, chain)
+        elif isinstance(effect, ToChain):
+            if (running := self.chains.get(effect.chain)) is not None:
+                running.transport.feed(effect.frame)
+        elif isinstance(effect, OpenChain):
+            self._open(effect)
+        elif isinstance(effect, CloseChain):
+            closed = self.chains.pop(effect.chain, None)
+            if closed is not None:
+                self._ending.add(closed)
+                closed.leave()
+        elif isinstance(effect, Owned):
+            self._owners.add(self.principal, effect.session)
+        elif isinstance(effect, Disowned):
+            self._owners.remove(self.principal, effect.session)
+
+    def _send(
+        self, connection: Connection, frame: bytes, session: str | None, chain: str = ""
+    ) -> None:
+        if (
+            connection.outlet.waiting > self._settings.unread
+            and self._home(chain) is not connection  # a chain waits for its home
+        ):
+            connection.close(Farewell.UNREAD)
+            return
+        connection.outlet.send(frame, session)
+        self._sent[connection] = None
+
+    # -- chains ----------------------------------------------------------------------------------
+
+    def _open(self, effect: OpenChain) -> None:
+        name = effect.chain
+        connection = self.connections[effect.connection]
+        self._readers[name] = {}
+        self._reads(connection, name)
+
+        def received(frames: list[bytes]) -> None:
+            if name in self.chains:
+                now, from_chain = self._clock(), self.hub.from_chain
+                for frame in frames:
+                    self._queue(from_chain(name, frame, now), name)
+                self._settle()
+
+        transport = HubTransport(
+            received, lambda: self._waiting(name), lambda full: self._held_up(name, full)
+        )
+        self.chains[name] = chain = Chain(
+            connection.named,
+            self.principal,
+            self._factory,
+            transport,
+            lambda text, hint: self._chain_ended(name, chain, text, hint),
+        )
+
+    def _waiting(self, name: str) -> int:
+        """Bytes from a chain, and others, that its home has not taken."""
+        home = self._home(name)
+        return home.outlet.waiting if home is not None else 0
+
+    def _home(self, name: str) -> Connection | None:
+        """The client that a chain waits for."""
+        return next(iter(self._readers.get(name, ())), None)
+
+    def _held_up(self, name: str, full: bool) -> None:
+        """A chain takes no more, or takes more again: its clients wait, and nobody else."""
+        for connection in self._readers.get(name, ()):
+            if full:
+                connection.pause(f"{_FULL}: {name}")
+            else:
+                connection.resume(f"{_FULL}: {name}")
+
+    def _reads(self, connection: Connection, name: str) -> None:
+        if name not in connection.chains and name in self._readers:
+            connection.chains.add(name)
+            self._readers[name][connection] = None
+
+    def _chain_ended(self, name: str, chain: Chain, text: str, hint: str) -> None:
+        self._ending.discard(chain)
+        if self.chains.pop(name, None) is not None:
+            self._perform(self.hub.chain_ended(name, text, hint))
+        self._held_up(name, False)
+        for connection in self._readers.pop(name, ()):
+            connection.chains.discard(name)
+        self._changed()
+
+    def close(self, why: Farewell) -> None:
+        """Sends all clients away; their chains end."""
+        for connection in [*self.connections.values()]:
+            connection.close(why)
+
+    def stop(self) -> None:
+        """Ends all chains now."""
+        for chain in self.running:
+            chain.stop()
+
+    def set(self, settings: Settings) -> None:
+        """Other settings hold from now on; connections that are there stay."""
+        self._settings = settings
+        self.hub.limits = hub_limits(settings)
+
+    def reload(self) -> None:
+        """All chains read their configuration again."""
+        for chain in self.chains.values():
+            chain.reload()
+
+
+def hub_limits(settings: Settings) -> HubLimits:
+    """The limits of a hub."""
+    return HubLimits(
+        connections=settings.connections,
+        sessions=settings.sessions,
+        history_bytes=settings.history,
+        prompt_seconds=settings.prompt_time or None,
+    )
+
+
+def refusal_of(frame: bytes) -> bytes | None:
+    """The error for a prompt that may not begin, empty if it has no id; None: it is no prompt."""
+    if b"session/prompt" not in frame:
+        return None
+    try:
+        message = jsonrpc.parse(frame)
+    except jsonrpc.Malformed:
+        return None
+    if not isinstance(message, Message) or message.method != _PROMPT:
+        return None
+    if not isinstance(message.id, Raw) or not (id_ := jsonrpc.canonical_id(message.id)):
+        return b""
+    return frames.error(id_, jsonrpc.INTERNAL_ERROR, _DRAINING, _LATER)

@@ -1,0 +1,346 @@
+"""A server of chains: its addresses, its rooms, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import socket
+import stat
+from collections.abc import Awaitable, Callable, Container
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+
+from conductor.errors import ConductorError, UsageError, place_of
+from conductor.serve import lines, metrics
+from conductor.serve.access.gate import LOCAL
+from conductor.serve.access.proof import Proof
+from conductor.serve.app import App
+from conductor.serve.client_sockets import ClientSocket, ClientSockets, Visitor
+from conductor.serve.connections import Connection, Farewell, Outlet
+from conductor.serve.room import Room, Served
+from conductor.transports.entrance import Entrance
+from conductor.transports.remote.address import ENDPOINT, Address
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from conductor.serve.access.gate import Gate
+    from conductor.serve.chains import Factory
+    from conductor.serve.owners import Ownership
+    from conductor.serve.settings import Settings
+
+_BACKLOG: Final = 1024
+_LOOK: Final = 1.0
+"""Seconds between two looks for turns that take too long, and for tokens that have expired."""
+_END: Final = 10.0
+"""Seconds that chains have to end after their clients have been sent away."""
+_PARTING: Final = 2.0
+"""Seconds that requests have to end after the chains have."""
+
+
+class Server:
+    """Serves chains at addresses.
+
+    Attributes:
+        settings: How it is set.
+        gate: Whom it lets in.
+        draining: Whether it is about to end.
+        more_numbers: Those of what stands behind it, in the text format of Prometheus.
+        is_ready: Whether clients can be sent here, as far as what stands behind it is concerned.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        gate: Gate,
+        factory: Factory,
+        owners: Ownership,
+        chains: Container[str],
+        complain: Callable[[str], None],
+        make: Callable[[str, Server], Served],
+    ) -> None:
+        """`chains`: the names below `/acp/`; an empty one stands for `/acp` itself. `make` makes
+        what there is of a principal."""
+        self.settings = settings
+        self.gate = gate
+        self.draining = False
+        self.is_ready: Callable[[], bool] = lambda: True
+        self.more_numbers: Callable[[], str] = str
+        self._factory = factory
+        self._owners = owners
+        self._chains = chains
+        self._complain = complain
+        self._make = make
+        self._rooms: dict[str, Served] = {}
+        self._entrances: list[Entrance] = []
+        self._paths: list[tuple[str, os.stat_result]] = []
+        self._changed = asyncio.Event()
+        self._counts = metrics.Counts()
+        self._sockets = ClientSockets()
+        self._loop = asyncio.get_running_loop()
+        self._runner = web.AppRunner(
+            App(self).made(),
+            access_log=None,
+            handler_cancellation=True,
+            handle_signals=False,
+            shutdown_timeout=_PARTING,
+        )
+
+    # -- what is served --------------------------------------------------------------------------
+
+    def named(self, path: str) -> str | None:
+        """The chain at a path: a name, empty for that of the command line; None: there is none."""
+        named = "" if path in (ENDPOINT, "/") else path.removeprefix(f"{ENDPOINT}/")
+        return named if named in self._chains else None
+
+    def room(self, principal: str) -> Served:
+        """The room of a principal."""
+        room = self._rooms.get(principal)
+        if room is None:
+            room = self._rooms[principal] = self._make(principal, self)
+            room.draining = self.draining
+        return room
+
+    def new_room(self, principal: str) -> Served:
+        """A room for a principal."""
+        return Room(
+            principal, self._factory, self.settings, self._owners, self._loop.time, self.changed
+        )
+
+    def changed(self) -> None:
+        """A turn, a connection or a chain may have ended."""
+        self._changed.set()
+
+    def join(self, proof: Proof | None, outlet: Outlet, named: str, id_: str = "") -> Connection:
+        """A client connects; `proof` is what it has shown, None at an address that only the user
+        can reach. Raises `ConductorError`."""
+        principal = proof.principal if proof is not None else LOCAL
+        connection = self.admit(principal, outlet, named, id_)
+        connection.proof = proof
+        return connection
+
+    def admit(self, principal: str, outlet: Outlet, named: str, id_: str) -> Connection:
+        """A client connects whose principal is known. Raises `ConductorError`."""
+        if self.draining:
+            raise ConductorError("the server is shutting down", "connect again in a moment")
+        if sum(len(room.connections) for room in self._rooms.values()) >= (
+            self.settings.all_connections
+        ):
+            raise ConductorError("the server has as many connections as it may", "try again later")
+        self._counts.connections += 1
+        return self.room(principal).join(outlet, named, id_)
+
+    def connection(self, proof: Proof, id_: str) -> Connection | None:
+        """A connection of the principal that a request shows, which holds by that from now on;
+        None: the principal has none of this id."""
+        room = self._rooms.get(proof.principal)
+        found = room.connections.get(id_) if room is not None else None
+        if found is not None:
+            found.proof = proof
+        return found
+
+    def known(self, request: web.Request, principal: str) -> None:
+        """A request has shown who it is from: its network connection is no stranger any more.
+        Raises `ConductorError` if the principal has too many."""
+        taken = request.protocol
+        assert isinstance(taken, ClientSocket)
+        self._sockets.take(taken, principal, self.settings.sockets)
+        taken.known()
+
+    def denied(self, status: int) -> None:
+        """A request was refused."""
+        self._counts.denied[status] += 1
+
+    def found(self, principal: str) -> Served | None:
+        """The room of a principal; None: there is none."""
+        return self._rooms.get(principal)
+
+    async def end_room(self, principal: str, *, now: bool = False) -> None:
+        """Sends the clients of a principal away, and waits until their chains have ended; `now`:
+        without time to drain."""
+        room = self._rooms.get(principal)
+        if room is None:
+            return
+        room.close(Farewell.LEAVING)
+        running = [chain.task for chain in room.running]
+        if running and not now:
+            await asyncio.wait(running, timeout=_END)
+        room.stop()
+        if running:
+            await asyncio.wait(running)
+        if self._rooms.get(principal) is room and room.is_empty:
+            del self._rooms[principal]
+
+    def counts(self) -> dict[str, int]:
+        """What there is now: `rooms`, `connections`, `chains`, `sessions`, `open_turns`."""
+        return {"rooms": len(self._rooms), **metrics.present(self._rooms.values())}
+
+    def metrics(self) -> str:
+        """The numbers of the server, in the text format of Prometheus."""
+        own = metrics.text(self._counts, self._rooms.values(), draining=self.draining)
+        return own + self.more_numbers()
+
+    # -- addresses -------------------------------------------------------------------------------
+
+    async def listen(self, address: Address, tls: SSLContext | None) -> str:
+        """Listens at an address; the address that clients use. Raises `UsageError`."""
+        try:
+            listening = _bound(address)
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen at {address}: {error.strerror or error}",
+                "choose another address, or end what listens there",
+            ) from None
+        if address.scheme == "unix":
+            self._paths.append((address.path, os.stat(address.path)))
+        if address.scheme in ("unix", "tcp"):
+            self._entrances.append(
+                lines.listen(
+                    listening,
+                    self.settings.message,
+                    self.settings.login,
+                    lambda outlet: self.join(None, outlet, ""),
+                    self._complain,
+                )
+            )
+        else:
+            await self._serve_http(listening, tls)
+        if address.scheme == "unix":
+            return str(address)
+        return str(Address(address.scheme, address.host, listening.getsockname()[1], address.path))
+
+    async def _serve_http(self, listening: socket.socket, tls: SSLContext | None) -> None:
+        if self._runner.server is None:
+            await self._runner.setup()
+        manager = self._runner.server
+        assert manager is not None
+
+        def greet(taken: socket.socket) -> Visitor:
+            visitor = Visitor(taken, self.settings.login, entrance.leave)
+            make = functools.partial(ClientSocket, visitor, self._sockets.gone, manager, self._loop)
+            visitor.begin(self._loop, make, tls)
+            return visitor
+
+        entrance = Entrance(listening, greet, self._complain)
+        self._entrances.append(entrance)
+
+    # -- its life --------------------------------------------------------------------------------
+
+    async def run(
+        self, ending: asyncio.Event, leave: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Serves until it is to end; then drains. `leave` is awaited before."""
+        looking = self._loop.create_task(self._look())
+        try:
+            await ending.wait()
+            until = self._loop.time() + self.settings.wind_down
+            if leave is not None:
+                await leave()
+            await self._drain(until)
+        finally:
+            looking.cancel()
+            await self._end()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK)
+            for principal, room in [*self._rooms.items()]:
+                try:
+                    room.overdue()
+                    room.check(self.gate.holds)
+                except Exception as error:  # the next look, and other rooms, go on
+                    self._complain(f"a defect of conductor: {place_of(error)}")
+                if room.is_empty:  # an issuer may vouch for any number of principals
+                    del self._rooms[principal]
+
+    @property
+    def open_turns(self) -> int:
+        """Turns that run."""
+        return sum(room.open_turns for room in self._rooms.values())
+
+    async def _drain(self, until: float) -> None:
+        """Lets running turns end until a time. New prompts get an error, new clients are turned
+        away."""
+        self.draining = True
+        for room in self._rooms.values():
+            room.draining = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                while self.open_turns:
+                    self._changed.clear()
+                    await self._changed.wait()
+
+    async def _end(self) -> None:
+        for entrance in self._entrances:
+            entrance.close()
+        for path, status in self._paths:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(path), status):
+                    os.unlink(path)
+        for room in self._rooms.values():
+            room.close(Farewell.LEAVING)
+        running = [chain.task for room in self._rooms.values() for chain in room.running]
+        if running:
+            _, left = await asyncio.wait(running, timeout=_END)
+            for room in self._rooms.values():
+                room.stop()
+            if left:
+                await asyncio.wait(left)
+        await self._runner.cleanup()
+
+    def set(self, settings: Settings, chains: Container[str]) -> None:
+        """Other settings hold from now on; what listens, and connections that are there, stay."""
+        self.settings = settings
+        self._chains = chains
+        for room in self._rooms.values():
+            room.set(settings)
+            room.check(self.gate.holds)
+
+    def reload(self) -> None:
+        """All chains read their configuration again."""
+        for room in self._rooms.values():
+            room.reload()
+
+
+def _bound(address: Address) -> socket.socket:
+    """A socket that listens. Raises `OSError`."""
+    if address.scheme == "unix":
+        return _bound_path(address.path)
+    found = socket.getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, kind, protocol, _, place = found[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _bound_path(path: str) -> socket.socket:
+    """A socket that only this user may open; one that nobody serves any more is replaced."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                try:
+                    probe.connect(path)
+                except ConnectionRefusedError:
+                    os.unlink(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listening.bind(path)
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    finally:
+        os.umask(before)
+    return listening

@@ -1,0 +1,326 @@
+"""The streams of one HTTP client: that of its connection, and one for each session.
+
+Each event has a number. A reader that comes back with the number of the last one it has gets what
+follows, as long as that is kept. A session that nobody reads is heard on the connection's stream:
+all clients take messages there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, Raw
+
+from conductor.core import jsonrpc
+from conductor.core.message import Message
+
+if TYPE_CHECKING:
+    from conductor.serve.connections import Farewell
+
+_AT_ONCE: Final = 64
+"""Events that one write to a reader has at most …"""
+_BYTES_AT_ONCE: Final = 256 * 1024
+"""… and after how many bytes there is no further one."""
+_KEPT: Final = 16 * 1024 * 1024
+"""Bytes of events that are kept of a stream after they were written: so much may be on its way …"""
+_KEPT_QUIET: Final = 1024 * 1024
+"""… and so much of one that has been quiet for a while, or where all streams of a client keep
+`_KEPT_ALL`."""
+_KEPT_ALL: Final = 64 * 1024 * 1024
+_QUIET: Final = 4
+"""How often nothing comes in the time of `Reader.take` until a stream is quiet."""
+_UNNAMED: Final = 16
+"""Streams of sessions that the agent has not named yet."""
+_STREAMS: Final = 1024
+"""Streams of sessions in all."""
+
+
+class Refused(Exception):  # noqa: N818 - as an answer is
+    """A reader is not let in."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class Sizes:
+    """What all streams of a client have, in bytes.
+
+    Attributes:
+        waiting: Of events that have not been written to a reader.
+        kept: Of events that were written, and may have to be written once more.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.kept = 0
+
+
+class Stream:
+    """One stream: events that wait, and those that were written last."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self._all = sizes
+        self.named = False
+        """Whether it has had an event."""
+        self.reader: Reader | None = None
+        self.heard = False
+        """Whether it has had a reader."""
+        self.waiting: deque[tuple[int, bytes]] = deque()
+        self._kept: deque[tuple[int, bytes]] = deque()
+        self._kept_bytes = 0
+        self._number = 0
+
+    def put(self, frame: bytes) -> None:
+        """An event waits for the reader."""
+        self.named = True
+        self._number += 1
+        self.waiting.append((self._number, frame))
+        self._all.waiting += len(frame)
+        if self.reader is not None:
+            self.reader.wake.set()
+
+    def take(self) -> list[bytes]:
+        """The next events as they are written."""
+        events: list[bytes] = []
+        size = 0
+        while self.waiting and len(events) < _AT_ONCE and size < _BYTES_AT_ONCE:
+            number, frame = self.waiting.popleft()
+            self._all.waiting -= len(frame)
+            size += len(frame)
+            events.append(b"id: %d\ndata: %b\n\n" % (number, frame))
+            self._keep(number, frame)
+        return events
+
+    def _keep(self, number: int, frame: bytes) -> None:
+        self._kept.append((number, frame))
+        self._count(len(frame))
+        self._trim(_KEPT if self._all.kept <= _KEPT_ALL else _KEPT_QUIET)
+
+    def forget(self) -> None:
+        """Nobody reads it any more, and nothing waits."""
+        self._count(-self._kept_bytes)
+        self._kept.clear()
+
+    def settle(self) -> None:
+        """Nothing has come for a while: what was written has arrived, or its reader is gone."""
+        self._trim(_KEPT_QUIET)
+
+    def _trim(self, most: int) -> None:
+        while self._kept_bytes > most and len(self._kept) > 1:
+            self._count(-len(self._kept.popleft()[1]))
+
+    def _count(self, size: int) -> None:
+        self._kept_bytes += size
+        self._all.kept += size
+
+    @property
+    def written(self) -> int:
+        """The number of the last event that a reader was given."""
+        return self._number - len(self.waiting)
+
+    def rewind(self, after: int) -> bool:
+        """What follows an event waits once more; False: that is not kept any more."""
+        written = self.written
+        if after > self._number or written - after > len(self._kept):
+            return False
+        while self._kept and self._kept[-1][0] > after:
+            number, frame = self._kept.pop()
+            self._count(-len(frame))
+            self.waiting.appendleft((number, frame))
+            self._all.waiting += len(frame)
+        # A request that came late may have rewound too far.
+        while self.waiting and self.waiting[0][0] <= after:
+            number, frame = self.waiting.popleft()
+            self._all.waiting -= len(frame)
+            self._keep(number, frame)
+        return True
+
+
+class Reader:
+    """One GET that reads a stream."""
+
+    def __init__(self, streams: Streams, stream: Stream, session: str | None) -> None:
+        self.wake = asyncio.Event()
+        self.stream = stream
+        self.session = session
+        self.over = False
+        self._streams = streams
+        self._idle = 0
+
+    @property
+    def after(self) -> int:
+        """The number of the event that the next one follows."""
+        return self.stream.written
+
+    async def take(self, seconds: float) -> list[bytes] | None:
+        """The next events; an empty list after so many seconds without one; None: it is over."""
+        while not self.stream.waiting or self.over:
+            if self.over or self._streams.closed:
+                return None
+            self.wake.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self.wake.wait()
+            except TimeoutError:
+                self._idle += 1
+                if self._idle == _QUIET:
+                    self.stream.settle()
+                return []
+        self._idle = 0
+        events = self.stream.take()
+        self._streams.drained()
+        return events
+
+
+class Streams:
+    """Takes frames for one HTTP client.
+
+    Attributes:
+        opening: Gets the answer to `initialize`, which goes into the body of its own answer.
+        closed: Whether nothing more comes.
+    """
+
+    def __init__(self, opening: bytes) -> None:
+        """`opening`: the id of `initialize`."""
+        self.drained: Callable[[], None] = lambda: None
+        self.closed = False
+        self.opening: asyncio.Future[tuple[bytes, bool]] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self._id = opening
+        self._sizes = Sizes()
+        self._own = Stream(self._sizes)
+        self._of: dict[str, Stream] = {}
+        """By session; those whose readers have left come in the order in which they did."""
+        self._taken: set[int] = set()
+        self._low = 0
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that have not been written to a reader."""
+        return self._sizes.waiting
+
+    @property
+    def kept(self) -> int:
+        """Bytes that were written, and are kept for readers that come back."""
+        return self._sizes.kept
+
+    @property
+    def readers(self) -> int:
+        """How many GETs read."""
+        return sum(one.reader is not None for one in (self._own, *self._of.values()))
+
+    def send(self, frame: bytes, session: str | None) -> None:
+        """Puts a frame into its stream."""
+        if self.closed:
+            return
+        if not self.opening.done() and (failed := self._answers(frame)) is not None:
+            self.opening.set_result((frame, failed))
+            return
+        stream = self._of.get(session) if session is not None else None
+        if stream is None or not stream.heard:
+            stream = self._own
+        stream.put(frame)
+
+    def flush(self) -> None:
+        """Does nothing: who reads takes what is there."""
+
+    def _answers(self, frame: bytes) -> bool | None:
+        """Whether a frame answers `initialize` with an error; None: it is no answer to it."""
+        try:
+            message = jsonrpc.parse(frame)
+        except jsonrpc.Malformed:
+            return None
+        if not isinstance(message, Message) or not message.answers:
+            return None
+        if not isinstance(message.id, Raw) or jsonrpc.canonical_id(message.id) != self._id:
+            return None
+        return message.error is not UNSET
+
+    def hold(self, held: bool) -> None:
+        """Does nothing: each POST waits."""
+
+    def fresh(self, number: int | None) -> bool:
+        """Whether a message of this number has not come before. Raises `Refused`."""
+        if number is None:
+            return True
+        if number <= self._low or number in self._taken:
+            return False
+        if len(self._taken) >= _STREAMS and number != self._low + 1:
+            raise Refused(400, "Acp-Message-Number leaves out too many numbers")
+        self._taken.add(number)
+        while self._low + 1 in self._taken:
+            self._low += 1
+            self._taken.discard(self._low)
+        return True
+
+    def read(self, session: str | None, after: int | None) -> Reader:
+        """A reader for a stream. Raises `Refused`."""
+        stream = self._own if session is None else self._of.get(session)
+        if stream is None:
+            stream = self._new(session or "")
+        if after is not None:
+            if not stream.rewind(after):
+                raise Refused(409, "what follows this event is not kept any more: session/load")
+            self._end(stream)
+        elif stream.reader is not None:
+            raise Refused(409, "this stream has a reader already")
+        stream.heard = True
+        stream.reader = Reader(self, stream, session)
+        return stream.reader
+
+    def _new(self, session: str) -> Stream:
+        unnamed = [one for one, stream in self._of.items() if not stream.named]
+        # One whose reader has left stays while there is room: its client may only be cut, and what
+        # comes for it then may not go another way.
+        left = [one for one in unnamed if self._of[one].reader is None]
+        if len(unnamed) >= _UNNAMED and left:
+            del self._of[left[0]], unnamed[0]
+        if len(unnamed) >= _UNNAMED:
+            raise Refused(404, "too many sessions that are not known yet")
+        if len(self._of) >= _STREAMS and not self._forgotten():
+            raise Refused(404, "too many streams of sessions; end some of them")
+        stream = self._of[session] = Stream(self._sizes)
+        return stream
+
+    def _forgotten(self) -> bool:
+        """Forgets the stream whose reader left first, of those that have nothing for one: their
+        sessions are most likely closed. Whether there is one."""
+        for session, stream in self._of.items():
+            if stream.reader is None and not stream.waiting:
+                stream.forget()
+                del self._of[session]
+                return True
+        return False
+
+    def _end(self, stream: Stream) -> None:
+        if stream.reader is not None:
+            stream.reader.over = True
+            stream.reader.wake.set()
+            stream.reader = None
+
+    def leave(self, reader: Reader) -> None:
+        """A reader has gone."""
+        stream, session = reader.stream, reader.session
+        if stream.reader is not reader:
+            return
+        stream.reader = None
+        if session is not None and self._of.get(session) is stream:
+            self._of[session] = self._of.pop(session)  # the last one that a reader has left
+        while self._sizes.kept > _KEPT_ALL and self._forgotten():
+            pass
+
+    def close(self, why: Farewell) -> None:
+        """What waits leaves, then all streams end."""
+        del why
+        self.closed = True
+        if not self.opening.done():
+            self.opening.cancel()
+        for stream in (self._own, *self._of.values()):
+            if stream.reader is not None:
+                stream.reader.wake.set()

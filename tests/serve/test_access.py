@@ -1,0 +1,352 @@
+"""Who may connect: names, origins and tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import jwt
+import msgspec
+import pytest
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from conductor.errors import UsageError
+from conductor.serve.access import origins, tokens
+from conductor.serve.access.gate import LOCAL, Denied, Gate, offered, shown_token
+from conductor.serve.access.oidc import Oidc
+from conductor.serve.access.proof import Proof
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("header", "named"),
+    [
+        ("127.0.0.1:8790", True),
+        ("LOCALHOST", True),
+        ("[::1]:8790", True),
+        ("chains.example:443", True),
+        ("evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example:80", False),
+        ("", False),
+        ("[::1", True),
+        ("[::2]", False),
+    ],
+)
+def test_names_of_the_server(header: str, named: bool) -> None:
+    assert origins.is_named(header, [*origins.LOOPBACK, "Chains.example"]) is named
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [
+        (None, True),
+        ("https://chat.example", True),
+        ("https://CHAT.example", True),
+        ("http://chat.example", False),
+        ("https://chat.example:8443", False),
+        ("https://chat.example.evil", False),
+        ("null", False),
+        ("", False),
+        ("https://[", False),
+    ],
+)
+def test_origins_of_pages(origin: str | None, allowed: bool) -> None:
+    assert origins.may_come_from(origin, ["https://chat.example"]) is allowed
+
+
+@pytest.mark.parametrize("origin", ["null", "chat.example", "https:", "//", "https://[", ""])
+def test_what_is_no_origin_never_counts(origin: str) -> None:
+    """Not even where `--origin` names the same: `null` is any page in a frame of its own."""
+    assert not origins.may_come_from(origin, [origin, "chat.example", "null"])
+    assert not origins.is_origin(origin)
+
+
+def test_a_token_is_found_by_its_digest(tmp_path: Path) -> None:
+    path = str(tmp_path / "tokens")
+    first, second, other = tokens.new_token(), tokens.new_token(), tokens.new_token()
+    tokens.add(path, "alice", first, None)
+    tokens.add(path, "bob@example.org", other, None)
+    tokens.add(path, "alice", second, "2030-01-01T00:00:00Z")
+    known = tokens.read(path)
+
+    def found(shown: str) -> str | None:
+        line, _ = tokens.found(known, shown, 0.0)
+        return line.principal if line is not None else None
+
+    assert found(first) == "alice"
+    assert found(second) == "alice"
+    assert found(other) == "bob@example.org"
+    assert tokens.found(known, "x", 0.0) == (None, "the token is not known")
+    late = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC).timestamp()
+    assert tokens.found(known, second, late) == (None, "the token has expired")
+    text = (tmp_path / "tokens").read_text()
+    assert not any(token in text for token in (first, second, other))
+    assert (tmp_path / "tokens").stat().st_mode & 0o777 == 0o600
+
+
+DIGEST: Final = "sha256:" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "alice = 1",
+        "alice = 'secret'",
+        "alice = ['sha256:00']",
+        f"'a b' = '{DIGEST}'",
+        f"alice = '{DIGEST} until tomorrow'",
+        f"alice = '{DIGEST} until 2030-01-01T00:00:00'",
+        "alice",
+        "[alice]",
+    ],
+)
+def test_files_of_tokens_that_are_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(UsageError):
+        tokens.read(str(path))
+
+
+def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("")
+    path.chmod(0o622)
+    with pytest.raises(UsageError, match="other users"):
+        tokens.read(str(path))
+    with pytest.raises(UsageError):
+        tokens.read(str(tmp_path / "nothing"))
+    with pytest.raises(UsageError, match="name of a principal"):
+        tokens.add(str(tmp_path / "new"), "a b", "x", None)
+
+
+def gate(**more: Any) -> Gate:
+    """A gate that knows one token of alice."""
+    known = [tokens.Token("alice", tokens.digest("right"))]
+    allowed = ["https://chat.example"]
+    return Gate(**{"names": ["h"], "allowed": allowed, "open_": False, "known": known, **more})
+
+
+def who(one: Gate, **headers: str) -> str:
+    named = {"host": "h", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    return asyncio.run(one.proof(named)).principal
+
+
+def test_who_is_let_in() -> None:
+    assert who(gate(), authorization="Bearer right") == "alice"
+    assert who(gate(), authorization="bearer  right ") == "alice"
+    assert who(gate(open_=True)) == LOCAL
+    page = {"origin": "https://chat.example", "sec_websocket_protocol": "acp, acp.bearer.right"}
+    assert who(gate(), **page) == "alice"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"authorization": "Bearer wrong"}, 401),
+        ({"authorization": "Basic right"}, 401),
+        ({"authorization": "Bearer"}, 401),
+        ({"authorization": "Bearer a.b.c"}, 401),
+        ({"sec_websocket_protocol": "acp.bearer.right"}, 401),  # only pages may
+        ({"authorization": "Bearer right", "origin": "https://evil.example"}, 403),
+        ({"authorization": "Bearer right", "host": "evil.example"}, 421),
+    ],
+)
+def test_who_is_not(headers: dict[str, str], status: int) -> None:
+    with pytest.raises(Denied) as denied:
+        who(gate(), **headers)
+    assert denied.value.status == status
+    assert denied.value.challenge is (status == 401)
+
+
+def test_the_token_is_none_of_the_subprotocols() -> None:
+    found = offered({"sec-websocket-protocol": "acp , acp.bearer.x,conductor.link.1"})
+    assert (found.token, found.others) == ("x", ["acp", "conductor.link.1"])
+    assert offered({}).others == []
+    assert shown_token({}) is None
+
+
+# -- OpenID Connect --------------------------------------------------------------------------------
+
+KEY: Final = rsa.generate_private_key(65537, 2048)
+OTHER: Final = rsa.generate_private_key(65537, 2048)
+
+
+def keys_of(key: rsa.RSAPrivateKey) -> dict[str, Any]:
+    """What an issuer publishes of a key."""
+    public = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    return {"keys": [{**public, "kid": "k", "use": "sig", "alg": "RS256"}]}
+
+
+async def _issuer(
+    work: Callable[[str], Any],
+    about: dict[str, Any] | None = None,
+    keys: dict[str, Any] | None = None,
+) -> Any:
+    """Runs `work` beside an issuer; it gets its address."""
+    keys = keys_of(KEY) if keys is None else keys
+
+    async def configuration(request: web.Request) -> web.Response:
+        named = {"issuer": place, "jwks_uri": f"{place}/keys"}
+        return web.json_response(named if about is None else about)
+
+    async def jwks(request: web.Request) -> web.Response:
+        return web.json_response(keys)
+
+    application = web.Application()
+    application.router.add_get("/.well-known/openid-configuration", configuration)
+    application.router.add_get("/keys", jwks)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    place = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        return await work(place)
+    finally:
+        await runner.cleanup()
+
+
+def token(place: str, key: Any = KEY, **claims: Any) -> str:
+    whole = {"iss": place, "aud": "acp", "sub": "alice", "exp": int(time.time()) + 600, **claims}
+    held = {name: value for name, value in whole.items() if value is not None}
+    return jwt.encode(held, key, "RS256", {"kid": "k"})
+
+
+def test_a_token_of_an_issuer_shows_its_subject() -> None:
+    async def work(place: str) -> str:
+        one = gate(issuer=Oidc(place, "acp"))
+        shown = {"host": "h", "authorization": f"Bearer {token(place)}"}
+        return (await one.proof(shown)).principal
+
+    assert asyncio.run(_issuer(work)) == "oidc:alice"
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": "another"},
+        {"aud": None},
+        {"iss": "https://evil.example"},
+        {"exp": 1},
+        {"exp": None},
+        {"sub": None},
+        {"sub": ""},
+        {"nbf": int(time.time()) + 3600},
+        {"key": OTHER},
+    ],
+)
+def test_tokens_of_an_issuer_that_are_refused(claims: dict[str, Any]) -> None:
+    async def work(place: str) -> None:
+        await Oidc(place, "acp").proof(token(place, **claims))
+
+    with pytest.raises(Denied) as denied:
+        asyncio.run(_issuer(work))
+    assert denied.value.status == 401
+
+
+def test_a_key_that_the_issuer_has_withdrawn_opens_nothing_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    published = keys_of(KEY)
+
+    async def work(place: str) -> str:
+        issuer = Oidc(place, "acp")
+        who = (await issuer.proof(token(place))).principal
+        published.update(keys_of(OTHER))
+        monkeypatch.setattr(jwt.jwk_set_cache.JWKSetCache, "is_expired", lambda _: True)
+        with pytest.raises(Denied):
+            await issuer.proof(token(place))
+        return who
+
+    assert asyncio.run(_issuer(work, keys=published)) == "oidc:alice"
+
+
+def test_a_token_without_a_signature_is_refused() -> None:
+    async def work(place: str) -> None:
+        claims = {"iss": place, "aud": "acp", "sub": "alice", "exp": int(time.time()) + 600}
+        await Oidc(place, "acp").proof(jwt.encode(claims, "", "none", {"kid": "k"}))
+
+    with pytest.raises(Denied):
+        asyncio.run(_issuer(work))
+
+
+def test_keys_that_anybody_on_the_way_could_forge_are_not_read() -> None:
+    about: dict[str, Any] = {}
+
+    async def work(place: str) -> None:
+        about.update(issuer=place, jwks_uri="http://keys.example/keys")
+        await Oidc(place, "acp").proof(token(place))
+
+    with pytest.raises(Denied, match="has its keys at no https URL"):
+        asyncio.run(_issuer(work, about))
+
+
+def test_how_long_a_proof_holds() -> None:
+    now = [100.0]
+    until = tokens.Token("alice", tokens.digest("short"), 110.0)
+    one = gate(known=[until], clock=lambda: now[0])
+    shown = asyncio.run(one.proof({"host": "h", "authorization": "Bearer short"}))
+    assert one.holds(shown)
+    assert not one.holds(Proof("local"))
+    assert not one.holds(msgspec.structs.replace(shown, principal="bob"))
+    now[0] = 110.0
+    assert not one.holds(shown)
+    one.become(gate(known=[msgspec.structs.replace(until, until=None)]))  # it counts for longer
+    assert one.holds(shown)
+    one.become(gate())
+    assert not one.holds(shown)
+    one.become(gate(open_=True))
+    assert one.holds(Proof("local"))
+    assert not one.holds(shown)
+
+
+def test_how_long_the_proof_of_an_issuer_holds() -> None:
+    end = int(time.time()) + 600
+
+    async def work(place: str) -> None:
+        now = [float(end)]
+        one = gate(issuer=Oidc(place, "acp"), clock=lambda: now[0])
+        shown = await one.proof({"host": "h", "authorization": f"Bearer {token(place, exp=end)}"})
+        assert one.holds(shown)
+        now[0] += 60
+        assert not one.holds(shown)
+        now[0] = float(end)
+        one.become(gate(issuer=Oidc(place, "acp")))
+        assert one.holds(shown)
+        one.become(gate(issuer=Oidc(place, "another")))
+        assert not one.holds(shown)
+
+    asyncio.run(_issuer(work))
+
+
+@pytest.mark.parametrize("about", [{}, [], {"issuer": "https://evil.example", "jwks_uri": "x"}])
+def test_an_issuer_that_names_another(about: Any) -> None:
+    async def work(place: str) -> None:
+        await Oidc(place, "acp").proof(token(place))
+
+    with pytest.raises(Denied) as denied:
+        asyncio.run(_issuer(work, about))
+    assert denied.value.status == 503
+
+
+def test_an_issuer_that_is_not_there() -> None:
+    one = Oidc("http://127.0.0.1:1", "acp")
+    for _ in range(2):
+        with pytest.raises(Denied) as denied:
+            asyncio.run(one.proof("a.b.c"))
+        assert denied.value.status == 503
+
+
+@pytest.mark.parametrize(("issuer", "audience"), [("http://evil.example", "a"), ("https://x", "")])
+def test_issuers_that_cannot_be(issuer: str, audience: str) -> None:
+    with pytest.raises(UsageError):
+        Oidc(issuer, audience)

@@ -1,0 +1,55 @@
+"""The periodic look of a server at its rooms."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from conductor.serve import server as server_module
+from conductor.serve.access.gate import Gate
+from conductor.serve.owners import Owners
+from conductor.serve.server import Server
+from conductor.serve.settings import Settings
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_a_room_that_fails_is_reported_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else no turn of anybody would ever be too long again, and no token would expire."""
+    monkeypatch.setattr(server_module, "_LOOK", 0)
+    complaints: list[str] = []
+    looked = {"broken": 0, "sound": 0}
+
+    async def work() -> None:
+        enough = asyncio.Event()
+
+        def look(principal: str) -> None:
+            looked[principal] += 1
+            if looked["sound"] >= 3:
+                enough.set()
+            if principal == "broken":
+                raise RuntimeError("\x1b[31m what a client wrote")
+
+        def room(principal: str, _: Server) -> Any:
+            return SimpleNamespace(
+                overdue=lambda: look(principal), check=lambda holds: None, is_empty=False
+            )
+
+        gate = Gate(names=[], allowed=[], open_=True, known=[])
+        factory: Any = None
+        made = Server(Settings(), gate, factory, Owners(), [""], complaints.append, room)
+        for principal in looked:
+            made.room(principal)
+        looking = asyncio.create_task(made._look())
+        await enough.wait()
+        looking.cancel()
+
+    asyncio.run(work())
+    assert looked["broken"] >= 3
+    assert "RuntimeError at " in complaints[0]
+    assert "test_looks.py" in complaints[0]
+    assert "\x1b" not in "".join(complaints)
