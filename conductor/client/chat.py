@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from conductor.client import visit
 from conductor.client.chat_session import Question, Session, members, plain
 from conductor.client.connection import PERMISSION, ChainEnded, Connection, Handler
 from conductor.client.editing import CAPABILITIES, Editing
@@ -21,6 +22,14 @@ _MOST_QUESTIONS: Final = 100
 _MOST_EARLY: Final = 20
 
 
+class Attach(NamedTuple):
+    """A live session of others to attach to (docs/remote.md)."""
+
+    session: str
+    views: bool
+    """Whether the person only watches it."""
+
+
 class Chat:
     """The client's end of one chain, for one person.
 
@@ -29,6 +38,7 @@ class Chat:
         handlers: By method: what else is served to the chain, such as files.
         events: Waits until the trace of the chain has what has passed; how many events that is.
         answers: Called with each part of an answer.
+        attach: A live session of others, in place of one of its own.
     """
 
     def __init__(
@@ -38,8 +48,10 @@ class Chat:
         *,
         events: Callable[[], Awaitable[int]],
         answers: Callable[[], None],
+        attach: Attach | None = None,
     ) -> None:
         self.cwd = cwd
+        self._attach = attach
         self._events = events
         self._answers = answers
         self.editing = Editing(self._changed, self._request)
@@ -74,11 +86,15 @@ class Chat:
         chain has ended."""
         async with self._connection.over(channel):
             try:
-                answer = await self._connection.initialize(self._capabilities)
+                meta = visit.ATTACHES if self._attach is not None else None
+                answer = await self._connection.initialize(self._capabilities, meta)
                 info, can = answer.get("agentInfo"), answer.get("agentCapabilities")
                 self._agent = info if isinstance(info, dict) else {}
                 self._can = can if isinstance(can, dict) else {}
-                await self.new_session()
+                if self._attach is None:
+                    await self.new_session()
+                else:
+                    await self._attached(self._attach)
             except ConductorError as error:
                 self.failed = error
                 return
@@ -128,6 +144,7 @@ class Chat:
                 "image": prompts.get("image") is True,
                 "load": self._loads,
                 "list": self._lists,
+                "new": self._attach is None,
                 "search": self.reads,
             },
             "sessions": [session.state() for session in self.sessions.values()],
@@ -161,6 +178,24 @@ class Chat:
         self._early = []
         self._changed()
         return session
+
+    async def _attached(self, wanted: Attach) -> None:
+        """Attaches to a session of others. Raises `UsageError`, `RequestError`, `ChainEnded`."""
+        visit.check(self._can, "the agent of this chain")
+        id_ = wanted.session
+        session = self.sessions[id_] = Session(id_, self.cwd)
+        session.loading, session.viewed = True, wanted.views
+        begin = await self._events()
+        session.history = begin, begin
+        answer = await visit.attached(
+            self._connection, id_, drives=not wanted.views, history="full"
+        )
+        session.began(answer)
+        about = members(members(answer.get("_meta")).get("conductor"))
+        session.running = session.running or about.get("turn") is True
+        session.history = begin, await self._events()
+        session.loading = False
+        self._changed()
 
     async def listed(self, cursor: str | None) -> dict[str, Any]:
         """The sessions that the agent knows of this folder. Raises `UsageError`, `RequestError`,
@@ -199,7 +234,7 @@ class Chat:
 
     def prompt(self, id_: str, blocks: list[dict[str, Any]]) -> None:
         """Begins a turn. Raises `UsageError` while another one of the session runs."""
-        session = self._session(id_)
+        session = self._driven(id_)
         if session.running or session.loading:
             raise UsageError("a turn of this session is still running", "wait for it or cancel it")
         session.running, session.error = True, ("", "")
@@ -236,7 +271,7 @@ class Chat:
 
     def cancel(self, id_: str) -> None:
         """Cancels the turn of a session; its questions are answered by that."""
-        session = self._session(id_)
+        session = self._driven(id_)
         if session.running:
             session.cancelling = True
             self._connection.cancel(id_)
@@ -253,14 +288,14 @@ class Chat:
 
     async def set_mode(self, id_: str, mode: str) -> None:
         """Puts a session into a mode. Raises `UsageError`, `RequestError`, `ChainEnded`."""
-        session = self._session(id_)
+        session = self._driven(id_)
         await self._connection.request("session/set_mode", {"sessionId": id_, "modeId": mode})
         session.mode(mode)
         self._changed()
 
     async def set_option(self, id_: str, option: str, value: str | bool) -> None:
         """Sets a configuration option. Raises `UsageError`, `RequestError`, `ChainEnded`."""
-        session = self._session(id_)
+        session = self._driven(id_)
         kind = {"type": "boolean"} if isinstance(value, bool) else {}
         answer = await self._connection.request(
             "session/set_config_option",
@@ -276,6 +311,13 @@ class Chat:
             raise UsageError("this session is not open", "open it from the list of sessions")
         return session
 
+    def _driven(self, id_: str) -> Session:
+        """A session in which the person takes part. Raises `UsageError`."""
+        session = self._session(id_)
+        if session.viewed:
+            raise UsageError("you only watch this session", "attach without --view to take part")
+        return session
+
     # -- what the chain sends ------------------------------------------------------------------
 
     async def _updated(self, id_: str, update: dict[str, Any]) -> None:
@@ -285,6 +327,11 @@ class Chat:
             self._early = [*self._early[-_MOST_EARLY:], (id_, update)]
             return
         self._answers()
+        kind = update.get("sessionUpdate")
+        if kind == "turn_complete":
+            self._connection.turn_ended(id_)
+        elif kind == "session_closed" and not self._ended[0]:
+            self.ended("the session was closed", "its server shows which are live")
         if session.updated(update):
             self._changed()
 

@@ -36,6 +36,8 @@ class Session:
         self.running = False
         self.cancelling = False
         self.loading = False
+        self.viewed = False
+        """Whether the person only watches it."""
         self.waiting: list[list[dict[str, Any]]] = []
         """Prompts that are sent once no turn runs."""
         self.history: tuple[int, int] | None = None
@@ -48,7 +50,7 @@ class Session:
         """All that a page shows of it."""
         names = (
             *("id", "cwd", "title", "modes", "options", "commands", "usage"),
-            *("running", "cancelling", "loading", "history", "error"),
+            *("running", "cancelling", "loading", "viewed", "history", "error"),
         )
         return {name: plain(getattr(self, name)) for name in names}
 
@@ -74,6 +76,10 @@ class Session:
         elif kind == "session_info_update":
             title = update.get("title", self.title)
             self.title = title if isinstance(title, str) else ""
+        elif kind == "prompt_received":  # of another client (docs/remote.md)
+            self.running = True
+        elif kind == "turn_complete":
+            self.running = self.cancelling = False
         elif kind == "usage_update":
             self.usage = {name: update.get(name) for name in ("used", "size", "cost")}
         else:

@@ -114,13 +114,16 @@ class Connection:
 
     # -- requests to the chain ------------------------------------------------------------------
 
-    async def initialize(self, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    async def initialize(
+        self, capabilities: Mapping[str, Any], meta: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Sends `initialize`; the result. Raises `RequestError`, also for another version."""
         info = {"name": f"conductor-{self._name}", "title": f"conductor {self._name}"}
         params = {
             "protocolVersion": PROTOCOL_VERSION,
             "clientInfo": {**info, "version": version()},
             "clientCapabilities": capabilities,
+            **({"_meta": meta} if meta else {}),
         }
         result = await self.request("initialize", params)
         spoken = result.get("protocolVersion")
@@ -161,6 +164,11 @@ class Connection:
         for method, of, task in list(self._serving.values()):
             if method == PERMISSION and of == session:
                 task.cancel()
+
+    def turn_ended(self, session: str) -> None:
+        """The turn of a session has ended that another client began: if it was cancelled here, the
+        questions of the next one are asked again."""
+        self._cancelled.discard(session)
 
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Sends a request; its result.
@@ -229,6 +237,7 @@ class Connection:
         method, params = message.get("method"), _members(message.get("params"))
         if not isinstance(method, str):
             self._resolve(message)
+            await asyncio.sleep(0)  # who waits for the answer learns of it before what follows it
         elif "id" in message:
             self._serve(message["id"], method, params)
         elif method == "session/update":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import time
 from typing import Final
 
@@ -29,27 +31,32 @@ class Elsewhere:
         `ConductorError`."""
         do = "pause" if paused else "resume"
         async with self._one_at_a_time:
-            control = await asyncio.to_thread(_connected, self._source.reader.head())
+            control = await asyncio.to_thread(connected, self._source.reader.head())
             try:
                 await asyncio.to_thread(control.ask, do, name, patient=True)
             finally:
                 control.close()
 
 
-def _connected(head: Head) -> Control:
-    """Connects to the chain that writes a trace. Raises `ConductorError`."""
-    path = next((path for pid, path in places.listed() if pid == head.process), None)
-    try:
-        if path is None:
-            raise ConnectionRefusedError
-        control = Control.connected(path)
-    except OSError:
-        raise ConductorError(
-            "the chain of this trace cannot be reached",
-            "it has ended, or runs with `--control off`",
-        ) from None
-    # Another chain may have the number of a process that has ended.
-    if time.time() - control.state().uptime < (head.began or 0.0) - _SLACK:
-        control.close()
-        raise ConductorError("the chain of this trace has ended")
-    return control
+def connected(head: Head) -> Control:
+    """A connection to the chain that writes a trace. Raises `ConductorError`."""
+    paths = [path for id_, path in places.listed() if id_.process == head.process]
+    for path in paths:
+        with contextlib.suppress(OSError):
+            control = Control.connected(path)
+            state = control.state()
+            # Another chain may have the number of a process that has ended.
+            has_begun = time.time() - state.uptime >= (head.began or 0.0) - _SLACK
+            if has_begun and (len(paths) == 1 or _is_same(state.trace, head.source)):
+                return control
+            control.close()
+    raise ConductorError(
+        "the chain of this trace cannot be reached", "it has ended, or runs with `--control off`"
+    )
+
+
+def _is_same(trace: str, source: str) -> bool:
+    """Whether two paths name one file."""
+    with contextlib.suppress(OSError):
+        return os.path.samefile(trace, source)
+    return False

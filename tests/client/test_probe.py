@@ -232,8 +232,8 @@ def test_a_silent_program_is_given_up_with_all_its_processes(tmp_path: Path) -> 
     child = subprocess.Popen([sys.executable, "-c",
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"])
     open({str(pids)!r} + ".new", "w").write(f"{{os.getpid()}} {{child.pid}}")
-    os.rename({str(pids)!r} + ".new", {str(pids)!r})
     print("waiting for the moon", file=sys.stderr, flush=True)
+    os.rename({str(pids)!r} + ".new", {str(pids)!r})  # the last: it has said what it says
     time.sleep(1000)
     """
     found = probe(_script(tmp_path, body), None, 3.0)

@@ -29,11 +29,9 @@ class Talking(Running):
 
     def __init__(self, *words: str, **more: Any) -> None:
         super().__init__("chat", "--no-open", *words, **more)
-        self.wait_for(self.out, "#secret=")
-        self.wait_for(self.out, "\n")
-        found = re.search(r"http://\S+#secret=(\S+)", self.text(self.out))
-        assert found is not None
-        self.address, self.secret = found[0], found[1]
+        line = re.compile(r"(http://\S+#secret=(\S+))\n")
+        self.wait_until(self.out, lambda text: bool(line.search(text)), "the address of the page")
+        ((self.address, self.secret),) = line.findall(self.text(self.out))
         self.port = urlsplit(self.address).port or 0
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -211,9 +212,9 @@ def test_an_agent_that_dies_is_shown_until_the_person_leaves(tmp_path: Path) -> 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_leaves_ends_the_chain(number: signal.Signals) -> None:
     with Talking(f"{DEMO} --child") as talking:
-        talking.wait_for(talking.err, "demo: child pid ")
-        talking.wait_for(talking.err, "\n")
-        child = int(talking.text(talking.err).split("child pid ")[1].split()[0])
+        said = re.compile(r"demo: child pid (\d+)\n")
+        talking.wait_until(talking.err, lambda text: bool(said.search(text)), "the child")
+        child = int(said.findall(talking.text(talking.err))[0])
         session = talking.until(idle)["sessions"][0]["id"]
         talking.say(session, "/permission x")
         talking.until(question)

@@ -21,7 +21,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import APIResponse, Browser, Page, Route
 
 _DEADLINE: Final = float(os.environ.get("PAGE_DEADLINE", "60")) * 1000
 expect.set_options(timeout=_DEADLINE)
@@ -78,6 +78,7 @@ def test_a_turn_and_what_was_done_to_it(demo: Talking, page: Page, pictures: Pat
     switch = page.get_by_role("switch", name="datetime takes part")
     switch.press("Enter")
     expect(switch).to_have_attribute("aria-checked", "false")
+    expect(switch).to_have_attribute("aria-busy", "false")
     expect(page.locator("article.turn").last.locator(".happened")).to_contain_text("paused")
     look_at(page, "chat-paused", None, dark=True)
     switch.press("Space")
@@ -152,7 +153,7 @@ def test_no_text_of_a_chat_is_obeyed(fancy: Talking, page: Page) -> None:
 def test_options_and_pictures_reach_the_agent(fancy: Talking, page: Page) -> None:
     fancy.visit(page)
     page.locator("#settings select").select_option("Large")
-    page.locator("#settings input[type=checkbox]").check()
+    page.locator("#settings input[type=checkbox]").click()  # it may be drawn anew meanwhile
     fancy.until(
         lambda chat: (
             [each["currentValue"] for each in chat["sessions"][0]["options"]] == ["large", True]
@@ -191,6 +192,26 @@ def test_sessions_are_opened_listed_and_loaded(demo: Talking, page: Page) -> Non
     expect(before.locator(".speech.you").first).to_contain_text("milk")
 
 
+def test_a_choice_counts_more_than_a_session_that_is_still_being_opened(
+    demo: Talking, page: Page
+) -> None:
+    demo.visit(page)
+    first = page.locator("#session-name").inner_text()
+    late: list[tuple[Route, APIResponse]] = []
+    page.route("**/api/chat/new", lambda route: late.append((route, route.fetch())))
+    page.locator("#new-session").click()
+    expect(page.locator("#session-name")).not_to_have_text(first)
+    page.locator("#sessions-button").click()
+    page.locator("#sessions button", has_text=first).click()
+    expect(page.locator("#session-name")).to_have_text(first)
+    while not late:
+        page.wait_for_timeout(10)
+    [(route, answer)] = late
+    route.fulfill(response=answer)
+    expect(page.locator("#new-session")).to_be_enabled()
+    expect(page.locator("#session-name")).to_have_text(first)
+
+
 def test_a_turn_goes_on_without_a_page_and_its_end_is_seen_by_all(
     demo: Talking, page: Page
 ) -> None:
@@ -201,6 +222,7 @@ def test_a_turn_goes_on_without_a_page_and_its_end_is_seen_by_all(
     expect(other.locator(".ask")).to_be_visible()
     page.goto("about:blank")
     other.locator(".ask button", has_text="Reject").first.click()
+    demo.until(lambda chat: not chat["questions"])  # a page that is closed takes its requests back
     other.close()
     demo.until(idle)
     demo.visit(page)

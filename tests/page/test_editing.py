@@ -153,7 +153,13 @@ def test_a_trace_with_what_nobody_asked_for_becomes_a_scenario(
     with Talking("--trace", trace, json.dumps({**reminding, **granted}), DEMO) as talking:
         session = talking.until(idle)["sessions"][0]["id"]
         talking.say(session, "remind me")
-        talking.until(lambda _: talking.ask("/api/head")[1]["turns"] == 4)
+
+        def over(_: object) -> bool:
+            """Whether there is the last turn, and its end."""
+            head = talking.ask("/api/head")[1]
+            return bool(head["turns"] == 4 and not head["running"])
+
+        talking.until(over)
         turns = talking.ask("/api/turns?after=1")[1]
         assert [turn.get("by", "") for turn in turns] == ["", "reminder", "reminder"]
         assert [turn["prompt"] for turn in turns[1:]] == ["one", "two"]

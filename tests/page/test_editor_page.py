@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import APIResponse, Page, Route
 
 SOURCE: Final = (
     "// €uro 😀 first\n"
@@ -61,7 +62,9 @@ def does(page: Page, text: str) -> str:
     """What the agent says came of a prompt."""
     say(page, text)
     ended(page)
-    said = page.locator("article.turn").last.locator(".speech.agent .markdown")
+    turn = page.locator("article.turn").last
+    expect(turn).to_have_attribute("data-whole", re.compile("."))  # not the beginning alone
+    said = turn.locator(".speech.agent .markdown")
     expect(said).to_be_visible()
     return said.inner_text()
 
@@ -135,6 +138,7 @@ def test_row_102_panels_comments_replies_and_what_nobody_asked_for(
     expect(turn.locator(".speech.you")).to_contain_text("what else?")
     expect(turn.locator(".speech.you")).to_contain_text("src/main.rs:3")
     expect(turn.locator(".speech.agent")).to_contain_text("you said: At src/main.rs:3")
+    ended(page)
     expect(replies.locator(".reply strong")).to_have_text("else")
     look_at(page, "editor-comments", pictures)
     page.set_viewport_size({"width": 800, "height": 800})
@@ -170,6 +174,31 @@ def test_row_102_panels_comments_replies_and_what_nobody_asked_for(
     expect(mine.locator(".speech.agent .markdown")).to_have_text(["you said: one", "you said: two"])
     ended(page)
     look_at(page, "editor-unprompted", pictures, dark=True)
+
+
+def test_what_is_written_while_a_reply_is_on_its_way_stays(talking: Talking, page: Page) -> None:
+    talking.visit(page)
+    given = {"id": "d", "url": "src/main.rs", "start": {"line": 4}, "text": "?", "can_reply": True}
+    assert answer(page, f"comment {json.dumps([given])}") == [{"shown": "comment"}]
+    tab(page, "Files").click()
+    late: list[tuple[Route, APIResponse]] = []
+    page.route("**/api/chat/reply", lambda route: late.append((route, route.fetch())))
+    replies = page.locator(".comment[data-id=d]")
+    replies.locator("textarea").fill("agent, one")
+    replies.locator("textarea").press("Enter")
+    expect(replies.locator(".reply")).to_have_count(1)  # the news have come before the answer
+    replies.locator("textarea").fill("two")
+    while not late:
+        page.wait_for_timeout(10)
+    [(route, response)] = late
+    with page.expect_event("requestfinished", lambda asked: "/api/chat/reply" in asked.url):
+        route.fulfill(response=response)
+    page.unroute("**/api/chat/reply")
+    talking.do("reply", session="one", id="d", text="agent, three")
+    expect(replies.locator(".reply")).to_have_count(2)  # it is drawn anew
+    expect(replies.locator("textarea")).to_have_value("two")
+    replies.locator("button", has_text="Resolve").click()
+    expect(replies).to_have_count(0)
 
 
 def test_what_components_ask_of_the_editor(talking: Talking, page: Page, project: Path) -> None:

@@ -20,8 +20,9 @@ from tests.record.turns import recorded
 
 @pytest.fixture(scope="module")
 def viewed() -> Iterator[Viewed]:
-    """The page of a real chain's trace."""
+    """The page of a real chain's trace, all of which was read."""
     with Viewed(recorded.trace(), "--turn", "1") as view:
+        view.whole()
         yield view
 
 

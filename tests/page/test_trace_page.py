@@ -29,6 +29,7 @@ expect.set_options(timeout=_DEADLINE)
 def viewed() -> Iterator[Viewed]:
     """The page of the trace of a real chain, which is made before the browser starts."""
     with Viewed(recorded.trace()) as view:
+        view.whole()
         yield view
 
 

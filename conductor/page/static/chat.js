@@ -67,9 +67,19 @@ function session() {
   return all.find((each) => each.id === chosen().session) ?? all.at(-1) ?? null;
 }
 
+let choices = 0;
+
 function choose(id) {
+  choices += 1;
   $("sessions").close();
   go({ session: id, turn: null, event: null });
+}
+
+/** Opens a session, and shows it, unless the person has chosen another one meanwhile. */
+async function shown(how, body) {
+  const before = choices;
+  const opened = await act(how, body);
+  if (opened !== null && choices === before) choose(opened.session);
 }
 
 const name = (each) => each.title || each.id || each.sessionId;
@@ -82,8 +92,11 @@ function draw() {
   chain.show(head, now.component, !failure && !chat?.ended[0]);
   state();
   composer.show(held, Boolean(chat?.can.image), Boolean(chat?.ended[0]) || failure?.status === 0 || failure?.status === 401);
+  $("composer").hidden = Boolean(held?.viewed);
+  $("watching").hidden = !held?.viewed;
   settings($("settings"), held, act);
   $("usage").textContent = used(held?.usage);
+  $("new-session").hidden = chat?.can.new === false;
   $("session-name").textContent = $("session-name").title = held ? name(held) : "";
   questions.show(chat?.questions ?? [], held?.id);
   if (held) talk(held, now);
@@ -127,7 +140,7 @@ function own(held) {
   if (!held) return [];
   const since = held.history?.[0] ?? 0;
   // Of a turn that a component hides nothing is to be read here.
-  const isHidden = (turn) => turn.by && !turn.answer && !turn.tools;
+  const isHidden = (turn) => turn.by && turn.by !== "another client" && !turn.answer && !turn.tools;
   return turns.all.filter((turn) => turn.number > 0 && turn.session === held.id && (turn.events?.[0] ?? 0) >= since && !isHidden(turn));
 }
 
@@ -281,8 +294,7 @@ function sessionRow(each, isOpen, current) {
 
 async function load(id) {
   $("sessions").close();
-  const loaded = await act("load", { session: id });
-  if (loaded !== null) choose(loaded.session);
+  await shown("load", { session: id });
 }
 
 async function sessions() {
@@ -343,10 +355,9 @@ $("sessions-button").addEventListener("click", sessions);
 $("new-session").addEventListener("click", async ({ currentTarget: button }) => {
   button.disabled = true; // an agent may take seconds
   button.textContent = "Opening …";
-  const made = await act("new", {});
+  await shown("new", {});
   button.disabled = false;
   button.textContent = "New session";
-  if (made !== null) choose(made.session);
 });
 $("cancel").addEventListener("click", () => act("cancel", { session: session()?.id }));
 $("conversation").addEventListener("scroll", () => {

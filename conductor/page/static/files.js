@@ -198,10 +198,10 @@ export class Files {
       const text = input.value;
       if (!text.trim() || input.disabled) return;
       input.disabled = true; // once
-      if (await this.acts.reply(comment, text)) {
-        this.drafts.delete(key);
-        input.value = "";
-      }
+      // Before the answer comes the file may be drawn anew, with a place for the next reply.
+      this.drafts.delete(key);
+      if (await this.acts.reply(comment, text)) input.value = "";
+      else if (!this.drafts.has(key)) this.drafts.set(key, text);
       input.disabled = false;
     } }, input, el("button.small", { type: "submit" }, "Reply"));
     return form;

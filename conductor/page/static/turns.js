@@ -30,7 +30,8 @@ export class Turns {
     if (again.length) for (const turn of await this.data.only(again)) this.all[turn.number] = turn;
     for (let got = [null]; got.length && this.all.length < head.turns;) {
       got = await this.data.turns(this.all.length);
-      this.all.push(...got);
+      // None that has come since: what else is known of it, as that it runs, comes with later news.
+      this.all.push(...got.slice(0, head.turns - this.all.length));
       if (got.length && this.all.length < head.turns) some();
     }
   }
@@ -39,8 +40,10 @@ export class Turns {
 /** What differs once a turn has changed. */
 export const mark = (turn) => `${turn.events?.[1]} ${turn.ms} ${turn.stop}`;
 
-/** What says that a component, or the agent, began a turn that nobody had asked for. */
-export const unprompted = (turn) => (turn.by ? [el("span.by", {}, `unprompted, by ${turn.by}`), " "] : null);
+const OTHER = "another client";
+
+/** What says that a component, or the agent, began a turn that nobody had asked for, or that another client did. */
+export const unprompted = (turn) => (turn.by ? [el("span.by", {}, turn.by === OTHER ? `by ${OTHER}` : `unprompted, by ${turn.by}`), " "] : null);
 
 /** How long a turn took, in words; what was said without a prompt has no length. */
 export const took = (turn) => (turn.by && !turn.prompt ? "" : duration(turn.ms));
