@@ -1,0 +1,201 @@
+"""What NATS keeps of a rollout: a record for each pool, and bundles by digest.
+
+    bucket `config`     pool → what it runs (`conductor.fleet.rollout.Record`)
+    objects `bundles`   digest → the bundle, in chunks of 1 MiB
+
+Whoever may write there can name any bundle that some key has signed, and nothing else: workers
+believe the digest and the signature, not the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime
+import io
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from nats import errors
+from nats.js import errors as js_errors
+from nats.js.api import ObjectMeta, ObjectMetaOptions, ObjectStoreConfig
+
+from conductor.errors import ConductorError, UsageError
+from conductor.fleet import rollout
+from conductor.fleet.bundle import MOST, BundleError
+from conductor.fleet.bus import Away, Bus
+from conductor.fleet.rollout import Record
+
+if TYPE_CHECKING:
+    from conductor.fleet.bus import Bucket
+
+RECORDS: Final = "config"
+OBJECTS: Final = "bundles"
+
+_CHUNK: Final = 1024 * 1024
+_PATIENCE: Final = 120.0
+"""Seconds that a bundle may take to come or go."""
+_MOST: Final = 2 * MOST
+_OLD: Final = datetime.timedelta(days=1)
+"""What no pool names stays so long: another rollout may have put it there just now."""
+_FAILURES: Final = (errors.Error, js_errors.Error, OSError, TimeoutError)
+
+
+class Known(msgspec.Struct, frozen=True):
+    """The record of a pool, and its revision in the bucket: 0 where there is none yet."""
+
+    record: Record
+    revision: int
+    problem: str = ""
+    """Why the record there cannot be read; then `record` is an empty one."""
+
+
+class NotNow(ConductorError):  # noqa: N818 - nobody is to blame
+    """NATS keeps nothing now; the same may succeed later."""
+
+    def __init__(self, error: object) -> None:
+        why = str(error) or type(error).__name__
+        super().__init__(
+            f"NATS does not give or take bundles now: {why}",
+            "JetStream must be on, with room on its disk, and a leader for the stream",
+        )
+
+
+class BundleStore:
+    """The records and the bundles of one tenant. Every method raises `NotNow`."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._bucket: Bucket | None = None
+        self._opened: Any = None
+
+    async def record(self, pool: str) -> Known:
+        """What a pool runs."""
+        kept = await (await self._records()).get(pool)
+        if kept is None:
+            return Known(Record(), 0)
+        try:
+            return Known(rollout.read(kept.value), kept.revision)
+        except UsageError as error:
+            return Known(Record(), kept.revision, error.text)
+
+    async def change(self, pool: str, known: Known, record: Record) -> Known:
+        """Sets the record of a pool. Raises `UsageError` if somebody has changed it meanwhile."""
+        bucket, value = await self._records(), rollout.encoded(record)
+        if known.revision:
+            revision = await bucket.update(pool, value, known.revision)
+        else:
+            revision = await bucket.create(pool, value)
+        if not revision:
+            raise UsageError(
+                f"somebody else has just changed what the pool `{pool}` runs",
+                "`conductor fleet rollout --status` shows it; then try again",
+            )
+        return Known(record, revision)
+
+    async def watch(self, pool: str, changed: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+        """Calls `changed` after the record has changed, while NATS is there; what it returns ends
+        that."""
+        return await self._bus.listen(f"$KV.{RECORDS}.{pool}", lambda *_: changed())
+
+    async def put(self, digest: str, data: bytes) -> None:
+        """Stores a bundle, unless it is there."""
+        try:
+            store = await self._objects()
+            async with asyncio.timeout(_PATIENCE):
+                try:
+                    there = await store.get_info(digest)
+                    if there.digest == _named(digest) and there.size == len(data):
+                        return
+                except (js_errors.ObjectNotFoundError, js_errors.BadObjectMetaError):
+                    pass
+                options = ObjectMetaOptions(max_chunk_size=_CHUNK)
+                await store.put(digest, io.BytesIO(data), ObjectMeta(name=digest, options=options))
+        except _FAILURES as error:
+            raise NotNow(error) from None
+
+    async def get(self, digest: str) -> bytes:
+        """The bytes under a digest, whatever they are. Raises `BundleError` where there are none,
+        or far too many."""
+        taken = _Bounded()
+        try:
+            store = await self._objects()
+            async with asyncio.timeout(_PATIENCE):
+                info = await store.get_info(digest)
+                if info.is_link() or not 0 < (info.size or 0) <= _MOST:
+                    raise BundleError(
+                        "size", f"the object `{digest}` of NATS cannot be a bundle: its size is odd"
+                    )
+                await store.get(digest, taken)
+        except (js_errors.ObjectNotFoundError, js_errors.BadObjectMetaError):
+            raise BundleError(
+                "missing",
+                f"NATS has no bundle {digest[:16]}…",
+                "somebody has deleted it; roll it out again from its file",
+            ) from None
+        except js_errors.DigestMismatchError:
+            raise BundleError(
+                "digest",
+                f"the object `{digest}` of NATS is damaged",
+                "roll it out again from its file",
+            ) from None
+        except _FAILURES as error:
+            raise NotNow(error) from None
+        return taken.getvalue()
+
+    async def prune(self, keep: Collection[str] = ()) -> None:
+        """Deletes old bundles that no pool names any more, but for those with these digests."""
+        try:
+            bucket = await self._records()
+            named = {*keep}
+            for pool in await bucket.keys(">"):
+                record = (await self.record(pool)).record
+                named |= {record.active, record.previous, record.candidate}
+            store = await self._objects()
+            now = datetime.datetime.now(datetime.UTC)
+            for info in await store.list():
+                if info.name not in named and not info.deleted and now - _made(info) > _OLD:
+                    await store.delete(info.name)
+        except js_errors.NotFoundError:
+            pass  # there are none
+        except _FAILURES as error:
+            raise NotNow(error) from None
+
+    async def _records(self) -> Bucket:
+        if self._bucket is None:
+            self._bucket = await self._bus.bucket(RECORDS)
+        return self._bucket
+
+    async def _objects(self) -> Any:
+        if not self._bus.is_linked:
+            raise Away
+        if self._opened is None:
+            jetstream = self._bus.jetstream
+            try:
+                self._opened = await jetstream.object_store(OBJECTS)
+            except js_errors.NotFoundError:
+                config = ObjectStoreConfig(bucket=OBJECTS, replicas=self._bus.replicas)
+                self._opened = await jetstream.create_object_store(OBJECTS, config)
+        return self._opened
+
+
+class _Bounded(io.BytesIO):
+    """Takes no more than a bundle may have."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() + len(data) > _MOST:
+            raise OSError("more comes than was announced")
+        return super().write(data)
+
+
+def _named(digest: str) -> str:
+    """A digest as the object store writes it."""
+    return f"SHA-256={base64.urlsafe_b64encode(bytes.fromhex(digest)).decode()}"
+
+
+def _made(info: Any) -> datetime.datetime:
+    try:
+        return datetime.datetime.fromisoformat(str(info.mtime))
+    except ValueError:
+        return datetime.datetime.now(datetime.UTC)

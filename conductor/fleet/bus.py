@@ -1,0 +1,574 @@
+"""The bus between the parts of a fleet: a connection to NATS that comes back by itself.
+
+Nothing here blocks the one who publishes: while NATS is away, `publish` drops (links keep what the
+other end does not have), and `request` fails at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from nats import errors
+from nats.aio.client import Client
+from nats.js import errors as js_errors
+from nats.js.api import DeliverPolicy, KeyValueConfig, StorageType, StreamConfig
+
+from conductor.errors import ConductorError, UsageError, place_of
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+    from nats.js import JetStreamContext
+    from nats.js.kv import KeyValue
+
+ASKED: Final = 5.0
+"""Seconds that a part of the fleet has for an answer."""
+
+_WAIT: Final = 30.0
+"""Seconds that NATS has to be there when a part of the fleet starts."""
+_PING: Final = 1
+"""Seconds between two looks whether NATS still answers; it is away when it owes two answers."""
+_RETRY: Final = 0.2
+_MADE: Final = 3
+"""So many tries to make a bucket."""
+_REPLICAS: Final = 3
+_NEXT: Final = 0.5
+"""Seconds to wait for the next message of a stream that is read, before its end is looked for."""
+_TWICE: Final = 120.0
+"""Seconds in which a stream stores what is sent twice only once."""
+_STREAM: Final = "KV_"
+"""How the stream of a bucket is called."""
+_SHRUNK: Final = 3.0
+"""Seconds that the clients of a server which is gone have to come to another one."""
+_UNSENT: Final = 16 * 1024 * 1024
+"""Bytes that wait for NATS itself, at most: links have windows far below that."""
+
+Taker = Callable[[str, bytes], None]
+"""Takes the subject and the payload of a message."""
+Answerer = Callable[[bytes], Awaitable[bytes]]
+"""Answers a request."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where NATS is, and who this part of the fleet is there."""
+
+    nats: tuple[str, ...] = ("nats://127.0.0.1:4222",)
+    creds: str = ""
+    """A file of credentials: the JWT of a user, and the seed of its key."""
+    user: str = ""
+    password: str = ""
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    wait: float = _WAIT
+
+
+class Unanswered(ConductorError):  # noqa: N818 - nobody is to blame
+    """Nobody has answered a request. `absent`: NATS knows that nobody listens there."""
+
+    def __init__(self, subject: str, *, absent: bool) -> None:
+        why = "nobody listens there" if absent else "no answer came in time"
+        super().__init__(
+            f"`{subject}` on NATS: {why}", "`conductor fleet status` shows who is there"
+        )
+        self.absent = absent
+
+
+class Away(ConductorError):  # noqa: N818 - as above
+    """NATS cannot be reached now."""
+
+    def __init__(self) -> None:
+        super().__init__("NATS is away", "it is tried again all the time; see its log")
+
+
+class _Client(Client):
+    """A client that sees the cluster lose a server: the others say then which there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shrunk: float | None = None
+        """When that was last."""
+        self._urls: set[str] = set()
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        urls = {*(info.get("connect_urls") or ())}
+        if self._urls - urls:
+            self.shrunk = asyncio.get_running_loop().time()
+        self._urls = urls
+        await super()._process_info(info, initial_connection)
+
+
+class Bus:
+    """One connection.
+
+    Attributes:
+        cut: Called when NATS is gone.
+        linked: Called when it is there again.
+        over: Called when it lets this part of the fleet in no more.
+        log: Takes sentences.
+    """
+
+    def __init__(self, place: Place, name: str, log: Callable[[str], None]) -> None:
+        """`name` is shown in the server's lists; `log` takes sentences."""
+        self.cut: list[Callable[[], None]] = []
+        self.linked: list[Callable[[], None]] = []
+        self.over: Callable[[], None] = lambda: None
+        self._place, self._name, self.log = place, name, log
+        self._client = _Client()
+        self._js: JetStreamContext | None = None
+        self._loop = asyncio.get_running_loop()
+        self._was_cut = self._closing = False
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether NATS is there."""
+        return self._client.is_connected and not self._was_cut
+
+    @property
+    def has_lost_a_server(self) -> bool:
+        """Whether the cluster has lost a server just now: others may be on their way to another
+        one, and nobody listens for them meanwhile."""
+        shrunk = self._client.shrunk
+        return shrunk is not None and self._loop.time() < shrunk + _SHRUNK
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """What keeps streams, values and objects."""
+        assert self._js is not None
+        return self._js
+
+    async def connect(self) -> None:
+        """Connects. Raises `ConductorError` where that does not succeed in time."""
+        place = self._place
+        others: dict[str, Any] = {}
+        if place.creds:
+            others["user_credentials"] = place.creds
+        if place.user:
+            others |= {"user": place.user, "password": place.password}
+        if place.ca or place.cert:
+            others["tls"] = _tls(place)
+        failed: list[Exception] = []
+
+        async def note(error: Exception) -> None:
+            failed.append(error)
+            del failed[:-1]
+            if isinstance(error, errors.SlowConsumerError):
+                self.log(f"NATS has sent more than was taken: {error}")
+            elif "permissions violation" in str(error).lower():
+                self.log(f"NATS refuses what this user may not do: {error}")
+
+        warned = False
+        deadline = self._loop.time() + place.wait
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._client.connect(
+                        [*place.nats],
+                        name=self._name,
+                        error_cb=note,
+                        disconnected_cb=self._lost,
+                        reconnected_cb=self._found,
+                        closed_cb=self._ended,
+                        connect_timeout=2,
+                        ping_interval=_PING,
+                        max_outstanding_pings=2,
+                        reconnect_time_wait=_RETRY,  # type: ignore[arg-type]
+                        max_reconnect_attempts=-1,
+                        pending_size=_UNSENT,
+                        **others,
+                    )
+                break
+            except (TimeoutError, OSError, errors.Error, ValueError) as error:
+                why = _why(failed[-1] if failed else error)
+                if _is_final(failed[-1] if failed else error) or self._loop.time() >= deadline:
+                    raise ConductorError(
+                        f"no connection to NATS at {', '.join(place.nats)}: {why}",
+                        "`--nats` says where it is; `conductor fleet dev` starts one of its own",
+                    ) from None
+                if not warned:
+                    warned = True
+                    self.log(f"NATS at {', '.join(place.nats)} is not there yet ({why}); waiting")
+                await asyncio.sleep(_RETRY)
+        self._js = self._client.jetstream(timeout=ASKED)
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        self._closing = True
+        # RuntimeError: uvloop's, where the client writes its rest to a socket that is gone.
+        with contextlib.suppress(errors.Error, OSError, TimeoutError, RuntimeError):
+            if self._client.is_connected:
+                async with asyncio.timeout(1.0):
+                    await self._client.flush()
+            await self._client.close()
+
+    async def _lost(self) -> None:
+        if not self._was_cut and not self._closing:
+            self._was_cut = True
+            self.log("NATS is away; it is tried again all the time")
+            for call in [*self.cut]:
+                self._call(call)
+
+    async def _found(self) -> None:
+        self._was_cut = False
+        self.log("NATS is there again")
+        for call in [*self.linked]:
+            self._call(call)
+
+    async def _ended(self) -> None:
+        """The client has given up: NATS does not let it in any more."""
+        await self._lost()
+        if not self._closing:
+            self.log(
+                f"NATS has ended the connection for good: {_why(self._client.last_error or Away())}"
+            )
+            self._call(self.over)
+
+    def _call(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # the others are called
+            self.log(f"a defect of conductor: {place_of(error)}")
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        subject: str,
+        payload: bytes,
+        reply: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Sends a message to all who listen; drops it while NATS is away. Answers go to `reply`."""
+        if not self.is_linked:
+            return
+        sending = self._client.publish(subject, payload, reply, headers)
+        try:
+            sending.send(None)  # it only waits where nothing is to be sent
+        except StopIteration:
+            return
+        except (errors.Error, OSError):
+            return
+        sending.close()
+
+    def inbox(self) -> str:
+        """A name for answers, which nobody else has; words may follow it."""
+        return self._client.new_inbox()
+
+    async def request(self, subject: str, payload: bytes, seconds: float = ASKED) -> bytes:
+        """Asks one who listens. Raises `Away` and `Unanswered`."""
+        if not self.is_linked:
+            raise Away
+        try:
+            answer = await self._client.request(subject, payload, seconds)
+        except errors.NoRespondersError:
+            raise Unanswered(subject, absent=True) from None
+        except (errors.TimeoutError, TimeoutError):
+            raise Unanswered(subject, absent=False) from None
+        except (errors.Error, OSError):
+            raise Away from None
+        return answer.data
+
+    async def gather(self, subject: str, payload: bytes, seconds: float) -> list[bytes]:
+        """Asks all who listen, and takes the answers that come until so many seconds after the
+        first one. Raises `Away`."""
+        answers: list[bytes] = []
+        inbox = self._client.new_inbox()
+        first = asyncio.Event()
+
+        async def take(message: Msg) -> None:
+            if message.data:  # else NATS says that nobody listens
+                answers.append(message.data)
+            first.set()
+
+        try:
+            heard = await self._client.subscribe(inbox, cb=take)
+            await self._client.publish(subject, payload, reply=inbox)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(first.wait(), ASKED)  # on a busy machine it takes a while
+            await asyncio.sleep(seconds)
+            await heard.unsubscribe()
+        except (errors.Error, OSError):
+            raise Away from None
+        return answers
+
+    async def listen(self, subject: str, take: Taker) -> Callable[[], Awaitable[None]]:
+        """Takes messages, one after the other; what it returns ends that."""
+
+        async def taken(message: Msg) -> None:
+            try:
+                take(message.subject, message.data)
+            except Exception as error:  # the next message is taken
+                self.log(f"a defect of conductor: {place_of(error)}")
+
+        return await self._subscribed(subject, taken, "")
+
+    async def answer(
+        self, subject: str, answer: Answerer, group: str = ""
+    ) -> Callable[[], Awaitable[None]]:
+        """Answers requests, several at once; what it returns ends that. Of those in a `group`, one
+        answers."""
+        working: set[asyncio.Task[None]] = set()
+
+        async def reply(message: Msg) -> None:
+            try:
+                data = await answer(message.data)
+            except Exception as error:  # who asks hears nothing; the next request is answered
+                self.log(f"a defect of conductor: {place_of(error)}")
+            else:
+                if message.reply:
+                    self.publish(message.reply, data)
+
+        async def taken(message: Msg) -> None:
+            task = self._loop.create_task(reply(message))
+            working.add(task)
+            task.add_done_callback(working.discard)
+
+        return await self._subscribed(subject, taken, group)
+
+    async def settled(self) -> None:
+        """Waits until NATS knows where this part listens."""
+        with contextlib.suppress(errors.Error, OSError, TimeoutError):
+            await self._client.flush(int(ASKED))
+
+    async def _subscribed(
+        self, subject: str, taken: Callable[[Msg], Awaitable[None]], group: str
+    ) -> Callable[[], Awaitable[None]]:
+        try:
+            heard = await self._client.subscribe(subject, queue=group, cb=taken)
+        except (errors.Error, OSError):
+            raise Away from None
+
+        async def end() -> None:
+            with contextlib.suppress(errors.Error, OSError):
+                await heard.unsubscribe()
+
+        return end
+
+    # -- what is kept ----------------------------------------------------------------------------
+
+    @property
+    def replicas(self) -> int:
+        """On how many servers what is kept should be: three where there are so many."""
+        return _REPLICAS if len(self._client.servers) >= _REPLICAS else 1
+
+    async def stream(self, name: str, subjects: str, seconds: float) -> None:
+        """A stream, made where there is none: what it has goes after so many seconds (0: never).
+        Raises `ConductorError`."""
+        config = StreamConfig(
+            name=name,
+            subjects=[subjects],
+            storage=StorageType.FILE,
+            max_age=seconds,
+            num_replicas=self.replicas,
+            duplicate_window=_TWICE,
+        )
+        try:
+            try:
+                await self.jetstream.stream_info(name)
+            except js_errors.NotFoundError:
+                await self.jetstream.add_stream(config)
+        except (errors.Error, OSError, TimeoutError) as error:
+            raise _unkept(name, error) from None
+
+    async def bucket(self, name: str, replicas: int = 0) -> Bucket:
+        """A bucket of values, made where there is none, on `replicas` servers (0: on as many as
+        should be). Raises `ConductorError`."""
+        for left in reversed(range(_MADE)):
+            try:
+                values = await self._values(name, replicas or self.replicas)
+            except (errors.Error, OSError, TimeoutError) as error:
+                # A cluster that has just started chooses its leaders.
+                if not left or not isinstance(error, TimeoutError):
+                    raise _unkept(name, error, not self.is_linked) from None
+            else:
+                break
+        return Bucket(name, values, self.jetstream, lambda: self.is_linked)
+
+    async def _values(self, name: str, replicas: int) -> KeyValue:
+        try:
+            return await self.jetstream.key_value(name)
+        except js_errors.BucketNotFoundError:
+            config = KeyValueConfig(
+                bucket=name, history=1, storage=StorageType.FILE, replicas=replicas
+            )
+        try:
+            return await self.jetstream.create_key_value(config)
+        except js_errors.BadRequestError:  # somebody else has just made it
+            return await self.jetstream.key_value(name)
+
+    async def stored(
+        self, stream: str, subjects: str, *, sizes: bool = False
+    ) -> AsyncIterator[Stored]:
+        """What a stream has now of some subjects, in order. `sizes`: of each subject the last
+        message, without its payload (the header `Nats-Msg-Size` has its bytes). Raises
+        `ConductorError`."""
+        policy = DeliverPolicy.LAST_PER_SUBJECT if sizes else DeliverPolicy.ALL
+        try:
+            last = (await self.jetstream.stream_info(stream)).state.last_seq
+            taken = await self.jetstream.subscribe(
+                subjects,
+                stream=stream,
+                ordered_consumer=True,
+                deliver_policy=policy,
+                headers_only=sizes,
+            )
+            try:
+                info = await taken.consumer_info()
+                left = info.num_pending or 0
+                left += info.delivered.consumer_seq if info.delivered is not None else 0
+                while left:
+                    try:
+                        message = await taken.next_msg(_NEXT)
+                    except errors.TimeoutError:  # what was to come may have been deleted meanwhile
+                        left = ((await taken.consumer_info()).num_pending or 0) + taken.pending_msgs
+                        continue
+                    place = message.metadata
+                    left = place.num_pending if place.sequence.stream < last else 0
+                    if place.sequence.stream <= last:  # later ones may come without end
+                        yield Stored(message.subject, message.headers or {}, message.data)
+            finally:
+                await taken.unsubscribe()
+        except js_errors.NotFoundError:
+            raise ConductorError(
+                f"NATS keeps no stream `{stream}`",
+                "the worker that needs it makes it: `conductor worker --journal on` the journal",
+            ) from None
+        except (errors.Error, OSError, TimeoutError) as error:
+            raise _unkept(stream, error) from None
+
+
+class Stored(NamedTuple):
+    """A message of a stream."""
+
+    subject: str
+    headers: dict[str, str]
+    data: bytes
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A value, and the revision that it has."""
+
+    value: bytes
+    revision: int
+
+
+class Bucket:
+    """Values by key. Methods raise `ConductorError` where NATS does not keep them now."""
+
+    def __init__(
+        self, name: str, values: KeyValue, js: JetStreamContext, is_linked: Callable[[], bool]
+    ) -> None:
+        self._name, self._is_linked = name, is_linked
+        self._values, self._js = values, js
+        self._prefix = f"$KV.{name}."
+
+    @contextlib.contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Says what is wrong where NATS does not answer as it should. Raises `Unkept`."""
+        try:
+            yield
+        except (errors.Error, OSError, TimeoutError) as error:
+            raise _unkept(self._name, error, not self._is_linked()) from None
+
+    async def get(self, key: str) -> Kept | None:
+        """The value of a key; None: there is none."""
+        with self._asked():
+            try:
+                entry = await self._values.get(key)
+            except js_errors.KeyNotFoundError:
+                return None
+        return Kept(entry.value or b"", entry.revision or 0)
+
+    async def put(self, key: str, value: bytes) -> int:
+        """Sets a key, whatever it has; the revision."""
+        with self._asked():
+            return await self._values.put(key, value)
+
+    async def create(self, key: str, value: bytes) -> int:
+        """Sets a key that has no value; the revision, 0: it has one."""
+        with self._asked():
+            try:
+                return await self._values.create(key, value)
+            except js_errors.KeyWrongLastSequenceError:
+                return 0
+
+    async def update(self, key: str, value: bytes, last: int) -> int:
+        """Sets a key whose value still has a revision; the next revision, 0: it has not."""
+        with self._asked():
+            try:
+                return await self._values.update(key, value, last)
+            except js_errors.KeyWrongLastSequenceError:
+                return 0
+
+    async def delete(self, key: str, last: int = 0) -> bool:
+        """Deletes a key, if its value still has a revision; whether it had."""
+        with self._asked():
+            try:
+                return await self._values.delete(key, last or None)
+            except js_errors.BadRequestError:
+                return False
+
+    async def purge(self, key: str) -> None:
+        """Removes a key, and leaves no mark of it: its next value has no revision to be compared
+        with."""
+        with self._asked():
+            await self._js.purge_stream(_STREAM + self._name, subject=self._prefix + key)
+
+    async def keys(self, pattern: str) -> list[str]:
+        """The keys that fit a pattern, in which `*` stands for any word; also those that `delete`
+        has left a mark of."""
+        with self._asked():
+            info = await self._js.stream_info(
+                _STREAM + self._name, subjects_filter=self._prefix + pattern
+            )
+        return [subject.removeprefix(self._prefix) for subject in info.state.subjects or {}]
+
+
+class Unkept(ConductorError):  # noqa: N818 - as above
+    """JetStream does not do something now. `undone`: nothing has been changed."""
+
+    def __init__(self, name: str, why: str, *, undone: bool) -> None:
+        super().__init__(
+            f"NATS does not keep `{name}` now: {why}",
+            "JetStream must be on, with room on its disk, and a leader for the stream",
+        )
+        self.undone = undone
+
+
+def _unkept(name: str, error: Exception, is_away: bool = False) -> Unkept:
+    undone = isinstance(
+        error,
+        js_errors.NoStreamResponseError
+        | js_errors.ServiceUnavailableError
+        | errors.NoRespondersError,
+    )
+    return Unkept(name, "NATS is away" if is_away else _why(error), undone=undone)
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether a further try cannot help."""
+    text = str(error).lower()
+    refused = isinstance(error, errors.AuthorizationError) or "authorization" in text
+    return refused or "invalid connect url" in text
+
+
+def _why(error: Exception) -> str:
+    text = getattr(error, "description", None) or str(error)
+    return text.removeprefix("nats: ").strip("'\" ") or type(error).__name__
+
+
+def _tls(place: Place) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=place.ca or None)
+        if place.cert:
+            context.load_cert_chain(place.cert, place.key or None)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(
+            f"the certificates for NATS cannot be used: {error}",
+            "`--nats-ca`, `--nats-cert` and `--nats-key` name PEM files",
+        ) from None
+    return context

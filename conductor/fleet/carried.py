@@ -1,0 +1,153 @@
+"""One end of a link whose packets the bus carries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from conductor.fleet.bus import Bus
+from conductor.link import Limits, Link, LinkError, Reason
+
+_ACK: Final = 0.02
+"""Seconds after which the other end hears what has come, if nothing is sent before."""
+_OVERDUE: Final = 0.5
+"""Seconds without a packet after which those that wait for an answer seem to be lost: NATS drops
+what a subscriber does not take."""
+_SILENT: Final = 6
+"""So many times in a row, and the other end has forgotten the connection."""
+_STILL: Final = 10.0
+"""Seconds without a packet after which an end asks whether the other one still has the link: what
+says that it has closed it may have been lost."""
+
+
+class Carried:
+    """A link. Whoever has it hands over what comes, and calls `close`."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        epoch: str,
+        to: str,
+        limits: Limits,
+        failed: Callable[[LinkError], None],
+        silent: Callable[[], None],
+    ) -> None:
+        """`to`: where packets for the other end go. `failed` is called when the link cannot go on,
+        `silent` when the other end does not answer any more while NATS is there."""
+        self._bus, self._to, self._failed, self._silent = bus, to, failed, silent
+        self._link = Link(epoch, limits)
+        self._loop = asyncio.get_running_loop()
+        self._ack: asyncio.TimerHandle | None = None
+        self._late: asyncio.TimerHandle | None = None
+        self._is_due = False
+        """Whether that is for an answer that is due."""
+        self._heard = 0
+        """Packets that have come."""
+        self._missed = 0
+        """How often in a row nothing has come that was due."""
+        self._over = False
+        bus.cut.append(self._cut)
+        bus.linked.append(self.begin)
+
+    @property
+    def kept(self) -> int:
+        """Bytes that the other end does not have yet, as far as it is known."""
+        return self._link.kept
+
+    @property
+    def full(self) -> bool:
+        """Whether the source of frames should wait."""
+        return self._link.full
+
+    def begin(self) -> None:
+        """The bus is there: both ends say what they have."""
+        if self._bus.is_linked:
+            self._link.linked()
+            self.flush()
+
+    def expect(self) -> None:
+        """The other end begins."""
+        self._link.linked()
+        self._await()
+
+    def _cut(self) -> None:
+        self._link.cut()
+
+    def send(self, frame: bytes) -> None:
+        """Keeps a frame until the other end has it. Raises `LinkError` for one that cannot go."""
+        self._link.send(frame)
+
+    def flush(self) -> None:
+        """Sends what may go."""
+        if self._over:
+            return
+        link, bus, to = self._link, self._bus, self._to
+        while bus.is_linked and (packet := link.take()) is not None:
+            bus.publish(to, packet)
+        self._await()
+
+    def _await(self) -> None:
+        """Looks later whether something has come: soon, if an answer is due."""
+        is_due = self._link.waits
+        if self._late is not None:
+            if self._is_due or not is_due:
+                return
+            self._late.cancel()
+        self._is_due = is_due
+        seconds = _OVERDUE if is_due else _STILL
+        self._late = self._loop.call_later(seconds, self._look, self._heard)
+
+    def received(self, packet: bytes) -> list[bytes]:
+        """The frames that a packet completes. What is of another epoch is dropped."""
+        self._heard += 1
+        try:
+            frames = self._link.received(packet)
+        except LinkError as error:
+            if error.reason not in (Reason.EPOCH, Reason.EARLY):
+                self._failed(error)
+            return []
+        self.flush()
+        if frames and self._ack is None:
+            self._ack = self._loop.call_later(_ACK, self._acknowledge)
+        return frames
+
+    def _acknowledge(self) -> None:
+        self._ack = None
+        self._link.ack()
+        self.flush()
+
+    def _look(self, heard: int) -> None:
+        """Sends again what seems to be lost; or asks, where nothing was due."""
+        self._late = None
+        if self._over:
+            return
+        if self._heard != heard or not self._bus.is_linked:
+            self._missed = 0
+        elif self._missed < _SILENT:
+            self._missed += 1
+            self._link.overdue()
+        else:
+            self._silent()
+            return
+        self.flush()
+
+    def pause(self) -> None:
+        """The other end has to wait with what it sends."""
+        self._link.pause()
+
+    def go_on(self) -> None:
+        """It may send again."""
+        self._link.go_on()
+        self.flush()
+
+    def close(self) -> None:
+        """Ends it; what waits is dropped."""
+        if self._over:
+            return
+        self._over = True
+        self._bus.cut.remove(self._cut)
+        self._bus.linked.remove(self.begin)
+        for timer in (self._ack, self._late):
+            if timer is not None:
+                timer.cancel()

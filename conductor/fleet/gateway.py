@@ -1,0 +1,214 @@
+"""A gateway: takes clients as `conductor serve` does, and has their chains on workers.
+
+Each connection is a chain whose one component is the room, as the agent of the chain. When a worker
+is lost, the chain does with the room what it does with any agent that has died: it starts it again
+(another worker takes the room), takes the sessions up again, and answers what was open once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from conductor.core.component import Component
+from conductor.core.topology import UPSTREAM
+from conductor.errors import ConductorError
+from conductor.fleet import messages, names
+from conductor.fleet.beats import Beats
+from conductor.fleet.bus import Bucket, Bus
+from conductor.fleet.placing import Lease
+from conductor.fleet.transport import RoomTransport, Seat
+from conductor.run.plan import Options, Planned
+from conductor.run.runtime import Runtime
+from conductor.version import version
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from conductor.serve.server import Server
+    from conductor.transports.base import Transport
+
+Log = Callable[[str, str, str], None]
+
+_LONGEST: Final = 256
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class Gateway:
+    """What a gateway has beside its server.
+
+    Attributes:
+        id: Its name on the bus.
+        bus: The bus.
+        pool: The pool whose workers take its rooms.
+        message: Bytes of the longest message.
+        patience: Seconds that a client may take nothing, for instance because it is cut.
+        workers: Which of the workers that it uses live.
+    """
+
+    def __init__(self, bus: Bus, pool: str, message: int, patience: float, log: Log) -> None:
+        self.id = names.new_id()
+        self.bus, self.pool, self.message, self.patience = bus, pool, message, patience
+        self.workers = Beats(bus, "gateway", "worker", self.id)
+        self._log = log
+        self._server: Server | None = None
+        self._rooms: Bucket | None = None
+        self._transports: dict[str, RoomTransport] = {}
+        self._ends: list[Callable[[], Awaitable[None]]] = []
+
+    async def begin(self, server: Server) -> None:
+        """Listens on the bus. Raises `ConductorError`."""
+        self._server = server
+        self._rooms = await self.bus.bucket(names.ROOMS)
+        subject = names.packets("gateway", self.id, "*")
+        self._ends.append(await self.bus.listen(subject, self._packet))
+        self._ends.append(await self.bus.answer(names.STATUS, self._shown))
+        await self.bus.settled()
+        self.workers.start()
+
+    async def end(self) -> None:
+        """Leaves the bus."""
+        self.workers.close()
+        for end in self._ends:
+            await end()
+        await self.bus.close()
+
+    # -- chains ----------------------------------------------------------------------------------
+
+    def hosted(self, principal: str, named: str, upstream: Transport) -> Hosted:
+        """A chain for a connection of a principal."""
+        return Hosted(self, Seat(principal, named), upstream, self._log)
+
+    async def lease(self, principal: str) -> Lease | None:
+        """The lease of a room; None: no worker has it. Raises `ConductorError`."""
+        assert self._rooms is not None
+        if len(principal.encode()) > _LONGEST:
+            raise ConductorError(
+                f"the name of this principal is longer than {_LONGEST} bytes, and no room has one",
+                "the issuer of its token must give it a shorter `sub`",
+            )
+        kept = await self._rooms.get(names.room(self.pool, principal))
+        return Lease(names.holder(kept.value), kept.revision) if kept is not None else None
+
+    async def place(self, principal: str, lost: int, seconds: float) -> Lease:
+        """Has a worker take a room. Raises `ConductorError`."""
+        request = messages.Place(principal=principal, lost=lost, version=messages.VERSION)
+        subject = names.place(self.pool)
+        raw = await self.bus.request(subject, messages.write(request), seconds)
+        placed = messages.read(raw, messages.Placed)
+        return Lease(placed.worker, placed.epoch)
+
+    def take(self, connection: str, transport: RoomTransport) -> None:
+        """Packets of a connection go to a transport from now on."""
+        self._transports[connection] = transport
+
+    def drop(self, connection: str) -> None:
+        """They go nowhere any more."""
+        self._transports.pop(connection, None)
+
+    def _packet(self, subject: str, packet: bytes) -> None:
+        transport = self._transports.get(subject.rpartition(".")[2])
+        if transport is not None:  # else of an epoch that is over
+            transport.packet(packet)
+
+    # -- what others see -------------------------------------------------------------------------
+
+    async def _shown(self, _: bytes) -> bytes:
+        assert self._server is not None
+        counts = self._server.counts()
+        return messages.write(
+            messages.Status(
+                kind="gateway",
+                id=self.id,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                version=version(),
+                pool=self.pool,
+                state="draining" if self._server.draining else "ready",
+                counts=counts,
+            )
+        )
+
+
+class AnyName:
+    """The names of chains, which workers know: any that can be one."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (not name or _NAME.fullmatch(name) is not None)
+
+
+class Hosted:
+    """A chain of one component: the room (`conductor.serve.chains.Hosted`)."""
+
+    def __init__(self, gateway: Gateway, seat: Seat, upstream: Transport, log: Log) -> None:
+        self._seat = seat
+        name = seat.chain or "chain"
+        renew = partial(RoomTransport, gateway, seat)
+        planned = Planned(
+            Component(name, f"the chain `{name}`", revived=True),
+            renew(),
+            renew,
+            on_failure="restart",
+        )
+        options = Options(
+            control="off",
+            ring=0,
+            log_file="none",
+            line_limit=gateway.message,
+            stall=gateway.patience,
+            drain=0.0,  # once a client has left for good nobody reads what is answered
+        )
+        self._runtime = Runtime([planned], "agent", upstream, options, log=log)
+
+    async def run(self) -> tuple[str, str]:
+        """Runs it to its end: why it failed, and a hint; two empty texts: it did not."""
+        await self._runtime.run()
+        failure = self._runtime.failure
+        return (failure.text, failure.hint) if failure is not None else ("", "")
+
+    def unanswered(self) -> list[bytes]:
+        """The ids of requests of the client that have no answer yet."""
+        spaces = self._runtime.router.peers[UPSTREAM].id_spaces()
+        return [pending.raw_id for requests in spaces for pending in requests.received.values()]
+
+    def stay(self) -> None:
+        """The client may come back by another gateway: what it has in the room goes on."""
+        self._seat.stays = True
+
+    @property
+    def pending(self) -> int:
+        """Requests of the client that have no answer yet."""
+        return self._runtime.router.pending()
+
+    def cut(self, is_cut: bool) -> None:
+        """The client is gone, and may come back; or is there again."""
+        self._seat.is_cut = is_cut
+        if self._seat.transport is not None:
+            self._seat.transport.tell_cut()
+
+    def stop(self) -> None:
+        """Ends it now."""
+        self._runtime.stop()
+
+    def reload(self) -> None:
+        """Does nothing: workers have the configuration."""
+
+
+async def orders(bus: Bus, worker: str, order: messages.Order, seconds: float) -> bytes:
+    """Gives a worker an order; its answer. Raises `ConductorError`."""
+    return await bus.request(names.control(worker), messages.write(order), seconds)
+
+
+async def statuses(bus: Bus, seconds: float) -> list[messages.Status]:
+    """All gateways and workers that answer until so many seconds after the first one."""
+    found = []
+    for raw in await bus.gather(names.STATUS, b"", seconds):
+        try:
+            found.append(messages.read(raw, messages.Status))
+        except ConductorError:
+            continue  # of a version that says other things
+    return sorted(found, key=lambda one: (one.kind, one.pool, one.id))

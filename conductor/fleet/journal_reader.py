@@ -1,0 +1,226 @@
+"""Reads the journal: what has passed at the chains of a room, or in one session, in order.
+
+What a dead worker has written ends where the next one has begun: an entry whose epoch is smaller
+than one that stands before it is of a worker that did not know yet that it was dead.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+import msgspec
+
+from conductor.fleet import names
+from conductor.fleet.bus import Bus, Stored
+from conductor.fleet.journal import A2C, AT, C2A, MARK, MORE, NUMBER, UNREAD
+
+_HELD: Final = 16 * 1024 * 1024
+"""Bytes of entries that stand before one that is missing: then it counts as missing."""
+_OPEN: Final = 4096
+"""Requests without an answer that are remembered of a chain."""
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of the journal."""
+
+    at: float
+    """When it passed (Unix time)."""
+    epoch: int
+    chain: str
+    way: str
+    """`c2a`, `a2c` or `mark`."""
+    number: int
+    """Its place in its chain."""
+    frame: bytes
+    """The frame without secrets; of a mark, JSON that says what it is."""
+    left_out: int = 0
+    """Bytes of a frame that could not be read."""
+    gap: int = 0
+    """Entries of the chain that are missing before this one."""
+
+
+class _Piece(msgspec.Struct, order=True):
+    number: int
+    part: int
+    more: int = 0
+    epoch: int = 0
+    way: str = ""
+    at: float = 0.0
+    left_out: int = 0
+    data: bytes = b""
+
+
+async def read(bus: Bus, principal: str, session: str = "") -> AsyncIterator[Written]:
+    """The entries of a principal's chains; of one session, if one is named. Raises
+    `ConductorError`."""
+    subjects = f"{names.journal(names.encoded(principal), '*', '*')}"
+    order = Order()
+    chosen = Chosen(session) if session else None
+    async for stored in bus.stored(names.JOURNAL, subjects):
+        for one in order.take(stored):
+            for each in chosen.take(one) if chosen is not None else (one,):
+                yield each
+    for one in order.rest():
+        for each in chosen.take(one) if chosen is not None else (one,):
+            yield each
+
+
+class Order:
+    """Puts entries of a room in order, drops those of dead epochs and those that came twice, and
+    joins parts."""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._chains: dict[str, _Chain] = {}
+
+    def take(self, stored: Stored) -> Iterator[Written]:
+        """What can be read now that this has been stored."""
+        _, _, chain, way = stored.subject.split(".")
+        headers = stored.headers
+        epoch, part = _place(headers.get("Nats-Msg-Id", ""))
+        if epoch < self._epoch:
+            return
+        if epoch > self._epoch:
+            yield from self.rest()
+            self._chains.clear()
+            self._epoch = epoch
+        piece = _Piece(
+            number=int(headers.get(NUMBER, "0")),
+            part=part,
+            more=int(headers.get(MORE, "0")),
+            epoch=epoch,
+            way=way,
+            at=float(headers.get(AT, "0")),
+            left_out=int(headers.get(UNREAD, "0")),
+            data=stored.data,
+        )
+        yield from self._chains.setdefault(chain, _Chain(chain)).take(piece)
+
+    def rest(self) -> Iterator[Written]:
+        """What waits for something that is missing."""
+        for chain in self._chains.values():
+            yield from chain.rest()
+
+
+def _place(id_: str) -> tuple[int, int]:
+    """The epoch in an id, and which part it is of."""
+    epoch, _, _ = id_.partition("-")
+    _, _, part = id_.rpartition("-")[2].partition(".")
+    return int(epoch or 0), int(part or 0)
+
+
+class _Chain:
+    """The entries of one chain."""
+
+    def __init__(self, id_: str) -> None:
+        self._id = id_
+        self._last = 0
+        """The number of the last entry that was whole."""
+        self._parts: list[_Piece] = []
+        """The parts of the next one so far."""
+        self._held: list[_Piece] = []
+        self._size = 0
+
+    def take(self, piece: _Piece) -> Iterator[Written]:
+        """What is in order now."""
+        heapq.heappush(self._held, piece)
+        self._size += len(piece.data)
+        while self._held and (self._is_next(self._held[0]) or self._size > _HELD):
+            yield from self._pop()
+
+    def rest(self) -> Iterator[Written]:
+        """All that is held, with gaps."""
+        while self._held:
+            yield from self._pop()
+
+    def _is_next(self, piece: _Piece) -> bool:
+        number, part = self._last + 1, len(self._parts)
+        return (piece.number, piece.part) <= (number, part)
+
+    def _pop(self) -> Iterator[Written]:
+        piece = heapq.heappop(self._held)
+        self._size -= len(piece.data)
+        if self._parts and piece.number != self._parts[0].number:
+            self._parts.clear()  # the end of a split frame is missing, so it is missing
+        if piece.number <= self._last or piece.part < len(self._parts):
+            return  # it came twice
+        if piece.part > len(self._parts):
+            return  # its beginning is missing
+        self._parts.append(piece)
+        if piece.more:
+            return
+        gap = piece.number - self._last - 1
+        frame = b"".join(one.data for one in self._parts)
+        self._parts.clear()
+        self._last = piece.number
+        yield Written(
+            at=piece.at,
+            epoch=piece.epoch,
+            chain=self._id,
+            way=piece.way,
+            number=piece.number,
+            frame=frame,
+            left_out=piece.left_out,
+            gap=gap,
+        )
+
+
+class _Session(msgspec.Struct):
+    sessionId: str | None = None  # noqa: N815 - as it is written
+
+
+class _Message(msgspec.Struct):
+    id: msgspec.Raw = msgspec.Raw()
+    method: str | None = None
+    params: msgspec.Raw = msgspec.Raw()
+    result: msgspec.Raw = msgspec.Raw()
+
+
+def _session(raw: msgspec.Raw) -> str | None:
+    """The session that an object names."""
+    try:
+        return msgspec.json.decode(raw, type=_Session).sessionId
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+class Chosen:
+    """Chooses what belongs to one session: what names it, the answers to that, the request that has
+    opened it, and marks of its chains."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._chains: set[str] = set()
+        self._open: dict[tuple[str, str, bytes], Written | None] = {}
+        """By chain, way and id: requests; None: it was chosen already."""
+
+    def take(self, one: Written) -> Iterator[Written]:
+        """The entries that are chosen now."""
+        if one.way == MARK or one.left_out:
+            if one.chain in self._chains:
+                yield one
+            return
+        try:
+            message = msgspec.json.decode(one.frame, type=_Message)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        id_ = bytes(message.id)
+        if message.method is not None:
+            chosen = _session(message.params) == self._session
+            if id_ and len(self._open) < _OPEN:
+                self._open[one.chain, one.way, id_] = None if chosen else one
+            if chosen:
+                self._chains.add(one.chain)
+                yield one
+            return
+        other = A2C if one.way == C2A else C2A
+        asked = self._open.pop((one.chain, other, id_), one)
+        if asked is None:
+            yield one
+        elif _session(message.result) == self._session:
+            self._chains.add(one.chain)
+            if asked is not one:
+                yield asked
+            yield one

@@ -1,0 +1,294 @@
+"""What one principal has at a gateway: connections, each with a chain whose one component is the
+room. Who is attached to what is the room's business: frames pass here as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, Raw
+
+from conductor.core import jsonrpc
+from conductor.core.message import Message
+from conductor.errors import ConductorError
+from conductor.serve.chains import Chain, HubTransport
+from conductor.serve.connections import Connection, Farewell, Outlet, new_id
+from conductor.serve.hub import frames
+from conductor.serve.hub.params import session_of
+from conductor.serve.room import SHOW, refusal_of
+from conductor.serve.streams import Streams
+
+if TYPE_CHECKING:
+    from conductor.fleet.gateway import Gateway, Hosted
+    from conductor.serve.access.proof import Proof
+    from conductor.serve.hub import SessionInfo
+    from conductor.serve.settings import Settings
+    from conductor.transports.base import Transport
+
+_UNREAD: Final = "its client does not read"
+_FULL: Final = "its room takes no more"
+_ASKED: Final = 4096
+"""Open requests whose sessions are remembered, of a client over HTTP."""
+
+
+class _Seated:
+    """A connection, and its chain once it has sent something."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.chain: Chain | None = None
+        self.hosted: Hosted | None = None
+        self.asked: dict[bytes, str] = {}
+        """Over HTTP: the sessions of open requests, whose answers go to the streams of these."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the client has sent what is not answered, or not taken yet."""
+        if self.chain is None:
+            return False
+        return self.hosted is None or bool(self.chain.transport.held or self.hosted.pending)
+
+    def unanswered(self) -> Iterator[bytes]:
+        """The ids of requests without an answer."""
+        if self.hosted is not None:
+            yield from self.hosted.unanswered()
+        for frame in self.chain.transport.held if self.chain is not None else ():
+            with contextlib.suppress(jsonrpc.Malformed):
+                message = jsonrpc.parse(frame)
+                if not isinstance(message, Message) or message.method is UNSET:
+                    continue
+                if isinstance(message.id, Raw):
+                    yield bytes(message.id)
+
+
+class Lobby:
+    """The connections of one principal (`conductor.serve.room.Served`)."""
+
+    def __init__(
+        self, principal: str, gateway: Gateway, settings: Settings, changed: Callable[[], None]
+    ) -> None:
+        """`changed` is called when a turn, a connection or a chain may have ended."""
+        self.draining = False
+        self.bodies = 0
+        self.connections: dict[str, Connection] = {}
+        self._principal, self._gateway = principal, gateway
+        self._settings, self._changed = settings, changed
+        self._seats: dict[str, _Seated] = {}
+        self._ending: set[Chain] = set()
+        self._finishing: set[Connection] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the principal has nothing here."""
+        return not (self.connections or self._ending or self.bodies)
+
+    @property
+    def running(self) -> list[Chain]:
+        """All chains that have not ended."""
+        return [*(seat.chain for seat in self._seats.values() if seat.chain), *self._ending]
+
+    @property
+    def sessions(self) -> Collection[SessionInfo]:
+        """None: the room has them."""
+        return ()
+
+    @property
+    def open_turns(self) -> int:
+        """Clients that have no answer yet to a request."""
+        return sum(seat.waits for seat in self._seats.values())
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a client which sends no more has for its answers."""
+        return self._settings.wind_down
+
+    # -- connections -----------------------------------------------------------------------------
+
+    def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
+        """A client connects. Raises `ConductorError` if there are too many."""
+        if len(self.connections) >= self._settings.connections:
+            raise ConductorError(
+                f"there are {len(self.connections)} connections of this principal, and no more may "
+                "be",
+                "close one of them",
+            )
+        connection = Connection(id_ or new_id(), self, outlet, named, self._settings.linger)
+        self.connections[connection.id] = connection
+        self._seats[connection.id] = _Seated(connection)
+        return connection
+
+    def is_bare(self, connection: Connection) -> bool:
+        """Whether a connection has sent nothing yet."""
+        seat = self._seats.get(connection.id)
+        return seat is None or seat.chain is None
+
+    def received(self, connection: Connection, frame: bytes) -> None:
+        """A client has sent a frame."""
+        seat = self._seats[connection.id]
+        if self.draining and (refusal := refusal_of(frame)) is not None:
+            if refusal:
+                connection.outlet.send(refusal, None)
+                connection.outlet.flush()
+            return
+        if isinstance(connection.outlet, Streams):
+            self._note(seat, frame)
+        if seat.chain is None:
+            self._open(seat)
+        assert seat.chain is not None
+        seat.chain.transport.feed(frame)
+
+    def _note(self, seat: _Seated, frame: bytes) -> None:
+        """Notes which session a request is about."""
+        try:
+            message = jsonrpc.parse(frame)
+            if not isinstance(message, Message) or not isinstance(message.id, Raw):
+                return
+            session = session_of(message.params)
+        except jsonrpc.Malformed:
+            return
+        if message.method is not UNSET and session is not None and len(seat.asked) < _ASKED:
+            seat.asked[bytes(message.id)] = session
+
+    def cut(self, connection: Connection) -> None:
+        """A link is gone."""
+        self._cut(connection, True)
+
+    def linked(self, connection: Connection) -> None:
+        """A link is there again."""
+        self._cut(connection, False)
+
+    def _cut(self, connection: Connection, is_cut: bool) -> None:
+        seat = self._seats.get(connection.id)
+        if seat is not None and seat.hosted is not None:
+            seat.hosted.cut(is_cut)
+
+    def drained(self, connection: Connection) -> None:
+        """A client has taken some of what waited for it."""
+        if connection.outlet.waiting <= self._settings.unread // 2:
+            connection.resume(_UNREAD)
+        seat = self._seats.get(connection.id)
+        if seat is not None and seat.chain is not None:
+            seat.chain.transport.drained()
+
+    def finish(self, connection: Connection) -> None:
+        """A client sends no more: its connection ends with the last answer."""
+        self._finishing.add(connection)
+        self._finish()
+
+    def _finish(self) -> None:
+        for connection in [*self._finishing]:
+            if not self._seats[connection.id].waits:
+                connection.close()
+
+    def left(self, connection: Connection, why: Farewell) -> None:
+        """A connection has ended for good."""
+        self._finishing.discard(connection)
+        if self.connections.pop(connection.id, None) is None:
+            return
+        seat = self._seats.pop(connection.id)
+        if why is Farewell.DENIED:
+            self._deny(seat)
+        if why is Farewell.LEAVING and seat.hosted is not None:
+            seat.hosted.stay()
+        if seat.chain is not None:
+            self._ending.add(seat.chain)
+            seat.chain.leave()
+        self._changed()
+
+    def _deny(self, seat: _Seated) -> None:
+        """Answers what a client has asked that is sent away, and still reads."""
+        outlet = seat.connection.outlet
+        for id_ in seat.unanswered():
+            session = seat.asked.pop(id_, None)
+            text = Farewell.DENIED.value[1]
+            outlet.send(frames.error(id_, jsonrpc.INTERNAL_ERROR, text, SHOW), session)
+        outlet.flush()
+
+    # -- chains ----------------------------------------------------------------------------------
+
+    def _open(self, seat: _Seated) -> None:
+        connection = seat.connection
+
+        def hosted(named: str, principal: str, upstream: Transport) -> Hosted:
+            seat.hosted = self._gateway.hosted(principal, named, upstream)
+            return seat.hosted
+
+        def full(is_full: bool) -> None:
+            (connection.pause if is_full else connection.resume)(_FULL)
+
+        transport = HubTransport(
+            lambda sent: self._send(seat, sent), lambda: connection.outlet.waiting, full
+        )
+        seat.chain = chain = Chain(
+            connection.named,
+            self._principal,
+            hosted,
+            transport,
+            lambda text, hint: self._chain_ended(seat, chain),
+        )
+
+    def _send(self, seat: _Seated, sent: list[bytes]) -> None:
+        """The room has sent frames."""
+        connection = seat.connection
+        outlet = connection.outlet
+        if connection.id not in self.connections:
+            return
+        if outlet.waiting > self._settings.unread:
+            connection.close(Farewell.UNREAD)
+            return
+        for frame in sent:
+            outlet.send(frame, self._session(seat, frame) if isinstance(outlet, Streams) else None)
+        outlet.flush()
+        if outlet.waiting > self._settings.unread // 2:
+            connection.pause(_UNREAD)
+        if self._finishing:
+            self._finish()
+        if self.draining:
+            self._changed()
+
+    def _session(self, seat: _Seated, frame: bytes) -> str | None:
+        """The session whose stream a frame goes to; None: that of the connection."""
+        try:
+            message = jsonrpc.parse(frame)
+            if not isinstance(message, Message):
+                return None
+            if message.method is not UNSET:
+                return session_of(message.params)
+        except jsonrpc.Malformed:
+            return None
+        return seat.asked.pop(bytes(message.id), None) if isinstance(message.id, Raw) else None
+
+    def _chain_ended(self, seat: _Seated, chain: Chain) -> None:
+        self._ending.discard(chain)
+        if seat.connection.id in self.connections:
+            seat.chain = seat.hosted = None
+            seat.connection.close(Farewell.FAILED)
+        self._changed()
+
+    def check(self, holds: Callable[[Proof], bool]) -> None:
+        """Ends the connections of clients that would not be let in any more."""
+        for connection in [*self.connections.values()]:
+            if connection.proof is not None and not holds(connection.proof):
+                connection.close(Farewell.DENIED)
+
+    def overdue(self) -> None:
+        """Does nothing: the room has the time of turns."""
+
+    def close(self, why: Farewell) -> None:
+        """Sends all clients away; their chains end."""
+        for connection in [*self.connections.values()]:
+            connection.close(why)
+
+    def stop(self) -> None:
+        """Ends all chains now."""
+        for chain in self.running:
+            chain.stop()
+
+    def set(self, settings: Settings) -> None:
+        """Other settings hold from now on; connections that are there stay."""
+        self._settings = settings
+
+    def reload(self) -> None:
+        """Does nothing: workers have the configuration of chains."""

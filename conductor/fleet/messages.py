@@ -1,0 +1,142 @@
+"""What gateways and workers say to each other, beside the packets of links: JSON."""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from conductor.errors import ConductorError
+
+VERSION: Final = 1
+"""Of this protocol: an end of another version is refused by name."""
+
+Kind = TypeVar("Kind")
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A gateway asks for a worker that takes a room."""
+
+    principal: str
+    lost: int = 0
+    """The revision of a lease whose worker does not answer; 0: none is known."""
+    version: int = 0
+
+
+class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A worker has a room."""
+
+    worker: str
+    epoch: int
+
+
+class Open(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A gateway opens a connection in a room."""
+
+    principal: str
+    chain: str
+    connection: str
+    gateway: str
+    epoch: int
+    version: int = 0
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The connection is open."""
+
+    message: int
+    """Bytes of the longest message."""
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was asked for is not done."""
+
+    text: str
+    hint: str = ""
+    gone: bool = False
+    """The worker does not have the room in this epoch: ask again where it is."""
+
+
+class Closed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An end of a connection closes it."""
+
+    text: str = ""
+    hint: str = ""
+    clean: bool = False
+    lost: bool = False
+    """Whether it is lost, with what was open in it."""
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """What has become of the client of a connection."""
+
+    cut: bool = False
+    """It is gone, and may come back."""
+    left: bool = False
+    """It has left for good."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a worker is to do."""
+
+    do: str
+    """`alive`: only answer. `holds`: say whether it has a room in an epoch. `check`: look whether
+    the leases of its rooms still stand. `drain`. `disown`: forget a session."""
+    principal: str = ""
+    epoch: int = 0
+    session: str = ""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a gateway or a worker is, and what it has. Also its beat."""
+
+    kind: str
+    """`gateway` or `worker`."""
+    id: str
+    host: str
+    pid: int
+    version: str
+    pool: str
+    state: str
+    """`ready`, `full`, `draining`, or `waiting` for a first bundle."""
+    counts: dict[str, int] = {}
+    """`rooms`, `connections`, `chains`, `sessions`, `open_turns`."""
+    revision: int = 0
+    """Of a worker that follows rollouts: the revision of the record that it knows."""
+    config: str = ""
+    """The digest of the bundle that holds; empty: the files of the machine."""
+    bundles: dict[str, str] | None = None
+    """What a worker has of the bundles of its pool (`conductor.fleet.rollout`); None: it follows no
+    rollouts."""
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def write(message: object) -> bytes:
+    """A message as it travels."""
+    return _ENCODER.encode(message)
+
+
+def read(data: bytes, kind: type[Kind]) -> Kind:
+    """A message of a kind. Raises `ConductorError`: it is none, or the other end refuses."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        refused = msgspec.json.decode(data, type=Refused)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise ConductorError(
+            f"another part of the fleet sent what is no `{kind.__name__.lower()}`",
+            "all parts of a fleet run the same version of conductor, or neighbouring ones",
+        ) from None
+    raise RefusedError(refused)
+
+
+class RefusedError(ConductorError):
+    """The other end refuses."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.text, refused.hint)
+        self.gone = refused.gone

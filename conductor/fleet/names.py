@@ -1,0 +1,96 @@
+"""The names on the bus. They are made here alone; nothing of a client gets into one as it is."""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+from typing import Final
+
+from conductor.errors import UsageError
+
+ROOMS: Final = "rooms"
+"""The bucket of leases, by pool and room."""
+OWNED: Final = "owned"
+"""The bucket of sessions and their principals, by pool, room and session."""
+JOURNAL: Final = "journal"
+"""The stream of what has passed, and the first word of its subjects."""
+STATUS: Final = "fleet.status"
+"""Every gateway and every worker answers here."""
+WORKERS: Final = "workers"
+"""The queue group of the workers that take rooms."""
+
+_WORD: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_ID_BYTES: Final = 9
+
+
+def new_id() -> str:
+    """The id of a gateway, a worker or a connection: nobody can guess it. It begins as no option
+    of a command line does."""
+    return secrets.token_hex(_ID_BYTES)
+
+
+def encoded(text: str) -> str:
+    """Any text as one word of a name."""
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=") or "-"
+
+
+def decoded(word: str) -> str:
+    """The text of an encoded word. Raises `ValueError`."""
+    if word == "-":
+        return ""
+    return base64.urlsafe_b64decode(word + "=" * (-len(word) % 4)).decode()
+
+
+def is_id(text: str) -> bool:
+    """Whether it can be an id that `new_id` has made."""
+    return _ID.fullmatch(text) is not None
+
+
+def holder(value: bytes) -> str:
+    """The worker that a lease names; one that nobody is, where the lease is spoilt."""
+    text = value.decode(errors="replace")
+    return text if is_id(text) else "nobody"
+
+
+def room(pool: str, principal: str) -> str:
+    """The key of a room."""
+    return f"{pool}.{encoded(principal)}"
+
+
+def word(text: str, what: str) -> str:
+    """A word that a person has chosen. Raises `UsageError`."""
+    if not _WORD.fullmatch(text):
+        raise UsageError(f"{what} `{text}` is no name", "a name has letters, digits, `_` and `-`")
+    return text
+
+
+def place(pool: str) -> str:
+    """Where a worker of a pool is asked to take a room."""
+    return f"room.place.{pool}"
+
+
+def opening(worker: str) -> str:
+    """Where a worker is asked to open a connection."""
+    return f"worker.{worker}.open"
+
+
+def control(worker: str) -> str:
+    """Where a worker takes orders."""
+    return f"worker.{worker}.ctl"
+
+
+def beat(kind: str, id_: str) -> str:
+    """Where a `gateway` or a `worker` shows that it lives."""
+    return f"{kind}.{id_}.beat"
+
+
+def packets(kind: str, id_: str, connection: str) -> str:
+    """Where packets of a connection go to a `gateway` or a `worker`; `*`: of all."""
+    return f"{kind}.{id_}.to.{connection}"
+
+
+def journal(room: str, chain: str, way: str) -> str:
+    """Where the journal of a chain takes frames of one way; `*`: of all."""
+    return f"{JOURNAL}.{room}.{chain}.{way}"

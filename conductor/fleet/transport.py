@@ -1,0 +1,281 @@
+"""The gateway's end of a connection to a room, wherever that is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from conductor.errors import ComponentError, ConductorError
+from conductor.fleet import messages, names
+from conductor.fleet.bus import Unanswered
+from conductor.fleet.carried import Carried
+from conductor.fleet.placing import Lease, Placing, Step
+from conductor.link import Limits, LinkError
+from conductor.transports.base import Ended, Events
+from conductor.transports.remote.framed import Framed
+
+if TYPE_CHECKING:
+    from conductor.fleet.gateway import Gateway
+
+_LOST: Final[dict[str, object]] = {"reason": "worker lost"}
+_PAUSE: Final = 0.05
+_LONGEST: Final = 1.0
+"""Seconds before the next round of a search: twice as long each time, up to this."""
+_PLACE: Final = 2.0
+"""Seconds that a worker has to take a room."""
+_OPEN: Final = 1.0
+"""Seconds that a worker has to open a connection."""
+
+
+class Seat(msgspec.Struct):
+    """A connection's place in the fleet: whose it is, and which worker it has lost."""
+
+    principal: str
+    chain: str
+    lost: int = 0
+    """The epoch whose worker does not answer."""
+    stays: bool = False
+    """Whether the client may come back by another gateway, for this one ends."""
+    is_cut: bool = False
+    """Whether its client is gone, and may come back."""
+    transport: RoomTransport | None = None
+    """The one that is open."""
+
+
+class RoomTransport(Framed):
+    """One connection, opened where the room is."""
+
+    def __init__(self, gateway: Gateway, seat: Seat) -> None:
+        super().__init__()
+        self._gateway, self._seat = gateway, seat
+        self._carried: Carried | None = None
+        self._lease: Lease | None = None
+        self._connection = ""
+
+    # -- the contract of transports ------------------------------------------------------------
+
+    async def open(self, events: Events) -> None:
+        """Finds the room, and opens a connection there. Raises `ComponentError`."""
+        self._events = events
+        placing = Placing(self._seat.lost)
+        error = ConductorError("no worker takes the room", "`conductor fleet status` shows all")
+        while not placing.is_over and not self._ended:
+            rounds = placing.rounds
+            try:
+                await self._go(placing)
+            except ConductorError as raised:
+                error = raised
+            if placing.rounds > rounds and not placing.is_over:
+                await asyncio.sleep(min(_LONGEST, _PAUSE * 2**rounds))
+        if placing.step is Step.FAILED:
+            self._drop()
+            raise ComponentError(error.text, error.hint)
+        if self._ended:
+            self._leave()
+            self._drop()
+            return
+        self._seat.lost = 0
+        self._gateway.bus.linked.append(self.tell_cut)
+        self._seat.transport = self
+        if self._seat.is_cut:
+            self.tell_cut()
+        self._pass_on()
+
+    async def _go(self, placing: Placing) -> None:
+        """Takes one step of the search. Raises `ConductorError` with why it comes to nothing."""
+        gateway, seat = self._gateway, self._seat
+        if placing.step is Step.LOOK:
+            try:
+                placing.found(await gateway.lease(seat.principal))
+            except ConductorError:
+                placing.refused()
+                raise
+        elif placing.step is Step.PLACE:
+            try:
+                placing.placed(await gateway.place(seat.principal, placing.lost, _PLACE))
+            except ConductorError as error:
+                again = isinstance(error, Unanswered) or getattr(error, "gone", False)
+                (placing.gone if again else placing.refused)()
+                if isinstance(error, Unanswered):
+                    raise ConductorError(
+                        f"no worker of the pool `{gateway.pool}` takes another room",
+                        f"start one: `conductor worker --pool {gateway.pool}`; `conductor fleet "
+                        "status` shows those that are there",
+                    ) from None
+                raise
+        elif placing.step is Step.OPEN:
+            assert placing.lease is not None
+            await self._open(placing, placing.lease)
+
+    async def _open(self, placing: Placing, lease: Lease) -> None:
+        gateway, seat = self._gateway, self._seat
+        self._connection = connection = names.new_id()
+        gateway.take(connection, self)  # packets may come before the answer
+        request = messages.Open(
+            principal=seat.principal,
+            chain=seat.chain,
+            connection=connection,
+            gateway=gateway.id,
+            epoch=lease.epoch,
+            version=messages.VERSION,
+        )
+        subject = names.opening(lease.worker)
+        try:
+            raw = await gateway.bus.request(subject, messages.write(request), _OPEN)
+            opened = messages.read(raw, messages.Opened)
+        except ConductorError as error:
+            self._drop()
+            if isinstance(error, Unanswered):
+                placing.silent()
+            else:
+                (placing.gone if getattr(error, "gone", False) else placing.refused)()
+            raise
+        placing.opened()
+        to = names.packets("worker", lease.worker, connection)
+        if self._ended:  # the client has left meanwhile
+            gateway.bus.publish(to, messages.write(messages.Client(left=True)))
+            return
+        self._lease = lease
+        self._carried = Carried(
+            gateway.bus,
+            f"{connection}.{lease.epoch}",
+            to,
+            Limits(frame=min(gateway.message, opened.message)),
+            self._link_failed,
+            self._worker_silent,
+        )
+        if self._paused:
+            self._carried.pause()
+        self._carried.begin()
+        gateway.workers.watch(lease.worker, self, self._worker_lost)
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines."""
+        if not self._seat.stays:  # what the end of its chain says ends no turn
+            super().write(data)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes written that the room does not have, as far as it is known."""
+        return self._waiting_bytes + (self._carried.kept if self._carried is not None else 0)
+
+    def pause(self) -> None:
+        """Stops reading."""
+        self._paused = True
+        if self._carried is not None:
+            self._carried.pause()
+
+    def resume(self) -> None:
+        """Reads on."""
+        if self._go_on() and self._carried is not None:
+            self._carried.go_on()
+
+    def finish(self) -> None:
+        """Nothing more will be written: the room hears it once it has all."""
+        self._finishing = True
+        self._finish_if_done()
+
+    async def close(self, grace: float) -> None:
+        """Closes the connection, after what is queued had `grace` seconds to arrive."""
+        self._ended = True
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
+        while self._carried is not None and self.buffered and loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        self._leave()
+        self._drop()
+
+    # -- what comes ----------------------------------------------------------------------------
+
+    def packet(self, packet: bytes) -> None:
+        """Something has come from the worker."""
+        if packet.startswith(b"{"):
+            self._closed(packet)
+            return
+        if self._carried is None:
+            return  # of a connection that is not open, or not any more
+        before = self.buffered
+        self._deliver(self._carried.received(packet))
+        if self.buffered < before or self._waiting:
+            self._pass_on()
+            self._has_drained()
+
+    def _pass_on(self) -> None:
+        """Gives the link what waits, as far as there is room."""
+        carried = self._carried
+        if carried is None:
+            return
+        try:
+            self._fill(carried)
+        except LinkError as error:
+            self._link_failed(error)
+            return
+        carried.flush()
+        self._finish_if_done()
+
+    def _finish_if_done(self) -> None:
+        if self._finishing and self._carried is not None and not self.buffered:
+            self._leave()
+
+    def tell_cut(self) -> None:
+        """Says to the room whether the client is there."""
+        self._say(messages.Client(cut=self._seat.is_cut))
+
+    def _leave(self) -> None:
+        """Says to the worker that the connection is over, or that its client has to come back."""
+        self._say(messages.Client(cut=True) if self._seat.stays else messages.Client(left=True))
+
+    def _say(self, client: messages.Client) -> None:
+        if self._lease is not None and self._connection:
+            subject = names.packets("worker", self._lease.worker, self._connection)
+            self._gateway.bus.publish(subject, messages.write(client))
+
+    def _drop(self) -> None:
+        """Forgets the connection."""
+        if self._lease is not None:
+            self._gateway.workers.leave(self._lease.worker, self)
+        if self._connection:
+            self._gateway.drop(self._connection)
+        if self._carried is not None:
+            self._carried.close()
+        self._carried = self._lease = None
+        self._connection = ""
+        if self._seat.transport is self:
+            self._seat.transport = None
+            self._gateway.bus.linked.remove(self.tell_cut)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _closed(self, packet: bytes) -> None:
+        """The worker has closed the connection."""
+        try:
+            closed = messages.read(packet, messages.Closed)
+        except ConductorError:
+            return
+        data = _LOST if closed.lost else {}
+        self._report(
+            Ended(closed.text or "is closed", clean=closed.clean, hint=closed.hint, data=data)
+        )
+
+    def _worker_lost(self) -> None:
+        if self._lease is None:
+            return
+        self._seat.lost = self._lease.epoch
+        self._report(
+            Ended(
+                f"is lost: its worker `{self._lease.worker}` does not answer any more",
+                data=_LOST,
+            )
+        )
+
+    def _worker_silent(self) -> None:
+        self._report(Ended("is cut: its worker has forgotten the connection", data=_LOST))
+
+    def _link_failed(self, error: LinkError) -> None:
+        self._report(Ended(f"is lost: {error.text}", hint=error.hint))
+
+    def _report(self, how: Ended) -> None:
+        self._drop()
+        super()._report(how)

@@ -1,0 +1,464 @@
+"""A worker: runs rooms, with gateways in the place of clients.
+
+It has the lease of each room that it runs. Where another worker has taken a lease over, because
+this one seemed to be lost, it ends the room at once: what the room still says reaches nobody, for
+every packet has the epoch of its lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from typing import TYPE_CHECKING, Final
+
+from conductor.errors import ConductorError, place_of
+from conductor.fleet import messages, names
+from conductor.fleet.beats import Beats
+from conductor.fleet.bus import Bucket, Bus, Unanswered
+from conductor.fleet.held import Event, Held, State
+from conductor.fleet.owners import KeptOwners
+from conductor.fleet.room_outlet import RoomOutlet
+from conductor.version import version
+
+if TYPE_CHECKING:
+    from conductor.serve.server import Server
+    from conductor.serve.settings import Settings
+
+_ALIVE: Final = 0.4
+"""Seconds that a worker has to show that it lives, before another takes its room over."""
+_IDLE: Final = 10.0
+"""Seconds that a room without connections and chains keeps its lease."""
+_LOOK: Final = 0.25
+_SHORT: Final = 0.01
+_LAST: Final = 1.0
+"""Seconds that gateways have to take the last answers of a room that moves; and NATS, its lease."""
+_END: Final = 20.0
+"""Seconds that rooms have to end, and their leases, when their worker does."""
+_TRIES: Final = 3
+
+_OTHER: Final = messages.Refused(
+    gone=True,  # others may speak it: a fleet is upgraded part by part
+    text="this worker speaks another version of the fleet's protocol",
+    hint="upgrade gateways and workers to the same version; `conductor fleet status` shows them",
+)
+_GONE: Final = messages.Refused(
+    text="this worker does not have the room", hint="another one takes it", gone=True
+)
+_FULL: Final = messages.Refused(
+    text="this worker takes no more rooms", hint="another one is asked", gone=True
+)
+
+
+class Worker:
+    """What a worker has beside its server.
+
+    Attributes:
+        id: Its name on the bus.
+        bus: The bus.
+        owners: Which principal has which session.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        pool: str,
+        most: int,
+        chains: Callable[[], Collection[str]],
+        log: Callable[[str], None],
+    ) -> None:
+        """`most`: rooms at once. `chains`: the names of those that run here."""
+        self._chains = chains
+        self.id = names.new_id()
+        self.bus, self.pool, self._most, self._log = bus, pool, most, log
+        self.owners: KeptOwners
+        self.drain: Callable[[], None] = lambda: None
+        """Called when an order says that this worker is to end."""
+        self.settle: Callable[[], Awaitable[None]] | None = None
+        """Awaited when a room has ended, and before its lease does."""
+        self.bundles: Callable[[], dict[str, str] | None] = lambda: None
+        """What it has of the bundles of its pool; None: it follows no rollouts."""
+        self.revision: Callable[[], int] = lambda: 0
+        """The revision of the record of its pool that it knows."""
+        self.config: Callable[[], str] = lambda: ""
+        """The digest of the bundle that new chains start from."""
+        self._gateways = Beats(bus, "worker", "gateway", self.id)
+        self._gateways.lag = self._verify_soon
+        self._server: Server
+        self._rooms: Bucket
+        self._held: dict[str, Held] = {}
+        """By principal."""
+        self._outlets: dict[str, RoomOutlet] = {}
+        """By connection."""
+        self._taking: dict[str, asyncio.Task[messages.Placed | messages.Refused]] = {}
+        """By principal, the rooms that are being taken."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        """What ends rooms."""
+        self._queueing = asyncio.Lock()
+        self._ends: list[Callable[[], Awaitable[None]]] = []
+        self._leave_queue: Callable[[], Awaitable[None]] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._verifying: asyncio.Task[None] | None = None
+        self._is_unsure = False
+        """Whether leases have to be looked after."""
+        self._draining = False
+
+    @property
+    def settings(self) -> Settings:
+        """How its server is set."""
+        return self._server.settings
+
+    async def prepare(self) -> None:
+        """Opens what is kept. Raises `ConductorError`."""
+        self._rooms = await self.bus.bucket(names.ROOMS)
+        owned = await self.bus.bucket(names.OWNED)
+        self.owners = KeptOwners(self.bus, self.pool, owned, self._rooms, self._log)
+
+    async def begin(self, server: Server) -> None:
+        """Takes rooms from now on. Raises `ConductorError`."""
+        self._server = server
+        bus = self.bus
+        self._ends += [
+            await bus.listen(names.packets("worker", self.id, "*"), self._packet),
+            await bus.answer(names.opening(self.id), self._open),
+            await bus.answer(names.control(self.id), self._order),
+            await bus.answer(names.STATUS, self._shown),
+        ]
+        bus.linked.append(self._verify_soon)
+        await self.queue_up()
+        await bus.settled()  # who hears that this worker serves may ask at once
+        self._gateways.start()
+        self._looking = asyncio.get_running_loop().create_task(self._look())
+
+    async def end(self) -> None:
+        """Leaves the bus; the rooms have ended."""
+        for task in (self._looking, self._verifying):
+            if task is not None:
+                task.cancel()
+        await self._give_all_up()
+        self._gateways.close()
+        await self._step_back()
+        for end in self._ends:
+            await end()
+        self.owners.close()
+        await self.bus.close()
+
+    # -- rooms -----------------------------------------------------------------------------------
+
+    def epoch(self, principal: str) -> int:
+        """The epoch of a room that this worker has; 0: it has none."""
+        held = self._held.get(principal)
+        return held.epoch if held is not None else 0
+
+    async def queue_up(self) -> None:
+        """Takes rooms, if there are chains to run and there is place. Raises `ConductorError`."""
+        async with self._queueing:
+            full = len(self._held) >= self._most
+            if self._leave_queue is None and not self._draining and not full and self._chains():
+                subject = names.place(self.pool)
+                self._leave_queue = await self.bus.answer(subject, self._place, names.WORKERS)
+
+    async def _step_back(self) -> None:
+        async with self._queueing:
+            leave, self._leave_queue = self._leave_queue, None
+            if leave is not None:
+                await leave()
+
+    async def _place(self, data: bytes) -> bytes:
+        """Takes a room, if nobody has it. Who asks for one that is being taken waits for that."""
+        try:
+            request = messages.read(data, messages.Place)
+            if request.version != messages.VERSION:
+                return messages.write(_OTHER)
+            taking = self._taking.get(request.principal)
+            if taking is None:
+                taking = asyncio.get_running_loop().create_task(self._take(request))
+                self._taking[request.principal] = taking
+                taking.add_done_callback(lambda _: self._taking.pop(request.principal, None))
+            return messages.write(await asyncio.shield(taking))
+        except ConductorError as error:
+            return messages.write(messages.Refused(text=error.text, hint=error.hint))
+
+    async def _take(self, request: messages.Place) -> messages.Placed | messages.Refused:
+        """Takes the lease, unless a worker that lives has it."""
+        principal, lost = request.principal, request.lost
+        key, mine = names.room(self.pool, principal), self.id.encode()
+        held = self._held.get(principal)
+        if held is not None and held.state is State.HELD:
+            return messages.Placed(worker=self.id, epoch=held.epoch)
+        if held is not None or self._draining or self._is_full:
+            return _FULL
+        loading = asyncio.ensure_future(self.owners.load(principal))
+        try:
+            for _ in range(_TRIES):
+                if not lost and (epoch := await self._rooms.create(key, mine)):
+                    await loading
+                    break
+                kept = await self._rooms.get(key)
+                if kept is None:
+                    lost = 0
+                    continue
+                holder = names.holder(kept.value)
+                if holder != self.id and (  # what is this worker's own, and not here, is left over
+                    kept.revision != lost or await self._stands(holder, principal, lost)
+                ):
+                    return messages.Placed(worker=holder, epoch=kept.revision)
+                if epoch := await self._rooms.update(key, mine, kept.revision):
+                    order = messages.Order(do="check", principal=principal)
+                    self.bus.publish(names.control(holder), messages.write(order))
+                    await loading
+                    await self.owners.load(principal)  # also what that worker has added meanwhile
+                    break
+            else:
+                return _FULL
+            self._held[principal] = Held(principal, epoch, asyncio.get_running_loop().time())
+        finally:
+            if principal not in self._held:
+                loading.cancel()
+                self.owners.drop(principal)
+        if len(self._held) >= self._most:
+            await self._step_back()
+        return messages.Placed(worker=self.id, epoch=epoch)
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether this worker may have no other room than those it has, and the one it takes."""
+        others = self._taking.keys() - self._held.keys()
+        return len(self._held) + max(0, len(others) - 1) >= self._most
+
+    async def _stands(self, worker: str, principal: str, epoch: int) -> bool:
+        """Whether a worker answers, and has a room in an epoch that was called lost."""
+        order = messages.Order(do="holds", principal=principal, epoch=epoch)
+        try:
+            raw = await self.bus.request(names.control(worker), messages.write(order), _ALIVE)
+            messages.read(raw, messages.Status)
+        except Unanswered:
+            return False
+        except messages.RefusedError as refused:
+            return not refused.gone
+        return True
+
+    def _give_up(self, held: Held) -> None:
+        """The room is to run elsewhere, or is empty."""
+        if held.moves(Event.MOVE):
+            self._do(self._release(held))
+
+    async def _release(self, held: Held) -> None:
+        """Ends a room that moves, then its lease, and says so to its gateways."""
+        outlets = [*held.outlets.values()]
+        await self._server.end_room(held.principal)
+        if self.settle is not None:
+            await self.settle()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _LAST
+        while any(outlet.waiting for outlet in outlets) and loop.time() < until:
+            await asyncio.sleep(_SHORT)
+        if held.moves(Event.ENDED):
+            try:
+                async with asyncio.timeout(_LAST):
+                    await self.owners.flush()
+                    await self._rooms.delete(names.room(self.pool, held.principal), held.epoch)
+            except (ConductorError, TimeoutError):
+                pass  # who asks for the room next finds that this worker does not have it
+        self._forget(held)
+        for outlet in outlets:
+            outlet.say(messages.Closed(text="moves to another worker"))
+            outlet.drop()
+        await self._queue_again()
+
+    def _forget(self, held: Held) -> None:
+        """A room has ended here."""
+        if self._held.get(held.principal) is held:
+            del self._held[held.principal]
+            self.owners.drop(held.principal)
+
+    async def _queue_again(self) -> None:
+        with contextlib.suppress(ConductorError):  # NATS is away: it is done when NATS is back
+            await self.queue_up()
+
+    def _do(self, work: Coroutine[None, None, None]) -> None:
+        """Does something beside all else."""
+        task = asyncio.get_running_loop().create_task(self._done(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _done(self, work: Coroutine[None, None, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # other rooms go on
+            self._log(f"a defect of conductor: {place_of(error)}")
+
+    async def _look(self) -> None:
+        """Gives rooms up that are empty; and, while this worker drains, those in which nothing
+        runs."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_LOOK)
+            now = loop.time()
+            for held in [*self._held.values()]:
+                room = self._server.found(held.principal)
+                if room is not None and not room.is_empty:
+                    held.used = now
+                idle = now - held.used > _IDLE and not held.outlets
+                if idle or (self._draining and (room is None or not room.open_turns)):
+                    self._give_up(held)
+
+    async def leave(self) -> None:
+        """Takes no more rooms, and gives up those that it has as soon as no turn runs in them."""
+        self._draining = True
+        await self._step_back()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._server.settings.wind_down):
+                while self._held:
+                    await asyncio.sleep(_LOOK)
+        await self._give_all_up()
+
+    async def _give_all_up(self) -> None:
+        for held in [*self._held.values()]:
+            self._give_up(held)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_END)
+
+    # -- fencing ---------------------------------------------------------------------------------
+
+    def _verify_soon(self) -> None:
+        """This worker may have been called lost."""
+        self._is_unsure = True
+        if self._verifying is None or self._verifying.done():
+            self._verifying = asyncio.get_running_loop().create_task(self._verify_all())
+
+    async def _verify_all(self) -> None:
+        """Looks after all leases, until each look has succeeded while NATS was there."""
+        while self._is_unsure and self.bus.is_linked:
+            self._is_unsure = False
+            try:
+                for held in [*self._held.values()]:
+                    await self._verify(held)
+            except ConductorError:
+                self._is_unsure = True
+                await asyncio.sleep(_LOOK)
+        await self._queue_again()
+
+    async def _verify(self, held: Held) -> None:
+        """Ends a room whose lease another worker has. Raises `ConductorError`."""
+        kept = await self._rooms.get(names.room(self.pool, held.principal))
+        if (kept is None or kept.revision != held.epoch) and held.moves(Event.LOST):
+            self._log(f"another worker has the room of `{held.principal}`: it ends here")
+            for outlet in [*held.outlets.values()]:
+                outlet.say(
+                    messages.Closed(text="is lost: another worker has its room now", lost=True)
+                )
+                outlet.drop()
+            self._do(self._end(held))
+
+    async def _end(self, held: Held) -> None:
+        await self._server.end_room(held.principal, now=True)
+        self._forget(held)
+        await self._queue_again()
+
+    # -- connections -----------------------------------------------------------------------------
+
+    async def _open(self, data: bytes) -> bytes:
+        """Opens a connection in a room."""
+        try:
+            request = messages.read(data, messages.Open)
+            if request.version != messages.VERSION:
+                return messages.write(_OTHER)
+            if (taking := self._taking.get(request.principal)) is not None:
+                await asyncio.wait((taking,))  # another gateway has just asked for the room
+            return messages.write(self._opened(request))
+        except ConductorError as error:
+            return messages.write(messages.Refused(text=error.text, hint=error.hint))
+
+    def _opened(self, request: messages.Open) -> messages.Opened | messages.Refused:
+        for id_ in (request.connection, request.gateway):
+            if not names.is_id(id_) or id_ in self._outlets:
+                raise ConductorError(
+                    f"`{id_:.80}` is no id of a gateway, or of a new connection",
+                    "gateways make ids themselves, and each connection has another",
+                )
+        held = self._held.get(request.principal)
+        if held is None or held.epoch != request.epoch or held.state is not State.HELD:
+            return messages.Refused(
+                text=f"this worker does not have the room in the epoch {request.epoch}",
+                hint="the gateway looks for the worker that has it",
+                gone=True,
+            )
+        server = self._server
+        if request.chain not in self._chains():
+            what = f"the chain `{request.chain}`" if request.chain else "a chain without a name"
+            raise ConductorError(
+                f"this worker does not serve {what}",
+                "`conductor worker COMPONENT…` serves one at /acp, `--chain NAME` others at "
+                "/acp/NAME",
+            )
+        outlet = RoomOutlet(self, held, request)
+        try:
+            outlet.connection = server.admit(
+                request.principal, outlet, request.chain, request.connection
+            )
+        except ConductorError:
+            outlet.carried.close()
+            raise
+        held.outlets[request.connection] = outlet
+        self._outlets[request.connection] = outlet
+        self._gateways.watch(request.gateway, outlet, outlet.gateway_lost)
+        outlet.carried.expect()
+        return messages.Opened(message=server.settings.message)
+
+    def forget(self, connection: str, outlet: RoomOutlet) -> None:
+        """A connection is over."""
+        self._outlets.pop(connection, None)
+        self._gateways.leave(outlet.gateway, outlet)
+
+    def _packet(self, subject: str, packet: bytes) -> None:
+        outlet = self._outlets.get(subject.rpartition(".")[2])
+        if outlet is not None:
+            outlet.packet(packet)
+
+    # -- orders and what others see --------------------------------------------------------------
+
+    async def _order(self, data: bytes) -> bytes:
+        try:
+            order = messages.read(data, messages.Order)
+        except ConductorError as error:
+            return messages.write(messages.Refused(text=error.text, hint=error.hint))
+        if order.do == "check":
+            self._verify_soon()
+        elif order.do == "holds":
+            held = self._held.get(order.principal)
+            has = held is not None and held.epoch == order.epoch
+            if not has and order.principal not in self._taking:
+                return messages.write(_GONE)
+        elif order.do == "disown":
+            self.owners.disown(order.principal, order.session)
+        elif order.do == "drain":
+            self.drain()
+        elif order.do != "alive":
+            return messages.write(
+                messages.Refused(text=f"a worker does not know the order `{order.do:.40}`")
+            )
+        return await self._shown(b"")
+
+    async def _shown(self, _: bytes) -> bytes:
+        state = "full" if self._leave_queue is None else "ready"
+        if not self._chains():
+            state = "waiting"
+        counts = self._server.counts() | {"rooms": len(self._held)}
+        return messages.write(
+            messages.Status(
+                kind="worker",
+                id=self.id,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                version=version(),
+                pool=self.pool,
+                state="draining" if self._draining else state,
+                config=self.config(),
+                bundles=self.bundles(),
+                revision=self.revision(),
+                counts=counts,
+            )
+        )

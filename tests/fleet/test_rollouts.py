@@ -1,0 +1,334 @@
+"""Rollouts through the command line, over a real NATS: what is good reaches every worker and every
+chain; what is bad changes nothing, and each worker says why."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pytest
+from nats.js.api import ObjectMeta
+
+from conductor.fleet import bundle as bundles
+from conductor.fleet import rollout as rolling
+from conductor.fleet.bundle_store import OBJECTS, BundleStore
+from conductor.fleet.bus import Bus
+from conductor.fleet.bus import Place as NatsPlace
+from conductor.packages.pack import File
+from tests.fleet.keys import pair
+from tests.harness.process.command import Ran, conductor, environment
+from tests.harness.process.nats import Nats
+from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.serving import Socket, served
+from tests.places import DEADLINE
+
+PLAIN: Final = '[chains.work]\ncomponents = ["demo"]\n'
+DATED: Final = '[chains.work]\ncomponents = ["datetime", "demo"]\n'
+BROKEN: Final = '[chains.work]\ncomponents = ["./missing.wasm", "demo"]\n'
+DATE: Final = "<current-date"
+
+
+class Pool:
+    """A pool of workers under test, and who rolls out to it."""
+
+    def __init__(self, folder: Path, rig: Rig, nats: Nats) -> None:
+        self.folder, self.rig, self.nats = folder, rig, nats
+        self.home = {
+            f"XDG_{what}_HOME": str(folder / "user" / what)
+            for what in ("CONFIG", "STATE", "CACHE", "DATA")
+        }
+        self.key, self.public = pair(folder)
+
+    def bundle(self, text: str, key: str | None = None) -> str:
+        """A bundle of this configuration; its file."""
+        folder = self.folder / f"config-{len([*self.folder.glob('config-*')])}"
+        folder.mkdir()
+        file = folder / "bundle"
+        files = {"conductor.toml": File(text.encode())}
+        file.write_bytes(bundles.made(files, self.key if key is None else key))
+        return str(file)
+
+    @staticmethod
+    def digest(file: str) -> str:
+        """The digest of a file."""
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+    def run(self, command: str, *arguments: str) -> Ran:
+        """Runs `conductor fleet COMMAND`."""
+        env = environment(**self.home)
+        return conductor("fleet", command, *arguments, cwd=self.folder, env=env)
+
+    def rollout(self, *arguments: str) -> Ran:
+        """Runs `conductor fleet rollout`."""
+        return self.run("rollout", *arguments, "--nats", self.nats.url)
+
+    def rolled(self, *arguments: str) -> str:
+        """The same, and it succeeds."""
+        ran = self.rollout(*arguments)
+        assert ran.code == 0, ran.err
+        return ran.out
+
+    def status(self) -> dict[str, Any]:
+        """What `rollout --status` says."""
+        found: dict[str, Any] = json.loads(self.rolled("--status", "--json"))
+        return found
+
+    def worker(self, *arguments: str, **env: str) -> Chain:
+        """A worker that follows rollouts, ready."""
+        typed = arguments or ("--bundle-key", self.public)
+        worker = self.rig.run("worker", "--nats", self.nats.url, *typed, **{**self.home, **env})
+        worker.until(lambda: "serving the pool" in worker.stderr, "a worker")
+        return worker
+
+    def on_bus(self, work: Callable[[Bus], Awaitable[None]]) -> None:
+        """Does something with a connection of one's own."""
+
+        async def run() -> None:
+            bus = Bus(NatsPlace(nats=(self.nats.url,)), "test", print)
+            await bus.connect()
+            await work(bus)
+            await bus.close()
+
+        asyncio.run(run())
+
+    def offer(self, digest: str) -> None:
+        """Names a candidate, whatever it is."""
+
+        async def work(bus: Bus) -> None:
+            store = BundleStore(bus)
+            known = await store.record("main")
+            await store.change("main", known, rolling.offered(known.record, digest))
+
+        self.on_bus(work)
+
+    def replace(self, digest: str, data: bytes) -> None:
+        """Puts other bytes into the store under a digest."""
+
+        async def work(bus: Bus) -> None:
+            await BundleStore(bus).put(digest, b"so that there is a store")
+            objects = await bus.jetstream.object_store(OBJECTS)
+            await objects.put(digest, data, ObjectMeta(name=digest))
+
+        self.on_bus(work)
+
+
+@pytest.fixture
+def pool(tmp_path: Path, rig: Rig, nats: Nats) -> Pool:
+    return Pool(tmp_path, rig, nats)
+
+
+def used(worker: Chain, digest: str, times: int = 1) -> None:
+    """Waits until a worker has taken a bundle so many times."""
+    said = f"new chains start from the bundle {digest}"
+    worker.until(lambda: worker.stderr.count(said) >= times, said)
+
+
+class Busy:
+    """A client that prompts all the time: each prompt is answered once, and in order."""
+
+    def __init__(self, client: Socket) -> None:
+        self._client = client
+        self._session = client.begin()
+        self._over = threading.Event()
+        self._failed: list[BaseException] = []
+        self.turns = 0
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(DEADLINE)
+        assert not self._failed, self._failed
+        answers = [one["id"] for one in self._client.frames if "id" in one and "method" not in one]
+        assert answers == [*range(1, self.turns + 3)]  # `initialize` and `session/new` before
+
+    def _run(self) -> None:
+        try:
+            while not self._over.is_set():
+                text = f"prompt {self.turns}"
+                assert self._client.prompt(self._session, text).endswith(text)
+                self.turns += 1
+        except BaseException as error:
+            self._failed.append(error)
+
+
+def comes_to(client: Socket, session: str, *, dated: bool) -> None:
+    """Prompts until a running chain has taken a bundle: it does so when it is idle."""
+    deadline = time.monotonic() + DEADLINE
+    while (DATE in client.prompt(session, "now?")) != dated:
+        assert time.monotonic() < deadline, "the chain stays as it was"
+
+
+def refused(worker: Chain, digest: str) -> None:
+    """Waits until a worker has refused a bundle."""
+    said = f"the bundle {digest} is refused"
+    worker.until(lambda: said in worker.stderr, said)
+
+
+def test_new_chains_and_running_ones_take_it_and_the_way_back(pool: Pool) -> None:
+    plain, dated = pool.bundle(PLAIN), pool.bundle(DATED)
+    worker = pool.worker()
+    said = pool.rolled(plain)
+    assert "1 of 1 workers use it" in said
+    with served(
+        pool.rig, "gateway", "--nats", pool.nats.url, "--listen", "ws://127.0.0.1:0"
+    ) as gateway:
+        client = gateway.socket("/acp/work")
+        session = client.begin()
+        assert DATE not in client.prompt(session, "before")
+        with Busy(gateway.socket("/acp/work")) as busy:
+            pool.rolled(dated)
+            used(worker, pool.digest(dated))
+            comes_to(client, session, dated=True)
+            later = gateway.socket("/acp/work")
+            assert DATE in later.prompt(later.begin(), "hi")
+            pool.rollout(pool.bundle(BROKEN)).assert_error(1, "nothing was switched")
+            pool.rolled("--back")
+            used(worker, pool.digest(plain), times=2)
+            comes_to(client, session, dated=False)
+        assert busy.turns
+    found = pool.status()
+    assert found["active"] == pool.digest(plain)
+    assert found["workers"][0]["bundles"] == {
+        pool.digest(plain): "in use",
+        pool.digest(dated): "ready",
+    }
+
+
+@pytest.mark.parametrize("bad", ["digest", "missing", "signature", "chain"])
+def test_a_bad_bundle_changes_nothing_and_the_status_says_why(pool: Pool, bad: str) -> None:
+    plain, dated = pool.bundle(PLAIN), pool.bundle(DATED)
+    worker = pool.worker()
+    pool.rolled(plain)
+    if bad == "digest":  # somebody replaces the object in the store
+        pool.replace(pool.digest(dated), Path(plain).read_bytes())
+        digest = pool.digest(dated)
+        pool.offer(digest)
+        said = ("failed: digest: the bundle ", "is not what its digest says")
+    elif bad == "missing":
+        digest = "0" * 64
+        pool.offer(digest)
+        said = ("failed: missing: ", "NATS has no bundle 000")
+    else:
+        other, _ = pair(pool.folder, "other")
+        is_chain = bad == "chain"
+        file = pool.bundle(BROKEN) if is_chain else pool.bundle(DATED, other)
+        digest = pool.digest(file)
+        said = ("failed: signature: ", "is not signed by ")
+        if is_chain:
+            said = ("failed: chain `work`: conductor.toml, line 2: ", "module: `missing.wasm`")
+        pool.rollout(file).assert_error(
+            1, "0 of 1 workers are ready", *said, "nothing was switched"
+        )
+    refused(worker, digest)
+
+    found = pool.status()
+    assert (found["active"], found["candidate"]) == (pool.digest(plain), digest)
+    bundles = found["workers"][0]["bundles"]
+    assert bundles[found["active"]] == "in use"
+    assert all(text in bundles[digest] for text in said)
+    assert f"  {digest[:16]}…  failed: " in pool.rolled("--status")
+    if bad == "digest":  # the true one under the same name mends it
+        pool.rolled(dated)
+        used(worker, digest)
+
+
+def test_a_worker_that_starts_later_takes_the_active_one(pool: Pool) -> None:
+    plain, dated = pool.bundle(PLAIN), pool.bundle(DATED)
+    pool.rollout(plain, "--wait", "0").assert_error(1, "no worker of the pool `main` answers")
+    pool.rolled(plain, "--at", "0")
+    pool.rolled(dated, "--at", "0")
+    used(pool.worker(), pool.digest(dated))
+    assert [*pool.status()["workers"][0]["bundles"].values()] == ["in use", "ready"]
+
+
+def test_a_share_of_the_workers_is_enough_if_that_is_asked(pool: Pool) -> None:
+    """One worker's user configuration does not matter; a policy of its machine would."""
+    plain, dated = pool.bundle(PLAIN), pool.bundle(DATED)
+    other, public = pair(pool.folder, "other")
+    first = pool.worker("--bundle-key", pool.public)
+    second = pool.worker("--bundle-key", public, "--bundle-key", pool.public)
+    pool.rolled(plain)
+    used(second, pool.digest(plain))
+    foreign = pool.bundle(DATED, other)
+    pool.rollout(foreign).assert_error(1, " of 2 workers are ready:", "failed: signature")
+    assert "1 of 2 workers use it" in pool.rolled(foreign, "--at", "50")
+    used(second, pool.digest(foreign))
+    refused(first, pool.digest(foreign))
+    pool.rolled(dated)  # what both take ends the difference
+    used(first, pool.digest(dated))
+
+
+def test_a_worker_that_follows_nothing_is_named(pool: Pool) -> None:
+    plain = pool.bundle(PLAIN)
+    pool.worker("demo")
+    pool.rollout(plain, "--wait", "0").assert_error(
+        1, "follows no rollouts (it runs without `--bundle-key`)", "nothing was switched"
+    )
+
+
+def test_nats_may_be_away_in_between(pool: Pool) -> None:
+    plain, dated = pool.bundle(PLAIN), pool.bundle(DATED)
+    worker = pool.worker()
+    pool.rolled(plain)
+    pool.nats.kill()
+    worker.until(lambda: "NATS is away" in worker.stderr, "NATS is away")
+    pool.nats.start()
+    pool.rolled(dated)
+    used(worker, pool.digest(dated))
+
+
+def test_a_bundle_as_a_file(pool: Pool) -> None:
+    plain = pool.bundle(PLAIN)
+    worker = pool.worker("--bundle", plain, "--bundle-key", pool.public)
+    with served(
+        pool.rig, "gateway", "--nats", pool.nats.url, "--listen", "ws://127.0.0.1:0"
+    ) as gateway:
+        client = gateway.socket("/acp/work")
+        session = client.begin()
+        assert client.prompt(session, "hi") == "hi"
+        good = Path(plain).read_bytes()
+        Path(plain).write_bytes(good[:-1])
+        worker.process.send_signal(signal.SIGHUP)
+        worker.until(lambda: "ends in the middle" in worker.stderr, "a refusal")
+        assert client.prompt(session, "as before") == "as before"
+        Path(plain).write_bytes(Path(pool.bundle(DATED)).read_bytes())
+        worker.process.send_signal(signal.SIGHUP)
+        worker.until(lambda: "have been read again" in worker.stderr, "the other bundle")
+        comes_to(client, session, dated=True)
+
+
+def test_a_file_that_cannot_be_used(pool: Pool) -> None:
+    plain, broken = pool.bundle(PLAIN), pool.bundle(BROKEN)
+    _, other = pair(pool.folder, "other")
+
+    def start(*arguments: str) -> Ran:
+        env = environment(**pool.home)
+        return conductor("worker", *arguments, "--nats", pool.nats.url, cwd=pool.folder, env=env)
+
+    start("--bundle", plain).assert_error(2, "needs the key")
+    start("--bundle", plain, "--bundle-key", other).assert_error(1, "is not signed by ")
+    start("--bundle", broken, "--bundle-key", pool.public).assert_error(2, "no such module")
+    start("--bundle-key", pool.public, "demo").assert_error(2, "not from both")
+    start("--bundle-key", plain).assert_error(2, "the public key")
+
+
+def test_what_cannot_be_rolled_out(pool: Pool) -> None:
+    plain = pool.bundle(PLAIN)
+    pool.rollout("--back").assert_error(2, "there is nothing to go back to")
+    pool.rollout().assert_error(2, "takes a BUNDLE, or `--back`, or `--status`")
+    pool.rollout(plain, "--pool", "a.b").assert_error(2, "the pool `a.b` is no name")
+    unsigned = pool.bundle(PLAIN, key="")
+    pool.rollout(unsigned).assert_error(2, "is not signed")
+    Path(unsigned).write_bytes(b"x" * 1000)
+    pool.rollout(unsigned).assert_error(1, "is no bundle")
