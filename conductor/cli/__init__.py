@@ -8,6 +8,7 @@
     surroundings   the standard streams, the locale and the folder that a process starts with
     pages          lays pages of help out: topics, help_, man, completion
     run            starts a chain, and runs it on this process's standard input and output
+    connection     how `connect`, `attach` and `chat` reach an address
     scp            `proxy --dialect scp`: the client names the components behind this chain
     exec_          sends a prompt from the terminal: exec_turn, exec_output
     inspect_       what a component is and may do: inspect_card, inspect_text, and inspect_policy,
@@ -58,6 +59,10 @@ def _run(given: list[str]) -> int:
         code = _chain(given)
         if code is not None:
             return code
+    if given and given[0] == "connect":
+        code = _connect(given[1:])
+        if code is not None:
+            return code
     if len(given) == 2 and given[0] == "join" and not given[1].startswith("-"):
         from conductor.cli import join
 
@@ -65,6 +70,17 @@ def _run(given: list[str]) -> int:
     from conductor.cli import app
 
     return app.main(given)
+
+
+def _connect(given: list[str]) -> int | None:
+    """Runs `connect`, for which an editor waits too; None where typer has to explain something."""
+    from conductor.run import fast_msgspec
+
+    fast_msgspec.load()
+    from conductor.cli import connection
+
+    plain = connection.plain(given)
+    return None if plain is None else connection.run(*plain)
 
 
 def _chain(given: list[str]) -> int | None:

@@ -109,6 +109,14 @@ _COMMANDS: Final = {
     "proxy": _Command(_RUN, "chains", "proxy", "PROXY_"),
     "exec": _Command(_RUN, "chains", "exec_", "EXEC_"),
     "chat": _Command(_RUN, "chains", "chat", "CHAT_", "Talk to a chain in the browser"),
+    "connect": _Command(
+        _RUN, "connect", "connect", brief="Connect an editor to a chain that runs elsewhere"
+    ),
+    "serve": _Command(_RUN, "serve", "serve", brief="Serve chains to many clients at addresses"),
+    "gateway": _Command(_RUN, "gateway", "gateway", brief="Let clients in to a fleet's chains"),
+    "worker": _Command(_RUN, "worker", "worker", brief="Run chains of a fleet on this machine"),
+    "fleet": _Command(_LOOK, "fleet", "app", brief="Start, see and drain a fleet"),
+    "attach": _Command(_RUN, "attach", "attach", brief="Attach to a session that others have"),
     "pause": _Command(_RUN, "pause", "pause"),
     "resume": _Command(_RUN, "pause", "resume", "RESUME_"),
     "reload": _Command(_RUN, "pause", "reload", "RELOAD_"),
@@ -199,7 +207,11 @@ def main(arguments: list[str]) -> int:
     """Runs one command line; the exit code."""
     root = command(arguments[0] if arguments else "")
     typed, rest = arguments, None
-    if arguments and arguments[0] in (*options.ALL, "setup") and "--" in arguments:
+    if (
+        arguments
+        and arguments[0] in (*options.ALL, "serve", "worker", "setup")
+        and "--" in arguments
+    ):
         # The parser would take what follows for more components.
         end = arguments.index("--")
         typed, rest = arguments[:end], arguments[end + 1 :]

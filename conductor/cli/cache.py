@@ -18,14 +18,16 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.typer_options import Json, takes
+from conductor.fleet.bundle_cache import BundleCache, Kept
 from conductor.spec import paths
 from conductor.spec.limits import size_in_words
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
 
 HELP: Final = (
-    "Show what conductor keeps on this machine to save work: compiled modules, and Python guests "
-    "that it has built here. Conductor prunes both by itself; `conductor cache prune` does it now. "
+    "Show what conductor keeps on this machine to save work: compiled modules, Python guests that "
+    "it has built here, and bundles of a fleet. Conductor prunes them by itself; `conductor cache "
+    "prune` does it now. "
     "`conductor data` shows all else that it keeps."
 )
 PRUNE_HELP: Final = (
@@ -35,7 +37,11 @@ PRUNE_HELP: Final = (
 
 app = typer.Typer(help=HELP, epilog="Example:\n\n  conductor cache")
 
-_NAMES: Final = {"modules": "compiled module", "guests": "Python guest"}
+_NAMES: Final = {
+    "modules": "compiled module",
+    "guests": "Python guest",
+    "bundles": "bundle of a fleet",
+}
 
 
 @app.callback(invoke_without_command=True)
@@ -48,11 +54,12 @@ def show(context: typer.Context, json_: Json = False, cache: str | None = None) 
     for kind, folder, entries in (
         ("modules", _folder(cache), store.entries(_folder(cache))),
         ("guests", Path(paths.python_guests()), _guests()),
+        ("bundles", Path(paths.bundles()), _bundles()),
     ):
         sizes = [entry.size for entry in entries]
         row = {"kind": kind, "folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
         folders.append(row)
-        if not json_:
+        if not json_ and (sizes or kind != "bundles"):
             files = _count(len(sizes), _NAMES[kind])
             report.say(f"{files:<24} {size_in_words(sum(sizes)):>11}  {folder}")
     if json_:
@@ -76,6 +83,8 @@ def prune(
     removed += [
         guest for guest in _guests() if (everything or _is_old(guest)) and _remove(guest.path)
     ]
+    unused = -1.0 if everything else float(store.UNUSED_SECONDS)
+    removed += [_entry(one) for one in BundleCache().prune(unused=unused)]
     size = sum(entry.size for entry in removed)
     if json_:
         report.say_json({"removed": {"files": len(removed), "bytes": size}})
@@ -99,6 +108,15 @@ def _guests() -> Iterator[store.Entry]:
         with contextlib.suppress(OSError):
             status = path.stat()
             yield store.Entry(path, status.st_size, status.st_mtime)
+
+
+def _bundles() -> Iterator[store.Entry]:
+    """The bundles that are unpacked here."""
+    return map(_entry, BundleCache().kept())
+
+
+def _entry(bundle: Kept) -> store.Entry:
+    return store.Entry(Path(paths.bundles(), bundle.name), bundle.size, bundle.used)
 
 
 def _is_old(guest: store.Entry) -> bool:

@@ -33,6 +33,17 @@ Proxies = Annotated[
     ),
 ]
 
+Attach = Annotated[
+    str | None,
+    typer.Option(
+        "--attach",
+        metavar="SESSION",
+        help="Show this live session of others. The agent is the address of its server.",
+        show_default=False,
+    ),
+]
+View = Annotated[bool, typer.Option("--view", help="Only watch the session of `--attach`.")]
+
 AGENT_HELP: Final = "Run a chain of proxies and an agent. An editor starts this."
 AGENT_EPILOG: Final = paragraphs(
     "Examples:",
@@ -56,7 +67,7 @@ EXEC_EPILOG: Final = paragraphs(
 )
 
 CHAT_HELP: Final = paragraphs(
-    "Talk to a chain in the browser, and see what each component did beside each turn.",
+    "Talk to a chain in the browser; beside each turn, what each component did.",
     "The page is served on this machine alone, until Ctrl-C, which ends the chain too; only its "
     "whole address, with the secret, opens it. The agent's questions wait for your answer there.",
 )
@@ -64,6 +75,7 @@ CHAT_EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor chat datetime redact claude",
     "  conductor chat --fs read --trace today.jsons demo",
+    "  conductor chat ws://127.0.0.1:8790 --attach SESSION --view",
 )
 
 
@@ -104,6 +116,8 @@ def chat(
     components: Components = None,
     no_open: NoOpen = False,
     port: Port = 0,
+    attach: Attach = None,
+    view: View = False,
     **values: Any,
 ) -> int:
     """Serves a page that is the client of a chain."""
@@ -112,4 +126,6 @@ def chat(
 
     parsed = options.assemble("chat", components or [], context.obj, **values)
     parsed = configured.applied(parsed)
-    return talking.execute(parsed, port=port, opens=not no_open, **parsed.values)
+    return talking.execute(
+        parsed, port=port, opens=not no_open, attach=attach, view=view, **parsed.values
+    )

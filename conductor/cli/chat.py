@@ -20,11 +20,11 @@ import uvicorn
 from conductor.cli import report, trace_view
 from conductor.cli.exec_ import lend_terminal, shown_details
 from conductor.cli.run import Started, run_loop
-from conductor.client.chat import Chat
+from conductor.client.chat import Attach, Chat
 from conductor.client.connection import ChainEnded
 from conductor.client.handlers import Files
 from conductor.client.setup import folder
-from conductor.errors import ConductorError, RequestError, with_log
+from conductor.errors import ConductorError, RequestError, UsageError, with_log
 from conductor.page import server
 from conductor.page.chat import ChatRoutes
 from conductor.page.editor import EditorRoutes
@@ -47,6 +47,8 @@ def execute(
     *,
     port: int,
     opens: bool,
+    attach: str | None = None,
+    view: bool = False,
     cwd: str = ".",
     fs: str = "none",
     **_: Any,
@@ -55,6 +57,9 @@ def execute(
 
     The parameters behind `opens` are options of `conductor chat` that `agent` has not.
     """
+    if view and attach is None:
+        raise UsageError("`--view` watches the session that `--attach` names", "add --attach")
+    wanted = None if attach is None else Attach(attach, view)
     # drain: who ends the chat waits for no answer.
     chain = msgspec.structs.replace(parsed.options, drain=0.0)
     parsed = msgspec.structs.replace(parsed, options=chain)
@@ -69,7 +74,7 @@ def execute(
             await started.traced()
             return source.count
 
-        chat = Chat(place, files, events=events, answers=started.answers)
+        chat = Chat(place, files, events=events, answers=started.answers, attach=wanted)
         try:
             return run_loop(_Sitting(started, chat, source, listening).run(opens=opens))
         finally:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.cli import configured, pages
-from conductor.cli.options import OPTIONAL_SIZE, SECONDS, SIZE, Option
+from conductor.cli.options import NUMBER, OPTIONAL_SIZE, SECONDS, SERVE, SIZE, Option
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.core.restart_state import CHOICES
@@ -47,6 +47,7 @@ def schema() -> dict[str, Any]:
     file = defs.pop("ConfigFile")
     properties = file["properties"]
     properties["options"] |= {"$ref": "#/$defs/Options"}
+    properties["serve"] |= _serve()
     properties["components"] |= {"propertyNames": _NAME, "additionalProperties": component}
     properties["chains"] |= {"propertyNames": _NAME}
     chain = defs["Chain"]["properties"]
@@ -119,6 +120,19 @@ def _options() -> dict[str, Any]:
         },
         "additionalProperties": False,
     }
+
+
+def _serve() -> dict[str, Any]:
+    rows = (row for row in SERVE if row.key != "days")
+    properties = {row.key: {**_served(row), "description": pages.plain(row.help)} for row in rows}
+    return {"properties": properties, "additionalProperties": False}
+
+
+def _served(row: Option) -> dict[str, Any]:
+    """What an option of `[serve]` takes: a list where it may be repeated."""
+    if row.kind.many:
+        return {"type": "array", "items": {"type": "string"}}
+    return {"type": ["integer", "string"], "minimum": 1} if row.kind is NUMBER else _kind(row)
 
 
 def _kind(row: Option) -> dict[str, Any]:

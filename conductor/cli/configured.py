@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "CONDUCTOR_"
 ISOLATED: Final = "CONDUCTOR_ISOLATED"
+NATS: Final = ("CONDUCTOR_NATS_USER", "CONDUCTOR_NATS_PASSWORD")
+"""Who a part of a fleet is to NATS (`conductor/cli/fleet_place.py`)."""
 PROJECT: Final = "CONDUCTOR_PROJECT"
 
 _OTHERS: Final = (
-    # Set by conductor for programs that it starts, and by its tests.
-    *("CONDUCTOR_JOIN_TOKEN", "CONDUCTOR_MCP_TOKEN", "CONDUCTOR_TERMINAL"),
+    # Set by conductor for programs that it starts, by its tests, and for `connect`.
+    *("CONDUCTOR_JOIN_TOKEN", "CONDUCTOR_MCP_TOKEN", "CONDUCTOR_TERMINAL", "CONDUCTOR_TOKEN"),
     *("CONDUCTOR_PEERS_", "CONDUCTOR_UNDER_TEST", "CONDUCTOR_E2E_RUN"),
 )
 """How variables begin that are no options."""
@@ -60,6 +62,8 @@ def applied(parsed: Parsed) -> Parsed:
     written = [config.options, _of_chains(components, config), variables]
     merged = _merged(parsed.command, written)
     merged = _over(merged, _levelled(parsed.values))
+    if _only and merged.get("locked") and "lock_file" not in merged:
+        merged["lock_file"] = os.path.join(_only[0].folder, paths.LOCK_FILE)
     if merged.get("log_format") == "json":
         report.log_as_json()
     log = report.logger(merged.get("log", "warning"))
@@ -72,6 +76,32 @@ def applied(parsed: Parsed) -> Parsed:
         return whole
     log("info", "conductor", chosen.why)
     return msgspec.structs.replace(whole, chosen=(config.folder, chosen.why))
+
+
+class Only(msgspec.Struct, frozen=True):
+    """The one file that configures chains: that of a bundle, which a signature vouches for."""
+
+    path: str
+    content: bytes
+
+    @property
+    def folder(self) -> str:
+        """The folder of the bundle's files."""
+        return os.path.dirname(self.path)
+
+
+_only: list[Only] = []
+"""None: the files of the user and the project do."""
+
+
+def rely_on(only: Only | None) -> None:
+    """From now on this file alone configures the chains of this process; None: none does."""
+    _only[:] = [only] if only is not None else []
+
+
+def relied_on() -> Only | None:
+    """The file that alone configures chains; None: there is none."""
+    return _only[0] if _only else None
 
 
 class _Heard:
@@ -145,6 +175,8 @@ def is_isolated(values: Mapping[str, Any]) -> bool:
 
 def _anything(values: Mapping[str, Any]) -> bool:
     """Whether there is a file or a variable, whatever it holds."""
+    if _only:
+        return True
     if "project" in values or any(map(_is_ours, os.environ)):
         return True
     user = paths.user_config()
@@ -167,6 +199,13 @@ def load(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
     """
     from conductor.spec.config import layers
 
+    if _only:
+        only = _only[0]
+        state = layers.State.READ
+        layer = layers.Layer(
+            kind=layers.Kind.PROJECT, path=only.path, state=state, content=only.content
+        )
+        return [layer], layers.load([layer], only.folder)
     folder = project(values)
     files = layers.find(folder)
     return files, layers.load(files, folder)
@@ -190,6 +229,8 @@ def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
         parsed.typed or parsed, components=parsed.components, project=parsed.project
     )
     fresh = applied(typed)
+    if _only:  # another bundle is in force by now: each has its own folder
+        return fresh
     now = fresh.config.files if fresh.config is not None else ()
     for path in files:
         if path not in now:
@@ -230,7 +271,7 @@ def from_environment() -> tuple[dict[str, WrittenOption], list[str]]:
     for name, text in sorted(os.environ.items()):
         if name in known and text:  # an empty variable counts as unset
             found[known[name].key] = WrittenOption(text, name)
-        elif _is_ours(name) and name not in (*known, ISOLATED, PROJECT):
+        elif _is_ours(name) and name not in (*known, ISOLATED, PROJECT, *NATS):
             hint = did_you_mean(name, [*known, ISOLATED, PROJECT], "docs/configuration.md has all")
             complaints.append(f"the variable {name} means nothing; {hint}")
     return found, complaints
@@ -286,6 +327,29 @@ def _values(command: str, layer: Mapping[str, WrittenOption]) -> dict[str, Any]:
     """A layer's values, read and checked, but for options that the command has not."""
     read = {key: value(key, written) for key, written in layer.items()}
     return {ROWS[key].name: it for key, it in read.items() if ROWS[key].configures(command)}
+
+
+def served(key: str, written: WrittenOption) -> tuple[str, Any]:
+    """The name and the value of an option of `[serve]`. Raises `UsageError`."""
+    rows = {row.key: row for row in options.SERVE if row.key != "days"}
+    if key not in rows:
+        hint = did_you_mean(key, rows, f"options are: {', '.join(rows)}")
+        raise UsageError(f"{written.origin}: there is no option `{key}` of `serve`", hint)
+    try:
+        return rows[key].name, _served(rows[key], written)
+    except ValueError as error:
+        raise UsageError(f"{written.origin}: `{key}` cannot be that", str(error)) from None
+
+
+def _served(row: Option, written: WrittenOption) -> Any:
+    """The value of an option of `[serve]`. Raises `ValueError`."""
+    if not row.kind.many:
+        return _typed(row, written)
+    if not isinstance(written.value, list) or not all(
+        isinstance(one, str) for one in written.value
+    ):
+        raise ValueError("it is a list of texts")
+    return tuple(written.value)
 
 
 def value(key: str, written: WrittenOption) -> Any:

@@ -112,15 +112,15 @@ class TextView(View):
         """Shows one update, if its kind means something to a reader."""
         kind = update.get("sessionUpdate")
         if kind == "agent_thought_chunk":
-            self._think(_text_of(update.get("content")))
+            self._think(text_of(update.get("content")))
             return
         self._end_thought()
         if kind == "agent_message_chunk":
             content = update.get("content")
             if isinstance(content, dict) and content.get("type") != "text":
-                self.note(f"[{one_line(_described(content))}]")
+                self.note(f"[{one_line(described(content))}]")
             else:
-                await self._output.text(_text_of(content))
+                await self._output.text(text_of(content))
         elif kind in ("tool_call", "tool_call_update"):
             self._tool(update)
         elif kind == "plan":
@@ -171,12 +171,12 @@ class TextView(View):
             self.note(line)
 
 
-def _text_of(content: object) -> str:
+def text_of(content: object) -> str:
     text = content.get("text") if isinstance(content, dict) else None
     return text if isinstance(text, str) else ""
 
 
-def _described(content: dict[str, Any]) -> str:
+def described(content: dict[str, Any]) -> str:
     """A content block other than text, in words."""
     resource = content.get("resource")
     held = resource if isinstance(resource, dict) else content

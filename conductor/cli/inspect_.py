@@ -103,6 +103,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     version: str | None = None
     description: str | None = None
     command: list[str] | None = None
+    address: str | None = None
+    """Where it is reached."""
     file: str | None = None
     sha256: str | None = None
     recorded_sha256: str | None = None
@@ -273,6 +275,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
 
 def _unsandboxed(component: str, spec: Spec) -> Facts:
     kind = "command" if spec.command is not None else "in-process code"
+    kind = "address" if spec.address is not None else kind
     manifest = spec.manifest
     known = agents.named(spec.source) if manifest is None else None
     role = "proxy or agent, by its place" if manifest is None else manifest.kind
@@ -286,6 +289,7 @@ def _unsandboxed(component: str, spec: Spec) -> Facts:
         kind=kind if spec.bundled is None else "bundled component",
         role=role,
         command=spec.command,
+        address=spec.address,
         file=spec.command[0] if spec.command is not None else None,
         dialect=spec.dialect or DETECTED,
         isolation="none",

@@ -44,6 +44,7 @@ _THROUGH: Final = "nothing outside it but what it gets"
 _REACHING: Final = frozenset({"files", "fetch", "kv", "write"})
 """Services by which it reaches what is outside of it."""
 _OUTSIDE: Final = "NO: it runs with all your rights: files, network, other programs"
+_ELSEWHERE: Final = "NO: it runs elsewhere, at "
 _TRUSTED: Final = "no rule limits it"
 _AGENT: Final = "it is the agent"
 
@@ -150,7 +151,7 @@ def _refusal(facts: Facts, width: int) -> str:
 
 def _sandbox(facts: Facts) -> list[str]:
     if not facts.sandboxed:
-        return [_OUTSIDE]
+        return [_OUTSIDE if facts.address is None else _ELSEWHERE + one_line(facts.address, 1000)]
     what = "sandboxed Python" if facts.carrier == "python" else "WebAssembly"
     reaches = {each.name.partition(":")[0] for each in facts.services if each.granted}
     return [f"yes: {what}, {_THROUGH if reaches & _REACHING else _INSIDE}"]
@@ -182,8 +183,10 @@ def _asks(facts: Facts) -> Items:
 def _gets(facts: Facts) -> Items:
     """What it has of what it asks for: its profile, what it lacks, what it has besides."""
     wants, policy = facts.wants, facts.policy
-    has = [] if facts.sandboxed else [("all your rights on this machine",) * 2]
-    if policy is None or (has and not policy.enforced):
+    has = [("all your rights on this machine",) * 2]
+    if facts.sandboxed or facts.address is not None:
+        has = []
+    if policy is None or (not facts.sandboxed and not policy.enforced):
         return has
     lacking = None if wants.profile_granted else wants.profile
     lacks = _powers(lacking, wants.not_granted, wants.grants_not_given, wants.rights_not_granted)

@@ -39,6 +39,7 @@ _ABILITIES: Final = {
     "forbidden": "this module needs functions that no guest gets, so conductor refuses it",
     "subprocess": "UNSANDBOXED: it runs with your rights, so it can read and write your files, "
     "use the network and start programs",
+    "elsewhere": "UNSANDBOXED: it runs elsewhere, and gets all that its profile lets it see",
 }
 _ISOLATION: Final = (
     "process: in a child process with an empty environment, together with sandboxed neighbours "
@@ -112,6 +113,7 @@ def _what(facts: Facts) -> Iterator[tuple[str, Iterable[str]]]:
     """The labels of the first part, each with its values; without values it has no line."""
     yield "can do", [_ability(facts)]
     yield "command", [" ".join(map(one_line, facts.command))] if facts.command else []
+    yield "address", [one_line(facts.address, 1000)] if facts.address is not None else []
     yield "file", [one_line(facts.file, 1000)] if facts.file is not None else []
     yield "size", [f"{facts.size} bytes"] if facts.size is not None else []
     yield "sha256", _digest(facts)
@@ -132,6 +134,8 @@ def _what(facts: Facts) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def _ability(facts: Facts) -> str:
+    if facts.address is not None:
+        return _ABILITIES["elsewhere"]
     if not facts.sandboxed:
         return _ABILITIES["subprocess"]
     if facts.carrier is None:

@@ -98,6 +98,13 @@ def moment(text: str) -> str:
     return text
 
 
+def number(text: str) -> int:
+    """A whole number above 0. Raises `ValueError`."""
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise ValueError("it is a whole number above 0")
+    return int(text)
+
+
 def switch(text: str) -> bool:
     """A switch as a variable sets it. Raises `ValueError`."""
     values = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
@@ -141,12 +148,16 @@ OPTIONAL_SIZE: Final = Kind("SIZE|none", size_or_none)
 SECONDS: Final = Kind("SECONDS", seconds)
 DAYS: Final = Kind("DAYS", days)
 TIME: Final = Kind("TIME", moment)
+NUMBER: Final = Kind("NUMBER", number)
 FILE: Final = Kind("FILE", str)
 FOLDER: Final = Kind("FOLDER", str)
 OPTIONAL_FILE: Final = Kind("FILE|none", str)
 
 ALL: Final = ("agent", "proxy", "exec", "chat")
 """The commands that run a chain."""
+
+LISTED: Final = (*ALL, "serve", "gateway", "worker")
+"""The commands whose rare options their help leaves to `conductor help options`."""
 
 LONG_LIVED: Final = ("agent", "proxy")
 
@@ -222,6 +233,332 @@ _OUTPUT: Final = "Output"
 _ONE_WRITER: Final = ("proxy",)
 """A conductor within another one must not write to the file that the outer one writes."""
 
+_WHO: Final = "Who may connect"
+
+_SERVE: Final = ("serve",)
+_CLIENTS: Final = ("serve", "gateway")
+"""The commands that let clients in."""
+_ROOMS: Final = ("serve", "worker")
+"""The commands that run chains for others."""
+_SERVERS: Final = ("serve", "gateway", "worker")
+
+_FLEET: Final = "Fleet"
+_PARTS: Final = ("gateway", "worker", "fleet")
+"""The commands that are a part of a fleet, or look at it."""
+
+SERVE: Final = (
+    Option(
+        "--listen",
+        Kind("ADDRESS", str, many=True),
+        "Where clients connect: ws://HOST:PORT, http://HOST:PORT, wss:// or https:// with TLS, "
+        "unix:PATH, tcp://HOST:PORT. May be repeated; port 0 takes any that is free.",
+        commands=_CLIENTS,
+        default="ws://127.0.0.1:8790",
+    ),
+    Option(
+        "--chain",
+        Kind("NAME", str, many=True),
+        "Serve this chain of the configuration at /acp/NAME. May be repeated.",
+        commands=_ROOMS,
+    ),
+    Option(
+        "--share",
+        SWITCH,
+        "Let the connections of one principal share a running chain where their clients can do the "
+        "same; by default each has a chain of its own.",
+        commands=_ROOMS,
+    ),
+    Option(
+        "--tokens",
+        FILE,
+        "The file of principals and the digests of their tokens; `conductor serve token NAME` adds "
+        "to it. Without one, and without an issuer, everybody who can reach the address is the "
+        "principal `local`.",
+        commands=_CLIENTS,
+        panel=_WHO,
+    ),
+    Option(
+        "--oidc-issuer",
+        Kind("URL", str),
+        "Take tokens of this issuer of OpenID Connect too; the principal is the token's `sub`.",
+        commands=_CLIENTS,
+        rare=True,
+        panel=_WHO,
+    ),
+    Option(
+        "--oidc-audience",
+        Kind("TEXT", str),
+        "The audience that tokens of the issuer must be for.",
+        commands=_CLIENTS,
+        rare=True,
+        panel=_WHO,
+    ),
+    Option(
+        "--tls-cert",
+        FILE,
+        "The certificate of this server, with those between it and its authority, in PEM.",
+        commands=_CLIENTS,
+        panel=_WHO,
+    ),
+    Option("--tls-key", FILE, "The key of the certificate.", commands=_CLIENTS, panel=_WHO),
+    Option(
+        "--insecure",
+        SWITCH,
+        "Serve addresses beyond this machine without TLS, or without tokens.",
+        commands=_CLIENTS,
+        panel=_WHO,
+    ),
+    Option(
+        "--host",
+        Kind("NAME", str, many=True),
+        "A name by which clients call this server, beside that of its address. May be repeated.",
+        commands=_SERVERS,
+        rare=True,
+        panel=_WHO,
+    ),
+    Option(
+        "--origin",
+        Kind("ORIGIN", str, many=True),
+        "An origin whose web pages may connect, such as https://chat.example.org. May be repeated.",
+        commands=_CLIENTS,
+        rare=True,
+        panel=_WHO,
+        default="none",
+    ),
+    Option(
+        "--owners",
+        OPTIONAL_FILE,
+        "Where the server keeps which principal has which session. `none` forgets it at the end.",
+        commands=_SERVE,
+        rare=True,
+        panel=_WHO,
+        default="in the user's state folder",
+    ),
+    Option(
+        "--linger",
+        SECONDS,
+        "How long a connection whose link is cut, and its turn, wait for the client.",
+        commands=_SERVERS,
+        panel=_LIMITS,
+        rare=True,
+        default="60",
+    ),
+    Option(
+        "--wind-down",
+        SECONDS,
+        "How long running turns may go on once the server is to end.",
+        commands=_SERVERS,
+        panel=_LIMITS,
+        rare=True,
+        default="30",
+    ),
+    Option(
+        "--login",
+        SECONDS,
+        "How long a network connection may take to show who it is from.",
+        commands=_CLIENTS,
+        panel=_LIMITS,
+        rare=True,
+        default="10",
+    ),
+    Option(
+        "--connections",
+        NUMBER,
+        "Connections of one principal at once.",
+        commands=_SERVERS,
+        panel=_LIMITS,
+        rare=True,
+        default="64",
+    ),
+    Option(
+        "--sockets",
+        NUMBER,
+        "Network connections over HTTP of one principal at once; a WebSocket, a stream of events "
+        "and a request each have one.",
+        commands=_SERVE,
+        panel=_LIMITS,
+        rare=True,
+        default="512",
+    ),
+    Option(
+        "--all-connections",
+        NUMBER,
+        "Connections of all principals at once.",
+        commands=_CLIENTS,
+        panel=_LIMITS,
+        rare=True,
+        default="1000",
+    ),
+    Option(
+        "--sessions",
+        NUMBER,
+        "Live sessions of one principal.",
+        commands=_ROOMS,
+        panel=_LIMITS,
+        rare=True,
+        default="1000",
+    ),
+    Option(
+        "--message",
+        SIZE,
+        "The longest message of a client.",
+        commands=_SERVERS,
+        panel=_LIMITS,
+        rare=True,
+        default="64M",
+    ),
+    Option(
+        "--unread",
+        SIZE,
+        "How much a client may leave unread until the server sends it away.",
+        commands=_SERVERS,
+        panel=_LIMITS,
+        rare=True,
+        default="64M",
+    ),
+    Option(
+        "--history",
+        SIZE,
+        "How much of each live session is kept for clients that come later.",
+        commands=_ROOMS,
+        panel=_LIMITS,
+        rare=True,
+        default="16M",
+    ),
+    Option(
+        "--prompt-time",
+        SECONDS,
+        "How long a turn may take; 0: any time.",
+        commands=_ROOMS,
+        panel=_LIMITS,
+        rare=True,
+        default="0",
+    ),
+    Option(
+        "--days",
+        DAYS,
+        "With `token`: for how many days it is valid; 0: for ever.",
+        commands=_SERVE,
+        rare=True,
+        panel=_WHO,
+        default="0",
+    ),
+)
+"""Options of `conductor serve`; all but the last also in `[serve]`."""
+
+FLEET: Final = (
+    Option(
+        "--nats",
+        Kind("URL", str, many=True),
+        "Where NATS is. May be repeated, or have commas, for the servers of a cluster.",
+        commands=_PARTS,
+        panel=_FLEET,
+        default="nats://127.0.0.1:4222",
+    ),
+    Option(
+        "--nats-creds",
+        FILE,
+        "The file of credentials (JWT and key) of this part of the fleet. A user and a password "
+        "stand in the variables CONDUCTOR_NATS_USER and CONDUCTOR_NATS_PASSWORD instead.",
+        commands=_PARTS,
+        panel=_FLEET,
+    ),
+    Option(
+        "--nats-ca",
+        FILE,
+        "The certificates of the authorities to trust at NATS, instead of the system's.",
+        commands=_PARTS,
+        rare=True,
+        panel=_FLEET,
+    ),
+    Option(
+        "--nats-cert",
+        FILE,
+        "The certificate that this part of the fleet shows to NATS.",
+        commands=_PARTS,
+        rare=True,
+        panel=_FLEET,
+    ),
+    Option("--nats-key", FILE, "The key of that certificate.", _PARTS, rare=True, panel=_FLEET),
+    Option(
+        "--nats-wait",
+        SECONDS,
+        "How long NATS may be away at the start.",
+        commands=_PARTS,
+        rare=True,
+        panel=_FLEET,
+        default="30",
+    ),
+    Option(
+        "--listen",
+        Kind("ADDRESS", str, many=True),
+        "Show health and numbers at http://HOST:PORT: /health, /ready, /metrics. May be repeated.",
+        commands=("worker",),
+        panel=_FLEET,
+    ),
+    Option(
+        "--pool",
+        Kind("NAME", str),
+        "The workers that take the same rooms.",
+        commands=("gateway", "worker"),
+        panel=_FLEET,
+        default="main",
+    ),
+    Option(
+        "--bundle-key",
+        Kind("FILE", str, many=True),
+        "Take chains and policy from the bundles that are rolled out to the pool, if they are "
+        "signed with this public key (PEM). May be repeated: one of them.",
+        commands=("worker",),
+        panel=_FLEET,
+    ),
+    Option(
+        "--bundle",
+        FILE,
+        "Take chains and policy from this bundle, signed with the `--bundle-key`, instead of those "
+        "that are rolled out.",
+        commands=("worker",),
+        rare=True,
+        panel=_FLEET,
+    ),
+    Option(
+        "--rooms",
+        NUMBER,
+        "Rooms (principals) at once; a full worker takes no more.",
+        commands=("worker",),
+        panel=_FLEET,
+        default="1000",
+    ),
+    Option(
+        "--journal",
+        choice("off", "on", "required"),
+        "Write what passes at the client's end of each chain, without secrets, to JetStream. With "
+        "`required` no prompt begins while that lags.",
+        commands=("worker",),
+        panel=_FLEET,
+        default="off",
+    ),
+    Option(
+        "--journal-days",
+        DAYS,
+        "How long the journal keeps what it has; 0: for ever. For a new one only.",
+        commands=("worker",),
+        rare=True,
+        panel=_FLEET,
+        default="30",
+    ),
+    Option(
+        "--project-id",
+        Kind("NAME", str),
+        "What stored values (`kv`) of the scope `project` belong to, on all workers.",
+        commands=("worker",),
+        rare=True,
+        panel=_FLEET,
+        default="the pool",
+    ),
+)
+"""Options of the parts of a fleet."""
+
 TABLE: Final = (
     Option(
         "--prompt -p",
@@ -282,6 +619,16 @@ TABLE: Final = (
         typed=ALL,
         default="the first message received decides",
         rare=True,
+    ),
+    Option(
+        "--listen",
+        Kind("ADDRESS", str),
+        "Serve clients at this address of this machine instead of standard input and output, each "
+        "with a chain of its own.",
+        commands=("agent",),
+        typed=ALL,
+        rare=True,
+        page="See [remote.md](remote.md).",
     ),
     Option(
         "--dialect",
@@ -587,6 +934,8 @@ TABLE: Final = (
         rare=True,
     ),
     Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT, typed=ALL),
+    *SERVE,
+    *FLEET,
     Option("--timeout", SECONDS, "Time limit of each check.", ("check",), default="30"),
     Option(
         "--timeout",

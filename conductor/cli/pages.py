@@ -31,9 +31,9 @@ HEADINGS: Final = ("Run a chain", "Set up", "Look", "Trust", "Make components")
 """The headings of conductor's commands, in their order on a page."""
 RARE: Final = frozenset(
     {
-        "build", "cache", "check", "completion", "components", "data", "help", "pack", "pause",
-        "proxy", "ps", "publish", "reload", "remove", "replay", "report", "resume", "test",
-        "top", "trusted", "untrust",
+        "attach", "build", "cache", "check", "completion", "components", "connect", "data", "fleet",
+        "gateway", "help", "pack", "pause", "proxy", "ps", "publish", "reload", "remove", "replay",
+        "report", "resume", "test", "top", "trusted", "untrust", "worker",
     }
 )  # fmt: skip
 """Commands that the first page only names: it must fit a terminal."""
@@ -161,7 +161,7 @@ def headed(commands: dict[str, Foreign]) -> Iterator[Section]:
 
 def _options(command: Foreign, *, whole: bool) -> Iterator[Section]:
     rows = {row.flags.split()[0]: row for row in options.of(command.name or "")}
-    short = not whole and command.name in options.ALL
+    short = not whole and command.name in options.LISTED
     panels: dict[str, list[Entry]] = {}
     for parameter in command.params:
         flag = parameter.opts[0]

@@ -40,12 +40,12 @@ _Name = Annotated[
     ),
 ]
 Pid = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         "--pid",
         metavar="PID",
-        help="The process of the chain. Default: the only one; of several, the one that was "
-        "started in this folder.",
+        help="The process of the chain; of a server's chain also its number, as in 4711-2. "
+        "Default: the only one; of several, the one that was started in this folder.",
         show_default=False,
     ),
 ]
@@ -61,8 +61,8 @@ def resume(name: _Name, pid: Pid = None) -> int:
     return _switched("resume", name, pid)
 
 
-def _switched(do: str, name: str, pid: int | None) -> int:
-    control, state = client.chosen(pid, name)
+def _switched(do: str, name: str, pid: str | None) -> int:
+    control, chain = client.chosen(client.read_id(pid), name)
 
     def waits(text: str) -> None:
         report.write(f"the chain waits {one_line(text, 200)}; Ctrl-C gives up")
@@ -70,14 +70,14 @@ def _switched(do: str, name: str, pid: int | None) -> int:
     with contextlib.closing(control):
         control.ask(do, name, patient=True, waits=waits)
     words = "is paused: every message goes past it" if do == "pause" else "takes part again"
-    report.say(f"`{one_line(name, 80)}` of process {state.pid} {words}")
+    report.say(f"`{one_line(name, 80)}` of process {chain.id} {words}")
     return 0
 
 
 def reload(pid: Pid = None) -> int:
     """Reloads a chain."""
-    control, state = client.chosen(pid)
+    control, chain = client.chosen(client.read_id(pid))
     with contextlib.closing(control):
         control.ask("reload")
-    report.say(f"the chain of process {state.pid} reloads")
+    report.say(f"the chain of process {chain.id} reloads")
     return 0

@@ -10,6 +10,7 @@ import msgspec
 from conductor.cli import report
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.control import client
+from conductor.control.places import Id
 from conductor.control.protocol import ChainState, ComponentState
 from conductor.errors import one_line
 
@@ -41,15 +42,15 @@ def ps(json_: Json = False) -> int:
 
 def _as_json(each: client.Running) -> object:
     if each.state is None:
-        return {"pid": each.pid, "error": each.why}
-    return msgspec.to_builtins(each.state)
+        return {"id": str(each.id), "pid": each.id.process, "error": each.why}
+    return {"id": str(each.id), **msgspec.to_builtins(each.state)}
 
 
 def _lines(each: client.Running) -> Iterator[str]:
     if each.state is None:
-        yield f"{each.pid}  does not answer: {one_line(each.why, 200)}"
+        yield f"{each.id}  does not answer: {one_line(each.why, 200)}"
         return
-    yield heading(each.state)
+    yield heading(each.id, each.state)
     rows = [_HEAD, *map(_row, each.state.components)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
     for row in rows:
@@ -60,13 +61,18 @@ def _lines(each: client.Running) -> Iterator[str]:
         yield "  " + "  ".join(cells).rstrip()
 
 
-def heading(state: ChainState) -> str:
+def heading(id_: Id, state: ChainState) -> str:
     """A chain in a line."""
+    what = one_line(state.command, 20)
+    if state.chain:
+        what += f" {one_line(state.chain, 40)}"
+    if state.principal:
+        what += f" for {one_line(state.principal, 40)}"
     by = f" by {one_line(state.parent, 40)}" if state.parent else ""
     turn = "a turn runs" if state.turn else "idle"
     return (
-        f"{state.pid}  conductor {one_line(state.command, 20)}, started{by} {_ago(state.uptime)} "
-        f"ago in {one_line(state.folder, 200)}: {turn}, {size(state.memory)}"
+        f"{id_}  conductor {what}, started{by} {_ago(state.uptime)} ago in "
+        f"{one_line(state.folder, 200)}: {turn}, {size(state.memory)}"
     )
 
 

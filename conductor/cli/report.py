@@ -187,10 +187,11 @@ def write_out() -> None:
         sys.stdout.reconfigure(errors=_WRITTEN_OUT)
 
 
-def cover(text: str) -> None:
+def cover(text: str, *, typed: bool = False) -> None:
     """Draws a status line over the one before; `text` may quote anybody.
 
-    It stays on one line of the terminal. What else is written there takes it away first.
+    It stays on one line of the terminal. What else is written there takes it away first. `typed`:
+    its user types behind it.
     """
     global _covered  # noqa: PLW0603 - there is one standard error
     room = select.poll()
@@ -198,7 +199,7 @@ def cover(text: str) -> None:
     with contextlib.suppress(OSError):
         if room.poll(0):  # else its user has stopped it (Ctrl-S): the chain must not wait for that
             line = _coloured(_fitting(one_line(text, 1000), os.get_terminal_size(2).columns), _DIM)
-            os.write(2, b"\r" + _CLEAR + encoded(line, sys.stderr))
+            os.write(2, b"\r" + _CLEAR + encoded(line, sys.stderr) + b" " * typed)
             _covered = True
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from conductor.cli.options import Parsed
     from conductor.cli.status import Shown, Status
-    from conductor.control.server import Server
+    from conductor.control.server import About, Server
     from conductor.record.trace.sinks import Sink
     from conductor.run.consent import Consent
     from conductor.run.report_checks import Tracing
@@ -63,6 +63,8 @@ def chain(parsed: Parsed) -> int:
         terminal = os.isatty(0) and os.isatty(2) and not report.is_json()
         if parsed.dialect == SCP.name:
             return _participate(parsed, early)
+        if "listen" in parsed.values:
+            return _listen(parsed)
         started = Started(parsed, Where.TERMINAL if terminal else Where.EDITOR)
         spawn.discard()  # nobody took the host: files made something else of the command line
     except ConductorError as error:
@@ -109,13 +111,21 @@ def _early() -> list[int]:
 class Started:
     """A chain whose components run, and all that belongs to it. Raises `ConductorError`."""
 
-    def __init__(self, parsed: Parsed, where: Where, watching: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self,
+        parsed: Parsed,
+        where: Where,
+        watching: Sequence[Sink] = (),
+        about: About | None = None,
+    ) -> None:
         """`where`: the user is asked there, unless the options are against it. `watching`: see
-        `conductor.record.wanted.opened`."""
+        `conductor.record.wanted.opened`. `about`: how commands show the chain, where that is not as
+        the command line has it."""
+        self._about = about
         complain = partial(report.write, word="warning")
         self.log = ChainLog(parsed.log, log_file.opened(parsed.options.log_file, complain))
         try:
-            self._prepare(_obliged(parsed), where, watching)
+            self._prepare(bound(parsed), where, watching)
         except ConductorError as error:
             self.log.failed(error)
             raise
@@ -253,10 +263,14 @@ class Started:
         """What the chain waits for, in words; empty: nothing."""
         return self._status.waits() if self._status is not None else ""
 
-    def close(self) -> None:
-        """The chain has ended; ends what is left of it."""
+    def close(self, *, strays: bool = True) -> None:
+        """The chain has ended; ends what is left of it.
+
+        `strays`: also what has left the groups of its components; not where other chains run."""
         if self._status is not None:
             self._status.close()
+        if self._opens is not None:
+            self._opens.cancel()
         if self._control is not None:
             self._control.close()
         failure = self._runtime.failure if self._runtime is not None else None
@@ -265,39 +279,17 @@ class Started:
         self.log.note("the chain has ended")
         self.log.close()
         self.guardian.release()
-        end_strays()
+        if strays:
+            end_strays()
 
     def _resolved(self, parsed: Parsed) -> list[Spec]:
-        """What the words of the command line stand for now. Raises `ConductorError`."""
-        agent_last = parsed.mode != "proxy"
-        if agent_last and not parsed.components:
-            raise _nothing(parsed.command)
-        specs = resolve_all(
-            parsed.components,
-            agent_last=agent_last,
-            config=parsed.config,
-            note=self._noted if parsed.options.verbose else None,
-        )
-        if agent_last and not specs:
-            raise UsageError(
-                "the chain has no component, and needs an agent",
-                "put one behind it, such as `demo`",
-            )
-        specs = managed.required(self._with_peers(parsed, specs), agent_last=agent_last)
+        """What the words of the command line stand for now, with what the user has agreed to.
+        Raises `ConductorError`."""
+        specs = resolved(parsed, self._noted if parsed.options.verbose else None)
         self.in_process = any(spec.attribute for spec in specs)
         if self.in_process:
             report.divert_prints()
         return self._agreed(specs)
-
-    @staticmethod
-    def _with_peers(parsed: Parsed, specs: list[Spec]) -> list[Spec]:
-        """The components with their peer agents. Raises `UsageError`."""
-        if not (parsed.options.peer or parsed.options.branch):
-            return specs
-        from conductor.spec import peer_agents
-
-        last = parsed.mode != "proxy"
-        return peer_agents.resolved(specs, parsed.options, agent_last=last, config=parsed.config)
 
     def _noted(self, text: str) -> None:
         """Logs what a name of a component hides."""
@@ -353,10 +345,13 @@ class Started:
             self._opens = asyncio.get_running_loop().call_later(_CONTROL, self._open_control)
 
     def _open_control(self) -> None:
-        from conductor.control.server import Server
+        from conductor.control.server import About, Server
 
         assert self._runtime is not None
-        self._control = Server.opened(self._runtime, self.parsed.command, self.log.say)
+        about = self._about or About(self.parsed.command)
+        if self.parsed.options.trace is not None:
+            about = msgspec.structs.replace(about, trace=os.path.abspath(self.parsed.options.trace))
+        self._control = Server.opened(self._runtime, about, self.log.say)
 
     def held(self, session: str | None) -> None:
         """See `conductor.run.runtime.Preparation`."""
@@ -396,6 +391,31 @@ class Started:
         return (*self._files, paths.trust()) if self._files else ()
 
 
+def resolved(parsed: Parsed, note: Callable[[str], None] | None = None) -> list[Spec]:
+    """What the words of a command line stand for now. `note` hears what a name hides. Raises
+    `ConductorError`."""
+    agent_last = parsed.mode != "proxy"
+    if agent_last and not parsed.components:
+        raise _nothing(parsed.command)
+    specs = resolve_all(parsed.components, agent_last=agent_last, config=parsed.config, note=note)
+    if agent_last and not specs:
+        raise UsageError(
+            "the chain has no component, and needs an agent",
+            "put one behind it, such as `demo`",
+        )
+    return managed.required(_with_peers(parsed, specs), agent_last=agent_last)
+
+
+def _with_peers(parsed: Parsed, specs: list[Spec]) -> list[Spec]:
+    """The components with their peer agents. Raises `UsageError`."""
+    if not (parsed.options.peer or parsed.options.branch):
+        return specs
+    from conductor.spec import peer_agents
+
+    last = parsed.mode != "proxy"
+    return peer_agents.resolved(specs, parsed.options, agent_last=last, config=parsed.config)
+
+
 def _telemetry(parsed: Parsed, specs: Sequence[Spec], log: ChainLog) -> Telemetry | None:
     """The telemetry that is wanted. Raises `UsageError`."""
     options = parsed.options
@@ -420,7 +440,7 @@ def _nothing(command: str) -> UsageError:
     )
 
 
-def _obliged(parsed: Parsed) -> Parsed:
+def bound(parsed: Parsed) -> Parsed:
     """The chain to run, with what the managed policy demands of it. Raises `UsageError`."""
     if managed.policy() is None:
         return parsed
@@ -428,6 +448,13 @@ def _obliged(parsed: Parsed) -> Parsed:
     # is judged as the agent.
     mode = "agent" if parsed.mode == "auto" else parsed.mode
     return msgspec.structs.replace(parsed, mode=mode, options=obliged(parsed.options))
+
+
+def _listen(parsed: Parsed) -> int:
+    """Runs the chain for clients at an address. Raises `ConductorError`."""
+    from conductor.cli import serve
+
+    return serve.agent(parsed, parsed.values["listen"])
 
 
 def _participate(parsed: Parsed, early: list[int]) -> int:

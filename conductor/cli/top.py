@@ -35,8 +35,12 @@ EPILOG: Final = paragraphs(
 
 def top(
     pid: Annotated[
-        int | None,
-        typer.Argument(metavar="[PID]", help="Only the chain of this process.", show_default=False),
+        str | None,
+        typer.Argument(
+            metavar="[PID]",
+            help="Only the chains of this process, or one of them, as in 4711-2.",
+            show_default=False,
+        ),
     ] = None,
     wanted: Annotated[
         str,
@@ -52,9 +56,10 @@ def top(
 ) -> int:
     """Shows the chains that run."""
     filters.parse(wanted)
-    chains = [one for one in client.running() if pid in (None, one.pid)]
-    if pid is not None and not chains:
-        raise UsageError(f"no chain of yours runs as process {pid}", "`conductor ps` lists them")
+    only = client.read_id(pid)
+    chains = [one for one in client.running() if only is None or one.id.is_of(only)]
+    if only is not None and not chains:
+        raise UsageError(f"no chain of yours runs as process {only}", "`conductor ps` lists them")
     if json_ or once or not (sys.stdin.isatty() and report.can_draw()):
         seen = [_looked(one, wanted) for one in chains]
         if json_:
@@ -65,23 +70,23 @@ def top(
         return 0
     from conductor.cli.top_screen import Screen
 
-    return Screen(pid, wanted).run()
+    return Screen(only, wanted).run()
 
 
 def _looked(one: client.Running, wanted: str) -> Seen:
     """A chain, looked at once."""
     if one.state is None:
-        return Seen(pid=one.pid, at=0.0, why=one.why)
+        return Seen(id=one.id, at=0.0, why=one.why)
     try:
         with contextlib.closing(client.Control.connected(one.path)) as control:
-            return Seen(pid=one.pid, at=time.monotonic(), state=control.figures(wanted))
+            return Seen(id=one.id, at=time.monotonic(), state=control.figures(wanted))
     except OSError:
-        return Seen(pid=one.pid, at=0.0, why="the chain has ended")
+        return Seen(id=one.id, at=0.0, why="the chain has ended")
     except ConductorError as error:
-        return Seen(pid=one.pid, at=0.0, why=error.text)
+        return Seen(id=one.id, at=0.0, why=error.text)
 
 
 def _as_json(seen: Seen) -> object:
     if seen.state is None:
-        return {"pid": seen.pid, "error": seen.why}
-    return msgspec.to_builtins(seen.state)
+        return {"id": str(seen.id), "pid": seen.id.process, "error": seen.why}
+    return {"id": str(seen.id), **msgspec.to_builtins(seen.state)}

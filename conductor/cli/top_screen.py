@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.text import Text
 
 from conductor.cli import report, top_table
+from conductor.control.places import Id
 from conductor.control.watching import Watch
 from conductor.errors import one_line
 
@@ -34,17 +35,17 @@ _EVERY: Final = 1.0
 class Screen:
     """Shows chains until the person quits."""
 
-    def __init__(self, pid: int | None, wanted: str) -> None:
+    def __init__(self, only: Id | None, wanted: str) -> None:
         self._wake, wakes = os.pipe()
         for end in (self._wake, wakes):
             os.set_blocking(end, False)
         self._wakes = wakes
-        self._watch = Watch(pid, wanted, self._woken)
+        self._watch = Watch(only, wanted, self._woken)
         report.write_out()
         # The terminal may become another one while we run; the variables stay as they were.
         known = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
         self._console = Console(highlight=False, markup=False, emoji=False, _environ=known)
-        self._chosen: tuple[int, str] | None = None
+        self._chosen: tuple[Id, str] | None = None
         self._rows: list[top_table.Row] = []
         self._first = 0
         """The first row that is shown."""
@@ -104,11 +105,11 @@ class Screen:
         if does in ("down", "up"):
             self._chosen = names[max(at - 1, 0) if does == "up" else min(at + 1, len(names) - 1)]
         elif does == "switch" and at >= 0:
-            pid, name = names[at]
+            id_, name = names[at]
             for seen in self._watch.seen():
                 for one in seen.state.components if seen.state else ():
-                    if (seen.pid, one.name) == (pid, name):
-                        self._watch.switch(pid, name, paused=not one.paused)
+                    if (seen.id, one.name) == (id_, name):
+                        self._watch.switch(id_, name, paused=not one.paused)
         elif does == "switch":
             self._watch.news = "choose a component first: j and k"
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from conductor.cli import ps
 from conductor.cli.trace_show import cut, duration
+from conductor.control.places import Id
 from conductor.control.protocol import ChainState, ComponentState
 from conductor.control.watching import Seen
 from conductor.errors import one_line
@@ -35,7 +36,7 @@ class Row(NamedTuple):
     text: str
     style: str = ""
     """A style of rich; empty: none."""
-    of: tuple[int, str] | None = None
+    of: tuple[Id, str] | None = None
     """The process of the chain and the component that it shows."""
 
 
@@ -45,7 +46,7 @@ def rows(chains: Sequence[Seen], width: int) -> Iterator[Row]:
         if at:
             yield Row("")
         if seen.state is None:
-            yield Row(cut(f"{seen.pid}  does not answer: {one_line(seen.why)}", width), "red")
+            yield Row(cut(f"{seen.id}  does not answer: {one_line(seen.why)}", width), "red")
         else:
             yield from _chain(seen, seen.state, width)
     if not chains:
@@ -53,7 +54,7 @@ def rows(chains: Sequence[Seen], width: int) -> Iterator[Row]:
 
 
 def _chain(seen: Seen, state: ChainState, width: int) -> Iterator[Row]:
-    yield Row(cut(ps.heading(state), width), "bold")
+    yield Row(cut(ps.heading(seen.id, state), width), "bold")
     if seen.why:
         yield Row(cut(f"  {one_line(seen.why)}", width), "red")
     elif state.counted is None:
@@ -72,7 +73,7 @@ def _chain(seen: Seen, state: ChainState, width: int) -> Iterator[Row]:
             yield Row(text, "dim")
         else:
             one = state.components[place - 1]
-            yield Row(text, "dim" if seen.why else _style(one), (seen.pid, one.name))
+            yield Row(text, "dim" if seen.why else _style(one), (seen.id, one.name))
 
 
 def _fitting(table: Sequence[dict[str, str]], width: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from conductor.cli import options, pages
@@ -45,6 +45,10 @@ GRAMMAR: Final = (
         "a command: split as a shell would split it, run without a shell; not sandboxed",
     ),
     ('`"demo --no-v2"`', "a bundled agent with arguments of its own"),
+    (
+        "`wss://host`, `unix:/run/x`",
+        "a component that runs elsewhere, by its [address](#addresses); not sandboxed",
+    ),
     ("`py:package.module:function`", "Python code in this process; not sandboxed"),
     ("""`'{"command":"node","args":["p.js"]}'`""", "[a JSON object](#as-a-json-object)"),
     (
@@ -173,18 +177,27 @@ def _options() -> Page:
         (options.ALL, "agent, proxy, exec and chat"),
         (options.LONG_LIVED, "agent and proxy"),
         (options.TURNS, "exec and chat"),
-        *(((name,), name) for name in options.ALL),
+        *((taken, " and ".join(taken)) for taken in _combinations()),
     ):
-        shared = [
-            row for row in options.TABLE if tuple(c for c in options.ALL if c in row.commands)
-            == commands
-        ]  # fmt: skip
+        shared = [row for row in options.TABLE if _taking(row) == commands]
         for panel in dict.fromkeys(row.panel for row in shared):
             of_panel = entries(_row(row) for row in shared if row.panel == panel)
             title = heading if panel == "Options" else f"{heading} ({panel.lower()})"
             sections.append(Section(f"Options of {title}", of_panel))
     text = "All options of the commands that run a chain. They come before the components."
     return Page("", text, tuple(sections))
+
+
+def _taking(row: options.Option) -> tuple[str, ...]:
+    """The commands of this page that take an option."""
+    return tuple(command for command in options.LISTED if command in row.commands)
+
+
+def _combinations() -> Iterator[tuple[str, ...]]:
+    """The commands that take options alone, and those that take some together; but for those that
+    a shorter heading names."""
+    named = (options.ALL, options.LONG_LIVED, options.TURNS, ())
+    yield from (taken for taken in dict.fromkeys(map(_taking, options.TABLE)) if taken not in named)
 
 
 def _row(row: options.Option) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
 from conductor.record.turns.line import CLIENT
 from conductor.record.turns.model import (
+    OTHER_CLIENT,
     Change,
     Edit,
     Head,
@@ -191,7 +192,9 @@ class _Printer:
     def _title(self) -> Iterator[Line]:
         turn = self._turn
         left = f"Turn {turn.number}" if turn.number else "Outside of turns"
-        if turn.by:
+        if turn.by == OTHER_CLIENT:
+            left += f" by {OTHER_CLIENT}"
+        elif turn.by:
             left += f" by {one_line(turn.by, 40)}, unprompted"
         session = one_line(turn.session, 24) if self._names_session else ""
         facts = [] if not turn.number else [self._total(), *_cost(turn)]

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -222,7 +223,10 @@ def test_a_dead_url_and_a_cut_one(here: Here) -> None:
     with Server(lambda c, _: c.sendall(answer(b"x" * 100)[:-50])) as server:
         url = f"{server.url}/w.wasm#sha256={'0' * 64}"
         here.do("add", url, "--yes").assert_error(1, "broke off", "try again")
-    here.do("add", url, "--yes").assert_error(1, "cannot be reached", "try again")
+    with socket.socket() as taken:  # nobody listens on its port
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/w.wasm#sha256={'0' * 64}"
+        here.do("add", url, "--yes").assert_error(1, "cannot be reached", "try again")
     assert installed(here) == {}
 
 

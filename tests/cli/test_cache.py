@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from conductor.fleet import bundle as bundles
+from conductor.fleet.bundle_cache import BundleCache
+from conductor.packages.pack import File
 from conductor.spec.python_guest import scripts
 from tests.harness.process.command import conductor, environment
 
@@ -66,3 +69,19 @@ def test_another_folder(tmp_path: Path) -> None:
     assert shown.out.startswith("1 compiled module ")
     gone = conductor("cache", "prune", "--cache", str(tmp_path))
     assert gone.out == "removed 0 files, 0 bytes\n", "it was used just now"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder is named by XDG_CACHE_HOME")
+def test_bundles_that_no_worker_uses(tmp_path: Path) -> None:
+    env = environment(XDG_CACHE_HOME=str(tmp_path))
+    cache = BundleCache(str(tmp_path / "conductor" / "bundles"))
+    data = bundles.made({"conductor.toml": File(b"")})
+    read = bundles.read(data)
+    place = Path(cache.unpacked(read, data)).parent
+    assert "1 bundle of a fleet " in conductor("cache", env=env).out
+    assert conductor("cache", "prune", "--all", env=env).out == "removed 0 files, 0 bytes\n"
+    cache.release(read.digest)
+    assert conductor("cache", "prune", env=env).out == "removed 0 files, 0 bytes\n"
+    os.utime(place, (0, 0))
+    assert conductor("cache", "prune", env=env).out.startswith("removed 1 file, ")
+    assert not place.exists()

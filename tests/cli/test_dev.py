@@ -83,8 +83,11 @@ def test_a_change_is_tested_and_replaces_the_component(mine: Path, dev: Running)
     dev.wait_for(dev.err, "mine: replaced by its new build")
     dev.type("hello again\n")
     dev.wait_for(dev.out, "Be kind.\nhello again\n> ")
+    passed = dev.text(dev.out).count("passed  ")
     change(mine / "transcripts" / "prompt.txt", "Answer briefly.", "Be kind.")
-    dev.wait_for(dev.out, "passed  ")
+    dev.wait_until(
+        dev.out, lambda text: text.count("passed  ") > passed, "a transcript that passes"
+    )
     dev.interrupt()
     assert dev.end().code == 0
 
@@ -150,7 +153,8 @@ def test_permission_is_asked_for_on_the_terminal(dev: Running) -> None:
     dev.wait_for(dev.out, "allow it this once? [y/N] ")
     dev.wait_for(dev.err, "the agent asks for permission: Erase it")
     dev.type("y\n")
-    dev.wait_for(dev.out, "permission: allow-once")
+    # The next question: an interrupt before it would cancel the turn.
+    dev.wait_for(dev.out, "permission: allow-once\n> ")
     dev.interrupt()
     assert dev.end().code == 0
 

@@ -112,7 +112,7 @@ def test_pages_of_other_widths(columns: int, capsys: pytest.CaptureFixture[str])
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     for path, command in commands():
         page = shown([*path, "--help"], capsys)
-        if path[0] in options.ALL:
+        if path[0] in options.LISTED:
             page += shown(["help", "options"], capsys)
         for parameter in command.params:
             if getattr(parameter, "hidden", False):

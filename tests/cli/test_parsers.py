@@ -87,7 +87,7 @@ def by_typer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Parsed | 
 
 
 def test_every_row_is_a_field_of_the_options_or_of_the_command_line() -> None:
-    own = {"prompt", "cwd", "permissions", "fs", "timeout", "format", "json", "editor"}
+    own = {"prompt", "cwd", "permissions", "fs", "timeout", "format", "json", "editor", "listen"}
     rows = [row for row in options.TABLE if {*row.commands} & {*options.ALL}]
     names = {row.name for row in rows} - {"proxy", "dialect", "log", "project", "isolated"} - own
     assert names <= set(Options.__struct_fields__)

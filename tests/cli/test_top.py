@@ -9,6 +9,7 @@ import re
 import signal
 import struct
 import termios
+import threading
 import time
 from typing import Any
 
@@ -19,7 +20,7 @@ from conductor.cli import top, top_table
 from conductor.control import places
 from conductor.control.client import Control
 from conductor.control.protocol import ChainState, ComponentState, Figures
-from conductor.control.watching import Seen
+from conductor.control.watching import Seen, Watch
 from conductor.errors import UsageError
 from tests.harness.process.command import Running, conductor
 from tests.harness.process.rig import Rig
@@ -31,7 +32,7 @@ LEAVES = "\x1b[?1049l"
 
 def socket_of(pid: int) -> str | None:
     """The control socket of a chain, once it is there."""
-    return next((path for one, path in places.listed() if one == pid), None)
+    return next((path for one, path in places.listed() if one.process == pid), None)
 
 
 def looked(pid: int, *arguments: str) -> dict[str, Any]:
@@ -98,15 +99,47 @@ def test_an_interrupt_gives_the_terminal_back() -> None:
         assert termios.tcgetattr(screen.err)[3] == before
 
 
+class Switches:
+    """A chain that does at once what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def ask(self, do: str, name: str, **_: object) -> None:
+        """Notes it."""
+        self.asked.append(f"{do} {name}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_the_key_that_follows_a_switch_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However soon: it does not give up the switch whose end the person has read of."""
+    chain, over = Switches(), threading.Event()
+    monkeypatch.setattr(Control, "connected", lambda path: chain)
+
+    def changed() -> None:
+        if watch.news == "`X` is paused":
+            watch.switch(ID, "X", paused=False)
+        elif watch.news == "`X` is resumed":
+            over.set()
+
+    watch = Watch(None, "", changed)
+    watch.switch(ID, "X", paused=True)
+    assert over.wait(DEADLINE)
+    assert chain.asked == ["pause X", "resume X"]
+
+
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(UsageError, match="no term `~nothing`"):
         top.top(wanted="~nothing")
     with pytest.raises(UsageError, match="no chain of yours runs as process 1"):
-        top.top(1)
+        top.top("1")
 
 
 # -- tables ----------------------------------------------------------------------------------------
 
+ID = places.Id(4711)
 EVIL = "\x1b[2Jred\u202e"
 
 
@@ -124,7 +157,7 @@ def seen(*names: str, **more: Any) -> Seen:
         pid=4711, version="", command="agent", folder=EVIL, parent=EVIL, uptime=1.0, turn=False,
         memory=None, components=components, counted=300.0,
     )  # fmt: skip
-    return Seen(pid=4711, at=10.0, state=state, **more)
+    return Seen(id=ID, at=10.0, state=state, **more)
 
 
 def test_a_table_fits_and_nothing_in_it_is_obeyed() -> None:
@@ -134,7 +167,7 @@ def test_a_table_fits_and_nothing_in_it_is_obeyed() -> None:
         rows = [*top_table.rows(chains, width)]
         assert max(len(row.text) for row in rows) <= width
         assert not re.search("[\x00-\x1f\u202e]", "".join(row.text for row in rows))
-        assert [row.of for row in rows if row.of][:2] == [(4711, "datetime"), (4711, EVIL)]
+        assert [row.of for row in rows if row.of][:2] == [(ID, "datetime"), (ID, EVIL)]
         heads[width] = rows[1].text.split()
     assert heads[120][-1] == "restarts"
     assert "p95" in heads[40]
@@ -143,7 +176,7 @@ def test_a_table_fits_and_nothing_in_it_is_obeyed() -> None:
 
 def test_a_table_says_what_it_does_not_know() -> None:
     assert [row.text for row in top_table.rows([], 80)] == ["no chain of yours runs"]
-    silent = Seen(pid=1, at=0.0, why="it takes no connection")
+    silent = Seen(id=places.Id(1), at=0.0, why="it takes no connection")
     assert [row.text for row in top_table.rows([silent], 80)] == [
         "1  does not answer: it takes no connection"
     ]
@@ -162,7 +195,7 @@ def test_processor_time_is_a_part_of_what_passed_and_shared_figures_stand_once()
     earlier = msgspec.json.decode(msgspec.json.encode(now.state), type=ChainState)
     for one in earlier.components:
         one.cpu = 0.5
-    now.before = Seen(pid=4711, at=8.0, state=earlier)
+    now.before = Seen(id=ID, at=8.0, state=earlier)
     rows = [row.text.split() for row in top_table.rows([now], 120)]
     assert "25%" in rows[2]
     assert rows[3] == ["two", "up", *'"' * 8, "2"]

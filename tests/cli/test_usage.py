@@ -40,8 +40,8 @@ WRONG = {
         "conductor agent datetime -- claude-agent-acp",
     ),
     "no program behind two dashes": (
-        ["exec", "-p", "x", "--", "no-such-agent", "--flag"],
-        "`no-such-agent` is neither a component nor a program on PATH",
+        ["exec", "-p", "x", "--", "nothing-there", "--flag"],
+        "`nothing-there` is neither a component nor a program on PATH",
         "install it",
     ),
     "no chain": (["agent", "@work", "demo"], "there is no chain `work`", "[chains.NAME]"),
@@ -59,7 +59,7 @@ WRONG = {
     "clock": (["agent", "--clock", "noon", "demo"], "`noon` for `--clock`", "2026-03-01T12:00"),
     "size": (["agent", "--line-limit", "0", "demo"], "`0` for `--line-limit`", "64M"),
     "time": (["agent", "--stall", "-1", "demo"], "`-1` for `--stall`", "number of seconds"),
-    "no such name": (["agent", "no-such-agent"], "`no-such-agent`", "components are: "),
+    "no such name": (["agent", "nothing-there"], "`nothing-there`", "components are: "),
     "a command in two words": (
         ["exec", "python", "proxy.py", "demo", "-p", "x"],
         "`python` without arguments would run the messages of the chain as a program",

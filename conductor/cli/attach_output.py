@@ -1,0 +1,61 @@
+"""Shows a session that several clients have: as `conductor exec` shows a turn, and who did what."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from conductor.cli import report
+from conductor.cli.exec_output import Output, TextView, described, text_of
+from conductor.client.chat_session import members
+from conductor.client.visit import client_of
+from conductor.errors import one_line
+
+_USUAL: Final = ("end_turn", "None", "")
+
+
+class SessionView(TextView):
+    """The agent's text on standard output; prompts, tool calls and all else on standard error."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        self._asker = ""
+        """Who has sent the prompt that comes next."""
+
+    async def update(self, update: dict[str, Any]) -> None:
+        """Shows one update."""
+        kind = update.get("sessionUpdate")
+        if kind == "user_message_chunk":
+            await self._prompt(update.get("content"))
+        elif kind == "prompt_received":
+            await self.finish()
+            self._asker = client_of(update.get("sentBy")).shown
+        else:
+            await super().update(update)
+
+    async def _prompt(self, content: object) -> None:
+        await self.finish()
+        block = members(content)
+        text = text_of(block) if block.get("type") == "text" else f"[{described(block)}]"
+        report.write(f"{one_line(self._asker, 100)}> {text}")
+
+    async def settle(self) -> None:
+        """What has been is shown; ends a line only where its turn has ended as well."""
+        self._end_thought()
+
+    async def answered(self, update: dict[str, Any]) -> None:
+        """Shows how a question was answered."""
+        call = str(update.get("toolCallId"))
+        by = client_of(update.get("resolvedBy")).shown
+        outcome = members(update.get("outcome")).get("outcome")
+        chosen = update.get("chosenOptionId") or outcome
+        title = self._titles.get(call, one_line(call))
+        self.note(f"permission for {title}: {one_line(by, 100)} answered {one_line(chosen, 100)}")
+
+    async def turn_ended(self, reason: object, error: object) -> None:
+        """Shows the end of a turn, if it ended in another way than most."""
+        await self.finish()
+        self._asker = ""
+        if isinstance(error, dict):
+            report.write(one_line(error.get("message"), 1000), word="error")
+        elif str(reason or "") not in _USUAL:
+            self.note(f"the turn ended: {one_line(reason)}")

@@ -1,0 +1,163 @@
+"""`conductor fleet`: starts a fleet on this machine, shows one, drains its workers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from conductor.cli import fleet_bundle, fleet_journal, fleet_rollout, report
+from conductor.cli.fleet_place import needs_extra, on_bus, place
+from conductor.cli.typer_options import Json, paragraphs, takes
+from conductor.errors import ConductorError
+
+if TYPE_CHECKING:
+    from conductor.fleet.bus import Bus
+    from conductor.fleet.messages import Status
+
+HELP: Final = "Start a fleet on this machine, see one, and drain its workers."
+app = typer.Typer(name="fleet", help=HELP, no_args_is_help=True)
+
+_SEEN: Final = 0.5
+"""Seconds that the parts of a fleet have to show what they are."""
+_LOOK: Final = 0.5
+
+DEV_HELP: Final = paragraphs(
+    "Start a fleet on this machine: NATS, one gateway and two workers. Ctrl-C ends it.",
+    "COMPONENT… is the chain that the workers run, as `conductor agent` would.",
+)
+DEV_EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor fleet dev demo\n"
+    "  conductor fleet dev datetime claude --workers 4\n"
+    "  conductor connect ws://127.0.0.1:8790        in an editor's settings",
+)
+
+
+@app.command(name="dev", help=DEV_HELP, epilog=DEV_EPILOG)
+def dev(
+    components: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="COMPONENT", help="The proxies from the client's side on, then the agent."
+        ),
+    ],
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="NUMBER", help="How many workers.", min=1)
+    ] = 2,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="ADDRESS", help="Where clients connect.")
+    ] = "ws://127.0.0.1:8790",
+    folder: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="FOLDER",
+            help="What NATS keeps. Default: a new folder, which goes at the end.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Starts a fleet on this machine."""
+    from conductor.cli import fleet_dev
+
+    needs_extra("fleet dev")
+    return fleet_dev.run(components, workers, listen, folder)
+
+
+@app.command(name="status", help="Show the gateways and the workers that are there.")
+@takes("fleet")
+def status(json: Json = False, **values: Any) -> int:
+    """Shows a fleet."""
+
+    async def show(bus: Bus) -> int:
+        from conductor.fleet.gateway import statuses
+
+        found = await statuses(bus, _SEEN)
+        if json:
+            import msgspec
+
+            report.say_json([msgspec.to_builtins(one) for one in found])
+        elif not found:
+            raise ConductorError(
+                "no gateway and no worker is there",
+                "`conductor gateway` and `conductor worker` start them; `conductor fleet dev` all",
+            )
+        else:
+            report.say(*_table(found))
+        return 0
+
+    return on_bus(place(values, "fleet status"), show)
+
+
+DRAIN_HELP: Final = paragraphs(
+    "Have a worker give its rooms up, and end: as soon as no turn runs in a room, another worker "
+    "takes it over.",
+)
+
+
+@app.command(name="drain", help=DRAIN_HELP)
+@takes("fleet")
+def drain(
+    worker: Annotated[
+        str, typer.Argument(metavar="WORKER", help="Its id, as `conductor fleet status` shows it.")
+    ],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the worker has ended.")] = False,
+    **values: Any,
+) -> int:
+    """Drains a worker."""
+
+    async def order(bus: Bus) -> int:
+        from conductor.fleet import names
+        from conductor.fleet.bus import ASKED, Unanswered
+        from conductor.fleet.gateway import orders
+        from conductor.fleet.messages import Order
+
+        one = names.word(worker, "the worker")
+        try:
+            await orders(bus, one, Order(do="drain"), ASKED)
+        except Unanswered:
+            raise ConductorError(
+                f"there is no worker `{one}`", "`conductor fleet status` shows those that are there"
+            ) from None
+        report.say(f"worker {one} gives its rooms up")
+        while wait:
+            await asyncio.sleep(_LOOK)
+            try:
+                await orders(bus, one, Order(do="alive"), ASKED)
+            except Unanswered as gone:
+                if gone.absent:
+                    report.say(f"worker {one} has ended")
+                    break
+        return 0
+
+    return on_bus(place(values, "fleet drain"), order)
+
+
+_COLUMNS: Final = ("rooms", "connections", "chains", "sessions", "open_turns")
+
+
+def _table(found: list[Status]) -> list[str]:
+    heads = ["", "id", "pool", "state", *(one.replace("_", " ") for one in _COLUMNS), "host", "pid"]
+    rows = [
+        [one.kind, one.id, one.pool, one.state]
+        + [str(one.counts.get(name, 0)) for name in _COLUMNS]
+        + [one.host, str(one.pid)]
+        for one in found
+    ]
+    if any(one.config for one in found):
+        heads.append("bundle")
+        for row, one in zip(rows, found, strict=True):
+            row.append(fleet_bundle.short(one.config) if one.config else "")
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (heads, *rows)
+    ]
+
+
+app.command(help=fleet_bundle.HELP, epilog=fleet_bundle.EPILOG)(fleet_bundle.bundle)
+app.command(help=fleet_bundle.CHECK_HELP, epilog=fleet_bundle.CHECK_EPILOG)(fleet_bundle.check)
+app.command(help=fleet_rollout.HELP, epilog=fleet_rollout.EPILOG)(fleet_rollout.rollout)
+app.command(help=fleet_journal.HELP, epilog=fleet_journal.EPILOG)(fleet_journal.journal)

@@ -1,0 +1,194 @@
+"""`conductor fleet dev`: NATS, a gateway and workers on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Final
+
+from conductor.cli import report
+from conductor.cli.run import run_loop
+from conductor.errors import ComponentError, UsageError
+from conductor.fleet import nats_server
+
+_ENDS: Final = 40.0
+"""Seconds that a part has to end, after it was asked to: workers drain."""
+_KILLED: Final = 5.0
+_WRONG: Final = re.compile(r"\[(FTL|ERR)\]")
+_NATS: Final = "nats"
+_PAUSE: Final = 1.0
+"""Seconds from one start of a worker to the next."""
+
+
+class _Part:
+    """A process of the fleet. Each line that it writes is shown with its name."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
+        self.name, self.process = name, process
+        self._serves = nats_server.LISTENS if name == _NATS else "serving "
+        self.ended = asyncio.Event()
+        self.serving = asyncio.get_running_loop().create_future()
+        """Where it serves: the rest of the first line by which it says so."""
+        assert process.stderr is not None
+        self._stderr = process.stderr
+        loop = asyncio.get_running_loop()
+        self.reading = loop.create_task(self._read())
+        self.waiting = loop.create_task(self._wait())
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                line = await self._stderr.readline()
+            except ValueError:  # too long to be one
+                continue
+            if not line:
+                return
+            text = line.decode(errors="replace").rstrip()
+            _, found, shown = text.partition(self._serves)
+            if found and not self.serving.done():
+                self.serving.set_result(shown)
+            if self.name != _NATS or _WRONG.search(text):  # NATS logs all that it does
+                report.write(f"{self.name}: {text.removeprefix('conductor: ')}")
+
+    async def _wait(self) -> None:
+        await self.process.wait()
+        self.ended.set()
+
+    @property
+    def how(self) -> str:
+        """How it has ended."""
+        code = self.process.returncode or 0
+        return f"by the signal {-code}" if code < 0 else f"with the exit code {code}"
+
+    def kill(self) -> None:
+        """Ends it now."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+
+    async def end(self) -> None:
+        """Asks it to end, and sees to it."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(self.process.wait(), _ENDS)
+        except TimeoutError:
+            self.kill()
+            await asyncio.wait_for(self.process.wait(), _KILLED)
+        with contextlib.suppress(TimeoutError):  # what it has started may have its lines
+            await asyncio.wait_for(self.reading, _KILLED)
+
+
+def run(components: Sequence[str], workers: int, listen: str, store: str | None) -> int:
+    """Starts a fleet, and waits until it is to end; the exit code. Raises `ConductorError`."""
+    with contextlib.ExitStack() as stack:
+        if store is None:
+            store = stack.enter_context(tempfile.TemporaryDirectory(prefix="conductor-fleet-"))
+        try:
+            os.makedirs(store, exist_ok=True)
+            server = nats_server.command(store)
+        except OSError as error:
+            raise UsageError(
+                f"the folder `{store}` cannot be used: {error.strerror or error}",
+                "`--store` names a folder of your own",
+            ) from None
+        return run_loop(_run(components, workers, listen, server))
+
+
+async def _first(*works: Awaitable[object]) -> None:
+    """Waits until one of these is done, and drops the others."""
+    waited = [asyncio.ensure_future(work) for work in works]
+    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    for one in waited:
+        one.cancel()
+
+
+async def _run(components: Sequence[str], many: int, listen: str, server: Sequence[str]) -> int:
+    ours = [sys.executable, "-m", "conductor"]
+    ending = asyncio.Event()
+    parts: dict[str, _Part] = {}
+    loop = asyncio.get_running_loop()
+    for signalled in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signalled, _end, ending, parts)
+
+    async def start(name: str, command: Sequence[str]) -> _Part:
+        # A session of its own: Ctrl-C reaches this process alone, and the parts end in order.
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        parts[name] = part = _Part(name, process)
+        return part
+
+    async def keep(name: str, command: Sequence[str]) -> None:
+        """Starts a worker again when it has ended."""
+        while not ending.is_set():
+            began = loop.time()
+            await parts[name].ended.wait()
+            if ending.is_set():
+                return
+            how = parts[name].how
+            report.write(f"the {name} has ended {how}; another one starts", word="warning")
+            await asyncio.sleep(max(0.0, began + _PAUSE - loop.time()))
+            await start(name, command)
+
+    keeping: list[asyncio.Task[None]] = []
+    try:
+        nats = await start(_NATS, server)
+        await _first(asyncio.shield(nats.serving), nats.ended.wait(), ending.wait())
+        _need(parts.values(), ending)
+        if ending.is_set():
+            return 0
+        url = f"nats://{await nats.serving}"
+        worker = [*ours, "worker", *components, "--nats", url]
+        workers = {f"worker {number}": worker for number in range(1, many + 1)}
+        for name, command in workers.items():
+            await start(name, command)
+        gateway = await start("gateway", [*ours, "gateway", "--nats", url, "--listen", listen])
+        started = [one for one in parts.values() if one is not nats]
+        serving = [asyncio.shield(part.serving) for part in started]
+        ended = [part.ended.wait() for part in parts.values()]
+        await _first(asyncio.gather(*serving), *ended, ending.wait())
+        _need(parts.values(), ending)
+        if not ending.is_set():
+            address = (await gateway.serving).split()[0]
+            report.write(f"the fleet is there: conductor connect {address}")
+            report.write(f"to look at it: conductor fleet status --nats {url}")
+            keeping += [loop.create_task(keep(*one)) for one in workers.items()]
+            await _first(gateway.ended.wait(), nats.ended.wait(), ending.wait())
+            _need((gateway, nats), ending)
+    finally:
+        ending.set()
+        for task in keeping:
+            task.cancel()
+        # The gateway first: then no client sees its worker go. NATS last: leases are given back.
+        for name in reversed([*parts]):
+            await parts[name].end()
+    return 0
+
+
+def _end(ending: asyncio.Event, parts: dict[str, _Part]) -> None:
+    """A signal: all ends in order; the second time at once."""
+    if ending.is_set():
+        for part in parts.values():
+            part.kill()
+    ending.set()
+
+
+def _need(parts: Iterable[_Part], ending: asyncio.Event) -> None:
+    """Raises `ComponentError` for a part that has ended by itself."""
+    failed = [part for part in parts if part.ended.is_set()]
+    if failed and not ending.is_set():
+        raise ComponentError(
+            f"the {failed[0].name} of the fleet has ended {failed[0].how}",
+            "its lines above say why",
+        )

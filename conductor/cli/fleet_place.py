@@ -1,0 +1,64 @@
+"""Where NATS is, as the options and the environment say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from conductor.cli import report
+from conductor.cli.run import run_loop
+from conductor.errors import UsageError
+
+if TYPE_CHECKING:
+    from conductor.fleet.bus import Bus, Place
+
+USER: Final = "CONDUCTOR_NATS_USER"
+PASSWORD: Final = "CONDUCTOR_NATS_PASSWORD"  # noqa: S105 - the variable's name, not a secret
+_NAMES: Final = ("nats", "nats_creds", "nats_ca", "nats_cert", "nats_key", "nats_wait")
+
+
+def place(values: dict[str, Any], command: str) -> Place:
+    """Takes what says where NATS is out of the options' values. Raises `UsageError`."""
+    needs_extra(command)
+    from conductor.fleet.bus import Place
+
+    taken = {name.removeprefix("nats_"): values.pop(name) for name in _NAMES if name in values}
+    if "nats" in taken:
+        taken["nats"] = tuple(url for each in taken["nats"] for url in each.split(",") if url)
+    taken |= _login(os.environ)
+    return Place(**taken)
+
+
+def _login(environment: Mapping[str, str]) -> dict[str, str]:
+    user, password = environment.get(USER, ""), environment.get(PASSWORD, "")
+    return {"user": user, "password": password} if user else {}
+
+
+def needs_extra(command: str) -> None:
+    """Raises `UsageError` where what a fleet needs is not installed."""
+    try:
+        import aiohttp  # noqa: F401
+        import jwt  # noqa: F401
+        import nats  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"`conductor {command}` needs the extra `fleet`: there is no `{error.name}`",
+            "pip install 'conductor-acp[fleet]'",
+        ) from None
+
+
+def on_bus(where: Place, work: Callable[[Bus], Awaitable[int]]) -> int:
+    """Runs `work` with a connection to NATS; the exit code. Raises `ConductorError`."""
+
+    async def run() -> int:
+        from conductor.fleet.bus import Bus
+
+        bus = Bus(where, "conductor fleet", lambda text: report.write(text, word="warning"))
+        await bus.connect()
+        try:
+            return await work(bus)
+        finally:
+            await bus.close()
+
+    return run_loop(run())

@@ -1,0 +1,273 @@
+"""`conductor fleet rollout`: publishes a bundle, waits for the workers, and has them switch."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from conductor.cli import report
+from conductor.cli.fleet_bundle import Keys, content, opened, short
+from conductor.cli.fleet_place import on_bus, place
+from conductor.cli.typer_options import Json, paragraphs, takes
+from conductor.errors import ConductorError, UsageError
+from conductor.fleet import rollout as rolling
+from conductor.fleet.rollout import Count, Phase, Record, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from conductor.fleet.bundle_store import BundleStore, Known
+    from conductor.fleet.bus import Bus
+
+HELP: Final = paragraphs(
+    "Roll a bundle out to the workers of a pool. They fetch it, compare digest and signature, and "
+    "prepare its chains; when enough are ready, new chains start from it, and running ones take it "
+    "when they are idle. A worker that cannot use it keeps what it has, and says why.",
+    "Exit code 1 when too few workers became ready: then nothing was switched.",
+)
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor fleet rollout pool.bundle\n"
+    "  conductor fleet rollout pool.bundle --pool gpu --at 90 --wait 600\n"
+    "  conductor fleet rollout --status\n"
+    "  conductor fleet rollout --back",
+)
+
+_ANSWERS: Final = 0.5
+"""Seconds that workers have to answer one look."""
+_MISSED: Final = 4
+"""Looks without an answer after which a worker counts as gone."""
+_SETTLED: Final = 30.0
+"""Seconds that workers have to use what they have prepared."""
+
+
+@takes("fleet")
+def rollout(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[BUNDLE]", help="What `conductor fleet bundle` makes.", show_default=False
+        ),
+    ] = None,
+    pool: Annotated[
+        str, typer.Option("--pool", metavar="NAME", help="The pool of the workers.")
+    ] = "main",
+    at: Annotated[
+        int,
+        typer.Option("--at", metavar="PERCENT", help="How many workers must be ready.", min=0,
+                     max=100),
+    ] = 100,
+    wait: Annotated[
+        int,
+        typer.Option("--wait", metavar="SECONDS", help="How long they may take for it.", min=0),
+    ] = 300,
+    back: Annotated[
+        bool, typer.Option("--back", help="Go back to what ran before; workers still have it.")
+    ] = False,
+    status: Annotated[
+        bool, typer.Option("--status", help="Show what the pool runs, and what each worker has.")
+    ] = False,
+    bundle_key: Keys = None,
+    json_: Json = False,
+    **values: Any,
+) -> int:  # fmt: skip
+    """Rolls a bundle out."""
+    from conductor.fleet import names
+
+    pool = names.word(pool, "the pool")
+    if sum((file is not None, back, status)) != 1:
+        raise UsageError(
+            "`conductor fleet rollout` takes a BUNDLE, or `--back`, or `--status`",
+            "for example `conductor fleet rollout pool.bundle`",
+        )
+    where = place(values, "fleet rollout")
+    data = content(file) if file is not None else b""
+
+    async def work(bus: Bus) -> int:
+        controller = _Controller(bus, pool, json_=json_)
+        if status:
+            return await controller.show()
+        if back:
+            return await controller.back()
+        read = opened(data, bundle_key or [], str(file))
+        if not read.signature:
+            raise UsageError(
+                f"`{file}` is not signed, so no worker takes it",
+                "`conductor fleet bundle --key KEY` signs it",
+            )
+        return await controller.roll(read.digest, data, at, wait)
+
+    return on_bus(where, work)
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A worker, as the last answer of it says."""
+
+    id: str
+    host: str
+    bundles: dict[str, str] | None
+    """What it has, by digest; None: it follows no rollouts."""
+
+    def phase(self, digest: str) -> str:
+        """What it has of one bundle, in words."""
+        if self.bundles is None:
+            return "follows no rollouts (it runs without `--bundle-key`)"
+        return self.bundles.get(digest, "has not heard of it yet")
+
+
+class _Controller:
+    """Changes what a pool runs."""
+
+    def __init__(self, bus: Bus, pool: str, *, json_: bool) -> None:
+        from conductor.fleet.bundle_store import BundleStore
+
+        self._bus, self._pool, self._json = bus, pool, json_
+        self._store: BundleStore = BundleStore(bus)
+        self._seen: dict[str, Seen] = {}
+        self._missed: dict[str, int] = {}
+        self._digest = ""
+        """Of the bundle that is rolled out."""
+        self._revision = 0
+        """Of the record that offers it: what a worker reports that knows an older one is of an
+        earlier try."""
+
+    async def roll(self, digest: str, data: bytes, at: int, wait: float) -> int:
+        """Publishes a bundle, and switches to it once enough workers are ready."""
+        self._digest = digest
+        await self._store.put(digest, data)
+        known = await self._change(lambda record: rolling.offered(record, digest))
+        self._revision = known.record.revision
+        self._say(f"published {short(digest)} for the pool `{self._pool}`: workers prepare it")
+        count = await self._ready(digest, at, wait)
+        if count.verdict is not Verdict.SWITCH:
+            raise ConductorError(
+                f"{self._failure(count, wait)}; the pool still runs {short(known.record.active)}",
+                "`conductor fleet rollout --status` shows more; mend it, and roll out again",
+            )
+        known = await self._change(lambda record: rolling.switched(record, digest))
+        self._say(f"the pool `{self._pool}` runs {short(digest)} from now on")
+        await self._used(digest)
+        await self._store.prune()
+        return self._done(known.record)
+
+    async def back(self) -> int:
+        """Switches to what ran before."""
+        known = await self._change(rolling.back)
+        self._say(f"the pool `{self._pool}` runs {short(known.record.active)} again")
+        await self._used(known.record.active)
+        return self._done(known.record)
+
+    async def show(self) -> int:
+        """Shows what the pool runs, and what each worker has."""
+        known = await self._store.record(self._pool)
+        self._warn(known)
+        record = known.record
+        await self._look()
+        if self._json:
+            return self._done(record)
+        report.say(f"pool {self._pool}")
+        for name in ("active", "previous", "candidate"):
+            report.say(f"  {name:<10} {getattr(record, name) or 'none'}")
+        report.say(*self._lines(record) or ["no worker answers"])
+        return 0
+
+    def _lines(self, record: Record) -> list[str]:
+        lines = []
+        for worker in self._workers:
+            lines.append(f"worker {worker.id} ({worker.host})")
+            if worker.bundles is None:
+                lines.append(f"  {worker.phase('')}")
+                continue
+            named = dict.fromkeys((record.active, record.candidate, record.previous))
+            lines += [f"  {short(each)}  {worker.phase(each)}" for each in named if each]
+        return lines
+
+    async def _change(self, to: Any) -> Known:
+        known: Known = await self._store.record(self._pool)
+        self._warn(known)
+        return await self._store.change(self._pool, known, to(known.record))
+
+    async def _ready(self, digest: str, at: int, wait: float) -> Count:
+        """Waits until enough workers are ready, or never will be, or the time is over."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait
+        shown = ""
+        while True:
+            await self._look()
+            reports = [worker.bundles or {} for worker in self._workers]
+            count = rolling.counted(digest, reports, at)
+            text = f"{count.ready} of {count.workers} workers ready" + (
+                f", {count.failed} refuse it" if count.failed else ""
+            )
+            if text != shown:
+                self._say(text)
+                shown = text
+            if count.verdict is not Verdict.WAIT or loop.time() >= deadline:
+                return count
+
+    async def _used(self, digest: str) -> None:
+        """Waits until the workers that are ready start new chains from it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _SETTLED
+        while loop.time() < deadline:
+            await self._look()
+            phases = [worker.phase(digest) for worker in self._workers]
+            if Phase.READY.value not in phases:
+                break
+        used = sum(worker.phase(digest) == Phase.IN_USE.value for worker in self._workers)
+        self._say(f"{used} of {len(self._workers)} workers use it")
+
+    def _failure(self, count: Count, wait: float) -> str:
+        """Why nothing is switched."""
+        if not count.workers:
+            return f"no worker of the pool `{self._pool}` answers"
+        lines = [
+            f"  {worker.id} ({worker.host}): {worker.phase(self._digest)}"
+            for worker in self._workers
+            if worker.phase(self._digest) not in (Phase.READY.value, Phase.IN_USE.value)
+        ]
+        late = "" if count.verdict is Verdict.GIVE_UP else f" within {wait:g} s"
+        return "\n".join(
+            [
+                f"{count.ready} of {count.needed} workers are ready{late}:",
+                *lines[:20],
+                "nothing was switched",
+            ]
+        )
+
+    @property
+    def _workers(self) -> Sequence[Seen]:
+        return [*self._seen.values()]
+
+    async def _look(self) -> None:
+        """Asks all workers; one that does not answer a few times is gone."""
+        from conductor.fleet.gateway import statuses
+
+        for id_ in self._missed:
+            self._missed[id_] += 1
+        for one in await statuses(self._bus, _ANSWERS):
+            if one.kind == "worker" and one.pool == self._pool and one.state != "draining":
+                self._missed[one.id] = 0
+                knows = one.bundles is None or one.revision >= self._revision
+                self._seen[one.id] = Seen(one.id, one.host, one.bundles if knows else {})
+        for id_ in [id_ for id_, missed in self._missed.items() if missed >= _MISSED]:
+            del self._missed[id_], self._seen[id_]
+
+    @staticmethod
+    def _warn(known: Known) -> None:
+        if known.problem:
+            report.write(known.problem, word="warning")
+
+    def _say(self, text: str) -> None:
+        if not self._json:
+            report.say(text)
+
+    def _done(self, record: Record) -> int:
+        if self._json:
+            report.say_json(
+                {"pool": self._pool, **msgspec.to_builtins(record), "workers": self._workers}
+            )
+        return 0

@@ -1,0 +1,565 @@
+"""`conductor serve [COMPONENT…]`, and `conductor agent --listen ADDRESS`: chains for clients at
+addresses. Each chain runs in this process, with a hub in the editor's place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import functools
+import logging
+import os
+import signal
+import ssl
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from conductor.cli import configured, options, report
+from conductor.cli.chain_failures import Failures
+from conductor.cli.options import Parsed
+from conductor.cli.run import Started, run_loop, settled_memory
+from conductor.cli.typer_options import paragraphs, takes
+from conductor.control.server import About
+from conductor.errors import ConductorError, UsageError, place_of
+from conductor.spec import paths
+from conductor.spec.consent import Where
+from conductor.transports.process_groups import end_strays
+from conductor.transports.remote import address as addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping, Sequence
+
+    from conductor.serve.access.gate import Gate
+    from conductor.serve.chains import Hosted
+    from conductor.serve.owners import Ownership
+    from conductor.serve.room import Served
+    from conductor.serve.server import Server
+    from conductor.serve.settings import Settings
+    from conductor.transports.base import Transport
+    from conductor.transports.remote.address import Address
+
+HELP: Final = paragraphs(
+    "Serve chains to many clients at addresses: editors elsewhere, other windows, pages.",
+    "The chain of COMPONENT… is at /acp, as `conductor agent` would run it; each `--chain NAME` at "
+    "/acp/NAME. Options of the chains stand in conductor.toml, those here also in its `[serve]`. "
+    "SIGTERM lets running turns end; SIGHUP reads tokens, certificates and limits again.",
+)
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor serve datetime claude\n"
+    "  conductor serve token alice --tokens tokens.toml\n"
+    "  conductor serve claude --listen wss://0.0.0.0:8790 --tokens tokens.toml \\\n"
+    "      --tls-cert cert.pem --tls-key key.pem --host chains.example.org",
+)
+
+_TOKEN: Final = "token"  # noqa: S105 - a word of the command line
+_DEFAULT_TOKENS: Final = "tokens.toml"
+_MOST_SHOWN: Final = 256
+"""Chains that have a control socket at a time."""
+_WEB: Final = ("ws", "wss", "http", "https")
+
+_Components = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="COMPONENT",
+        help="The proxies from the client's side on, then the agent; or `token NAME`, to make a "
+        "token.",
+        show_default=False,
+    ),
+]
+
+
+@takes("serve")
+def serve(context: typer.Context, components: _Components = None, **values: Any) -> int:
+    """Serves chains at addresses."""
+    typed = [*(components or [])]
+    if typed[:1] == [_TOKEN]:
+        return _token(typed[1:], values)
+    if "days" in values:
+        raise UsageError("`--days` is for `conductor serve token NAME`", "leave it out")
+    _needs_extra("serve")
+    from conductor.spec.config.model import Written  # what follows `--`
+
+    rest = [Written(context.obj)] if context.obj else []
+    return run_loop(Serving("serve", lambda: wanted("serve", [*typed, *rest], values)).run())
+
+
+def agent(parsed: Parsed, text: str) -> int:
+    """Runs `agent --listen`: the chain of the command line for clients at one address. Raises
+    `ConductorError`."""
+    _needs_extra("agent --listen")
+    from conductor.serve.settings import Settings
+
+    address = addresses.parse(text)
+    if not address.is_local:
+        raise UsageError(
+            f"`--listen` serves this machine alone, and {address} is beyond it",
+            "`conductor serve` serves others too, with TLS and tokens",
+        )
+    settings = Settings(listen=(text,), owners="none")
+    return run_loop(Serving("agent", lambda: Wanted(settings, {"": parsed})).run())
+
+
+def _needs_extra(what: str) -> None:
+    """Raises `UsageError` where what a server needs is not installed."""
+    try:
+        import aiohttp  # noqa: F401
+        import jwt  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"`conductor {what}` needs the extra `remote`: there is no `{error.name}`",
+            "pip install 'conductor-acp[remote]'",
+        ) from None
+
+
+def _token(typed: list[str], values: dict[str, Any]) -> int:
+    """Makes a token, prints it, and puts its digest into the file."""
+    from conductor.serve.access import tokens
+
+    if len(typed) != 1:
+        raise UsageError(
+            "`conductor serve token` takes the name of a principal",
+            "write one name, such as `conductor serve token alice --tokens tokens.toml`; it is how "
+            "the server knows who shows the token",
+        )
+    path = values.get("tokens") or _DEFAULT_TOKENS
+    until = None
+    if days := values.get("days"):
+        moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+        until = moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+    token = tokens.new_token()
+    tokens.add(path, typed[0], token, until)
+    report.write(f"`{path}` has the digest; the token itself is shown this once")
+    report.say(token)
+    return 0
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What is to be served."""
+
+    settings: Settings
+    chains: dict[str, Parsed]
+    """By name; an empty one is the chain of the command line."""
+
+
+def in_file(command: str, values: Mapping[str, Any]) -> Settings:
+    """The settings of a server: those of the command line over `[serve]` of the configuration.
+    Raises `ConductorError`."""
+    from conductor.serve.settings import Settings
+
+    config = configured.here()
+    has = {row.key for row in options.of(command)}
+    found = (config.serve if config is not None else {}).items()
+    read = dict(configured.served(key, written) for key, written in found if key in has)
+    return Settings(**{**read, **values})
+
+
+def wanted(command: str, typed: Sequence[Any], values: Mapping[str, Any]) -> Wanted:
+    """What the command line and the configuration say now. Raises `ConductorError`."""
+    settings = in_file(command, values)
+    config = configured.here()
+    chains = {}
+    if typed:
+        chains[""] = options.assembled("agent", typed, {})
+    for name in settings.chain:
+        if config is None or name not in config.chains:
+            raise UsageError(
+                f"`--chain {name}`: there is no such chain in the configuration",
+                "`conductor config show` lists the chains",
+            )
+        chains[name] = options.assembled("agent", [name], {})
+    if not chains:
+        raise UsageError(
+            f"`conductor {command}` needs a COMPONENT, or `--chain NAME`",
+            f"for example `conductor {command} demo`",
+        )
+    return Wanted(settings, {name: configured.applied(one) for name, one in chains.items()})
+
+
+def _ready(wanted: Wanted) -> None:
+    """Raises `ConductorError` for a chain that could not start."""
+    from conductor.cli import readiness
+
+    for name, parsed in wanted.chains.items():
+        try:
+            readiness.check(as_served(parsed, wanted.settings, 1))
+        except ConductorError as error:
+            if not name:
+                raise
+            raise type(error)(f"the chain `{name}`: {error.text}", error.hint) from None
+
+
+class _Hosted:
+    """A chain of a server whose components have started."""
+
+    def __init__(
+        self,
+        parsed: Parsed,
+        about: About,
+        upstream: Transport,
+        failed: Callable[[str, str], None],
+    ) -> None:
+        """`about`: how commands show it. `failed` hears why it failed, and what to do. Raises
+        `ConductorError`."""
+        self._failed = failed
+        self.ended: Callable[[], None] = lambda: None
+        """Called when it has ended."""
+        # Nobody is asked here: a client is not who may agree to more.
+        self._started = Started(parsed, Where.NOWHERE, about=about)
+        self._runtime = self._started.runtime(upstream)
+        self._started.follow("nowhere")
+
+    async def run(self) -> tuple[str, str]:
+        """See `conductor.serve.chains.Hosted`."""
+        try:
+            await self._runtime.run()
+        except Exception as error:
+            self._failed(f"a defect of conductor: {place_of(error)}", "please report it")
+            raise
+        finally:
+            self._started.close(strays=False)
+            self.ended()
+        failure = self._runtime.failure
+        if failure is None:
+            return "", ""
+        self._failed(failure.text, failure.hint)
+        return failure.text, failure.hint
+
+    def stop(self) -> None:
+        """Ends it now."""
+        self._runtime.stop()
+
+    def reload(self) -> None:
+        """Reads its configuration again."""
+        self._runtime.reload()
+
+
+class Serving:
+    """A server, from its start to its end."""
+
+    def __init__(self, command: str, wanted: Callable[[], Wanted]) -> None:
+        """`command` runs it. `wanted` says what is to be served, now and at each reload."""
+        self._command = command
+        self._read = wanted
+        self._wanted = wanted()
+        self._addresses = [addresses.parse(text) for text in self._wanted.settings.listen]
+        self._tls = _tls(self._wanted.settings)
+        for address in self._addresses:
+            self.check(address, self._wanted.settings)
+        _ready(self._wanted)
+        self._ending = asyncio.Event()
+        self._stopped: list[int] = []
+        self._code = 0
+        """The exit code."""
+        self._started: Counter[str] = Counter()
+        """By name, the chains that have begun."""
+        self._numbers: set[int] = set()
+        """Of those that run and that `conductor ps` shows."""
+        self._server: Server | None = None
+        self._gate: Gate | None = None
+        self._reading: asyncio.Task[None] | None = None
+        """Reads all again."""
+        self._stale = False
+        """Whether it has to do so once more."""
+        self._failures = Failures()
+
+    @staticmethod
+    def check(address: Address, settings: Settings) -> None:
+        """Raises `UsageError` for an address that may not be served so."""
+        _check(address, settings)
+
+    def start(self, named: str, principal: str, upstream: Transport) -> Hosted:
+        """Starts a chain (`conductor.serve.chains.Factory`)."""
+        chain = self._wanted.chains.get(named)
+        if chain is None:  # lines name none; and a reload may have taken one away
+            what = f"the chain `{named}`" if named else "a chain of its command line"
+            raise ConductorError(
+                f"this server does not serve {what}",
+                "a client at ws:// or http:// names a chain, /acp/NAME; over unix: and tcp: there "
+                "is only that of `conductor serve COMPONENT…`",
+            )
+        self._started[named] += 1
+        failed = functools.partial(self._failures.heard, named)
+        try:
+            parsed = as_served(chain, self._wanted.settings, self._started[named])
+            if len(self._numbers) >= _MOST_SHOWN:
+                quiet = msgspec.structs.replace(parsed.options, control="off")
+                parsed = msgspec.structs.replace(parsed, options=quiet)
+            number = self._started.total()
+            about = About(self._command, number, chain=named, principal=principal)
+            parsed, upstream = self.fitted(parsed, about, upstream)
+            hosted = _Hosted(parsed, about, upstream, failed)
+        except ConductorError as error:
+            failed(error.text, error.hint)
+            raise
+        if parsed.options.control == "on":
+            self._numbers.add(number)
+            hosted.ended = lambda: self._numbers.discard(number)
+        return hosted
+
+    async def run(self) -> int:
+        """Serves until a signal ends it; the exit code. Raises `ConductorError`."""
+        from conductor.serve.server import Server
+
+        _silence()
+        settings = self._wanted.settings
+        self._gate = gate = _gate(settings, self._addresses)
+        owners = await self.owners(gate)
+        try:
+            self._server = server = Server(
+                settings, gate, self.start, owners, self.paths(), self._complain, self.made
+            )
+            self._watch_signals()
+            try:
+                served = [
+                    await server.listen(address, self._tls if address.has_tls else None)
+                    for address in self._addresses
+                ]
+                await self.begin(server)
+            except BaseException:
+                self._ending.set()
+                await server.run(self._ending)
+                raise
+            report.write(" ".join(("serving", *served, *self.shown())))
+            settled_memory()
+            await server.run(self._ending, self.leave)
+        finally:
+            await self.end(owners)
+            end_strays()
+        return self._code
+
+    # -- what parts of a fleet do otherwise ------------------------------------------------------
+
+    async def owners(self, gate: Gate) -> Ownership:
+        """Who has which session. Raises `ConductorError`."""
+        from conductor.serve.access.gate import LOCAL
+        from conductor.serve.owners import Owners
+
+        path = _owners(self._wanted.settings)
+        try:
+            return Owners(path, sole=LOCAL if gate.open else "")
+        except OSError as error:
+            raise UsageError(
+                f"the file of owners `{path}` cannot be used: {error.strerror or error}",
+                "`--owners` names a file of your own, or `none`",
+            ) from None
+
+    def fitted(self, parsed: Parsed, about: About, upstream: Transport) -> tuple[Parsed, Transport]:
+        """A chain that is about to start, with what it has beside that of any server, and its
+        client's end. Raises `ConductorError`."""
+        del about
+        return parsed, upstream
+
+    def made(self, principal: str, server: Server) -> Served:
+        """What there is of a principal."""
+        return server.new_room(principal)
+
+    def paths(self) -> Container[str]:
+        """The names of chains at paths."""
+        return [*self._wanted.chains]
+
+    def shown(self) -> Sequence[str]:
+        """What is served beside addresses, in words."""
+        return ()
+
+    async def begin(self, server: Server) -> None:
+        """The server listens."""
+
+    async def leave(self) -> None:
+        """The server is to end, and nothing has ended yet."""
+
+    async def end(self, owners: Ownership) -> None:
+        """The server has ended."""
+        owners.close()
+
+    def _watch_signals(self) -> None:
+        if sys.platform == "win32":
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+
+    def stop(self) -> None:
+        """Drains, as after a signal."""
+        if not self._stopped:
+            self._stop(signal.SIGTERM)
+
+    def fail(self) -> None:
+        """Drains, because it cannot go on."""
+        self._code = 1
+        self.stop()
+
+    def _stop(self, number: int) -> None:
+        """Drains; the second time at once."""
+        if self._stopped:
+            os._exit(128 + number)  # the guardians end what we started
+        self._stopped.append(number)
+        self._ending.set()
+
+    def _reload(self) -> None:
+        """Reads tokens, certificates, limits and chains again."""
+        self._stale = True
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.get_running_loop().create_task(self._read_again())
+
+    async def _read_again(self) -> None:
+        """Reads all until no signal has come meanwhile; what cannot be read stays."""
+        while self._stale and not self._ending.is_set():
+            self._stale = False
+            try:
+                await self._take(self._read())
+            except ConductorError as error:
+                report.write(f"the server stays as it was: {error.with_hint}", word="error")
+            else:
+                report.write("tokens, certificates, limits and chains have been read again")
+
+    async def _take(self, wanted: Wanted) -> None:
+        """Serves something else from now on. Raises `ConductorError`: then nothing has changed."""
+        assert self._server is not None
+        assert self._gate is not None
+        for address in self._addresses:
+            self.check(address, wanted.settings)
+        fresh = _gate(wanted.settings, self._addresses)
+        await asyncio.to_thread(_ready, wanted)  # that may compile
+        if self._tls is not None and _tls(wanted.settings) is not None:
+            _load(self._tls, wanted.settings)  # for new connections; a try went before
+        self._wanted = wanted
+        self._gate.become(fresh)
+        self._server.set(wanted.settings, self.paths())
+        self._server.reload()
+
+    @staticmethod
+    def _complain(text: str) -> None:
+        report.write(text, word="warning")
+
+
+def _check(address: Address, settings: Settings) -> None:
+    """Raises `UsageError` for an address that would let strangers in."""
+    if address.has_tls and not settings.tls_cert:
+        raise UsageError(
+            f"{address} needs a certificate", "`--tls-cert FILE` and `--tls-key FILE` name them"
+        )
+    if settings.insecure:
+        return
+    if address.scheme == "tcp" and address.is_local and (settings.tokens or settings.oidc_issuer):
+        raise UsageError(
+            f"{address} shows no token, so every user of this machine would get in without one",
+            "serve unix:PATH, which only you may open; or add `--insecure`",
+        )
+    if address.is_local:
+        return
+    if not address.takes_token:
+        raise UsageError(
+            f"{address} is beyond this machine, and lines show no token",
+            "serve wss:// there; or, where only friends are on that network, add `--insecure`",
+        )
+    if not address.has_tls:
+        raise UsageError(
+            f"{address} is beyond this machine, and everybody on the way could read along",
+            "write wss:// with `--tls-cert` and `--tls-key`; behind a proxy that does TLS, add "
+            "`--insecure`",
+        )
+    if not settings.tokens and not settings.oidc_issuer:
+        raise UsageError(
+            f"{address} is beyond this machine, and everybody could use the chain",
+            "`conductor serve token NAME` makes a token, `--tokens FILE` asks for it",
+        )
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if not settings.tls_cert:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load(context, settings)
+    return context
+
+
+def _load(context: ssl.SSLContext, settings: Settings) -> None:
+    """Reads the certificate and the key. Raises `UsageError`."""
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key or None)
+    except (OSError, ssl.SSLError) as error:
+        why = error.strerror or str(error)
+        raise UsageError(
+            f"the certificate `{settings.tls_cert}` cannot be used: {why}",
+            "`--tls-cert` and `--tls-key` name PEM files that belong together",
+        ) from None
+
+
+def _gate(settings: Settings, listening: Sequence[Address]) -> Gate:
+    """Whom the server lets in. Raises `ConductorError`."""
+    from conductor.serve.access import origins, tokens
+    from conductor.serve.access.gate import Gate
+    from conductor.serve.access.oidc import Oidc
+
+    for origin in settings.origin:
+        if not origins.is_origin(origin):
+            raise UsageError(
+                f"`--origin {origin}` is no origin of a page", "write it as in https://chat.example"
+            )
+    hosts = [one.host for one in listening if one.scheme in _WEB]
+    names = [
+        *origins.LOOPBACK,
+        *(f"[{host}]" if ":" in host else host for host in hosts),
+        *settings.host,
+    ]
+    issuer = None
+    if settings.oidc_issuer:
+        issuer = Oidc(settings.oidc_issuer, settings.oidc_audience)
+    return Gate(
+        names=names,
+        allowed=[*settings.origin],
+        open_=not settings.tokens and issuer is None,
+        known=tokens.read(settings.tokens) if settings.tokens else [],
+        issuer=issuer,
+    )
+
+
+def _owners(settings: Settings) -> str:
+    """The file of owners; empty: there is none."""
+    if settings.owners == "none":
+        return ""
+    return settings.owners or paths.owners()
+
+
+def as_served(parsed: Parsed, settings: Settings, number: int) -> Parsed:
+    """A chain as a server runs it; `number` counts those of its name. Raises `UsageError`."""
+    if parsed.options.prometheus is not None:
+        raise UsageError(
+            "a chain of a server has no `prometheus` of its own",
+            "take the option out of the chain: the server has its numbers at /metrics",
+        )
+    chain = msgspec.structs.replace(
+        parsed.options,
+        trace=_numbered(parsed.options.trace, number),
+        metrics=_numbered(parsed.options.metrics, number),
+        # A client that is cut takes nothing for a while.
+        stall=max(parsed.options.stall, settings.linger + 60.0),
+        # It waits for its home before that would be sent away.
+        high_water=(high := min(parsed.options.high_water, settings.unread // 2)),
+        low_water=min(parsed.options.low_water, high // 4),
+    )
+    mode = "agent" if parsed.mode == "auto" else parsed.mode
+    return msgspec.structs.replace(parsed, mode=mode, options=chain)
+
+
+def _numbered(path: str | None, number: int) -> str | None:
+    """The file of a chain, where each would write over that of the one before."""
+    if path is None or number == 1:
+        return path
+    root, kind = os.path.splitext(path)
+    return f"{root}-{number}{kind}"
+
+
+def _silence() -> None:
+    """What strangers send is not logged by libraries: it may hold anything."""
+    for name in ("aiohttp", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False

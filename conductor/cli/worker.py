@@ -1,0 +1,219 @@
+"""`conductor worker [COMPONENT…]`: runs chains of a fleet on this machine (docs/fleet.md)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from weakref import WeakValueDictionary
+
+import msgspec
+import typer
+
+from conductor.cli import report
+from conductor.cli import serve as serving
+from conductor.cli.fleet_place import place
+from conductor.cli.run import run_loop
+from conductor.cli.serve import Serving
+from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.worker_bundles import Bundles
+from conductor.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Sequence
+
+    from conductor.cli.options import Parsed
+    from conductor.cli.serve import Wanted
+    from conductor.control.server import About
+    from conductor.fleet.bundle_follower import Follower
+    from conductor.fleet.bus import Place
+    from conductor.fleet.journal import Journal
+    from conductor.fleet.kv import FleetValues
+    from conductor.fleet.worker import Worker
+    from conductor.serve.access.gate import Gate
+    from conductor.serve.owners import Ownership
+    from conductor.serve.server import Server
+    from conductor.serve.settings import Settings
+    from conductor.transports.base import Transport
+    from conductor.transports.remote.address import Address
+
+HELP: Final = paragraphs(
+    "Run chains of a fleet on this machine: gateways (`conductor gateway`) bring the clients.",
+    "All that one principal has, its room, runs on one worker: the first that takes it. COMPONENT… "
+    "is the chain at /acp, each `--chain NAME` one at /acp/NAME. When a worker is lost, another "
+    "takes its rooms over and loads their sessions, if the agent can load them there. SIGTERM, and "
+    "`conductor fleet drain`, let running turns end and give the rooms up.",
+)
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor worker datetime claude --nats nats://10.0.0.5:4222\n"
+    "  conductor worker --chain team --pool gpu --listen http://127.0.0.1:9090\n"
+    "  conductor worker --bundle-key key.pub",
+)
+
+_POOL: Final = "main"
+_ROOMS: Final = 1000
+_JOURNAL_DAYS: Final = 30.0
+
+
+_Components = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="COMPONENT",
+        help="The proxies from the client's side on, then the agent.",
+        show_default=False,
+    ),
+]
+
+
+@takes("worker")
+def worker(context: typer.Context, components: _Components = None, **values: Any) -> int:
+    """Runs chains of a fleet."""
+    from conductor.fleet import names
+    from conductor.spec.config.model import Written  # what follows `--`
+
+    where = place(values, "worker")
+    pool = names.word(values.pop("pool", _POOL), "the pool")
+    rooms = values.pop("rooms", _ROOMS)
+    project = values.pop("project_id", pool)
+    journal = values.pop("journal", "off"), values.pop("journal_days", _JOURNAL_DAYS)
+    rest = [Written(context.obj)] if context.obj else []
+    typed = [*(components or []), *rest]
+    values.setdefault("listen", ())
+    bundles = Bundles.of(typed, values)
+    wanted = partial(serving.wanted, "worker", typed, values)
+    return run_loop(_Worker(wanted, bundles, where, pool, rooms, project, journal).run())
+
+
+class _Worker(Serving):
+    """A server whose clients are gateways."""
+
+    def __init__(
+        self,
+        wanted: Callable[[], Wanted],
+        bundles: Bundles | None,
+        where: Place,
+        pool: str,
+        rooms: int,
+        project: str,
+        journal: tuple[str, float],
+    ) -> None:
+        self._bundles = bundles
+        super().__init__("worker", wanted if bundles is None else bundles.wanted)
+        self._where, self._pool, self._rooms, self._project = where, pool, rooms, project
+        self._kind, self._days = journal
+        self._journal: Journal | None = None
+        self._values: WeakValueDictionary[str, FleetValues] = WeakValueDictionary()
+        """What keeps the values of components, by principal."""
+        self._follower: Follower | None = None
+        self._part: Worker | None = None
+
+    @staticmethod
+    def check(address: Address, settings: Settings) -> None:
+        """Raises `UsageError` for an address that shows no health."""
+        del settings
+        if address.scheme != "http":
+            raise UsageError(
+                f"a worker shows its health and its numbers at `--listen`, and not at {address}",
+                "write an address as in http://127.0.0.1:9090; gateways have clients",
+            )
+
+    async def owners(self, gate: Gate) -> Ownership:
+        """All workers know who has which session."""
+        from conductor.fleet.bus import Bus
+        from conductor.fleet.worker import Worker
+
+        bus = Bus(self._where, "conductor worker", self._complain)
+        bus.over = self.fail
+        await bus.connect()
+        self._part = Worker(
+            bus, self._pool, self._rooms, lambda: self._wanted.chains, self._complain
+        )
+        self._part.drain = self.stop
+        if (bundles := self._bundles) is not None:
+            self._part.config = lambda: bundles.digest
+            if bundles.follows:
+                self._follow(self._part, bundles)
+        await self._part.prepare()
+        if self._kind != "off":
+            from conductor.fleet.journal import Journal
+
+            self._journal = Journal(bus, self._complain, is_required=self._kind == "required")
+            await self._journal.begin(self._days)
+            self._part.settle = self._journal.flush
+        return self._part.owners
+
+    def fitted(self, parsed: Parsed, about: About, upstream: Transport) -> tuple[Parsed, Transport]:
+        """All workers keep the values of components in one place, and write one journal."""
+        from conductor.fleet.kv import FleetValues
+
+        assert self._part is not None
+        whose = about.principal
+        values = self._values.get(whose) or FleetValues(self._part.bus, self._project, whose)
+        self._values[whose] = values
+        options = msgspec.structs.replace(parsed.options, keeper=values)
+        if self._journal is not None:
+            epoch = self._part.epoch(whose)
+            upstream = self._journal.chain(upstream, whose, about.chain, epoch)
+        return msgspec.structs.replace(parsed, options=options), upstream
+
+    def paths(self) -> Container[str]:
+        """No client connects here."""
+        return ()
+
+    def shown(self) -> Sequence[str]:
+        """Who this is."""
+        assert self._part is not None
+        return (f"the pool `{self._pool}` as worker {self._part.id}",)
+
+    async def begin(self, server: Server) -> None:
+        """Takes rooms from now on."""
+        assert self._part is not None
+        part = self._part
+        server.is_ready = lambda: part.bus.is_linked and bool(self._wanted.chains)
+        if self._journal is not None:
+            server.more_numbers = self._journal.metrics
+        await part.begin(server)
+        if self._follower is not None:
+            await self._follower.begin()
+
+    async def leave(self) -> None:
+        """Gives the rooms up whose turns end in time."""
+        assert self._part is not None
+        await self._part.leave()
+
+    async def end(self, owners: Ownership) -> None:
+        """Leaves the bus."""
+        if self._follower is not None:
+            await self._follower.close()
+        if self._journal is not None:
+            await self._journal.end()
+        if self._part is not None:
+            await self._part.end()
+
+    # -- bundles ---------------------------------------------------------------------------------
+
+    def _follow(self, part: Worker, bundles: Bundles) -> None:
+        """Takes what the pool runs. Raises `UsageError` for a key that cannot be used."""
+        from conductor.fleet.bundle_follower import Follower
+
+        async def use(digest: str, folder: str) -> None:
+            await self._take(bundles.use(folder))
+            bundles.digest = digest
+            await part.queue_up()
+
+        follower = Follower(part.bus, part.pool, bundles.keys, use, self._noted)
+        part.bundles = follower.report
+        part.revision = lambda: follower.revision
+        self._follower = follower
+
+    async def _take(self, wanted: Wanted) -> None:
+        try:
+            await super()._take(wanted)
+        except BaseException:
+            if self._bundles is not None:
+                self._bundles.undo()
+            raise
+
+    @staticmethod
+    def _noted(level: str, text: str) -> None:
+        report.write(text, word="" if level == "info" else level)

@@ -1,0 +1,84 @@
+"""What a worker serves that takes its configuration from bundles (docs/fleet.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from conductor.cli import bundled, configured
+from conductor.cli.fleet_bundle import content, opened
+from conductor.errors import UsageError
+from conductor.fleet.bundle_cache import BundleCache
+from conductor.spec import managed
+
+if TYPE_CHECKING:
+    from conductor.cli.serve import Wanted
+
+
+class Bundles:
+    """Where the chains of a worker come from.
+
+    Attributes:
+        keys: The files of public keys, one of which has signed each bundle.
+        follows: Whether it takes what its pool runs; else it takes one file.
+        digest: Of the file's bundle.
+    """
+
+    def __init__(self, file: str, keys: Sequence[str], values: Mapping[str, Any]) -> None:
+        """`values`: the other options of the worker."""
+        self.keys = [*keys]
+        self.follows = not file
+        self.digest = ""
+        self._file, self._values = file, values
+        self._folder = ""
+        self._before = configured.relied_on(), managed.brought()
+
+    @classmethod
+    def of(cls, typed: Sequence[object], values: dict[str, Any]) -> Bundles | None:
+        """Takes its options out of the values; None: the worker takes no bundles. Raises
+        `UsageError`."""
+        file, keys = values.pop("bundle", ""), values.pop("bundle_key", ())
+        if not (file or keys):
+            return None
+        if not keys:
+            raise UsageError(
+                "`--bundle` needs the key that the bundle is signed with", "`--bundle-key FILE`"
+            )
+        if typed or "chain" in values:
+            raise UsageError(
+                "a worker takes its chains from the command line, or from a bundle, not from both",
+                f"leave out {'the components' if typed else '`--chain`'}, or `--bundle-key`",
+            )
+        return cls(file, keys, values)
+
+    def wanted(self) -> Wanted:
+        """What is to be served now: of the file, or of the folder that `use` has set. Raises
+        `ConductorError`."""
+        if self.follows:
+            return self.use(self._folder)
+        data = content(self._file)
+        read = opened(data, self.keys, self._file)
+        wanted = self.use(BundleCache().unpacked(read, data))
+        self.digest = read.digest
+        return wanted
+
+    def use(self, folder: str) -> Wanted:
+        """What the bundle in a folder has served; none: nothing yet. It takes the place of the one
+        before, unless `undo` is called. Raises `ConductorError`."""
+        from conductor.cli.serve import Wanted, in_file
+
+        self._before = configured.relied_on(), managed.brought()
+        if not folder:
+            return Wanted(in_file("worker", self._values), {})
+        with bundled.kept_on_error():
+            chains = bundled.Bundled.of(folder).take()
+            wanted = Wanted(in_file("worker", self._values), chains)
+        self._folder = folder
+        return wanted
+
+    def undo(self) -> None:
+        """What `use` has returned is not served: the bundle before holds."""
+        only, policy = self._before
+        configured.rely_on(only)
+        managed.bring(policy)
+        self._folder = only.folder if only is not None else ""
