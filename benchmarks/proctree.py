@@ -76,9 +76,12 @@ def cpu(root: int, agent: Path) -> Usage:
 
 def pss_mb(root: int, agent: Path) -> Usage:
     """Proportional set size of everything below ``root``, in MB (10^6 bytes)."""
-    return _split(
-        root, agent, lambda pid: parse_pss_kb(_read(str(pid), "smaps_rollup")) * 1024 / 1e6
-    )
+    return _split(root, agent, pss_of)
+
+
+def pss_of(pid: int) -> float:
+    """Proportional set size of one process, in MB (10^6 bytes)."""
+    return parse_pss_kb(_read(str(pid), "smaps_rollup")) * 1024 / 1e6
 
 
 def rss_mb(pid: int) -> float:

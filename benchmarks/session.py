@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
@@ -20,8 +21,18 @@ class ChainError(Exception):
     """A chain failed: what happened, its exit code, the end of its stderr."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What became of a stream's updates."""
+
+    lost: int
+    doubled: int
+    disordered: int
+
+
 class Session:
-    """Spawns the client with a chain's command and speaks the client's line protocol.
+    """Spawns the client with a chain's command, or the address of a server, and speaks the
+    client's line protocol.
 
     A context manager: entering it initializes the chain, leaving it ends the chain and
     everything below it, whatever happened. All times are nanoseconds.
@@ -95,6 +106,15 @@ class Session:
         """One prompt answered by ``count`` updates of ``size`` bytes of text: its duration."""
         return self._streamed(f"stream {count} {size}")
 
+    def begin_tally(self, count: int, size: int) -> None:
+        """Asks for such a stream; ``tally`` says what came of it."""
+        self._send(f"tally {count} {size}")
+
+    def tally(self) -> Tally:
+        """What has come, once the stream that was asked for is answered."""
+        answer = self._answer()
+        return Tally(*(int(answer[name]) for name in ("lost", "doubled", "disordered")))
+
     def hold(self, count: int, size: int) -> None:
         """Asks for such a stream; the client reads nothing of it until ``drain``."""
         self._ask(f"hold {count} {size}")
@@ -115,13 +135,16 @@ class Session:
         return int(answer["exit"])
 
     def _ask(self, command: str) -> dict[str, Any]:
+        self._send(command)
+        return self._answer()
+
+    def _send(self, command: str) -> None:
         assert self._client.stdin is not None
         try:
             self._client.stdin.write(command.encode() + b"\n")
             self._client.stdin.flush()
         except BrokenPipeError as error:
             raise ChainError(self._explain("the client is gone")) from error
-        return self._answer()
 
     def _answer(self) -> dict[str, Any]:
         # The client keeps the deadlines of the chain; it always answers or ends.

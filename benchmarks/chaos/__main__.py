@@ -25,6 +25,11 @@ def main() -> int:
     if options.conductor is None:
         say("error: no conductor found beside this Python\n\nhint: install it, or --conductor")
         return 2
+    if options.links:
+        from benchmarks.chaos import links
+
+        victims.adopt_orphans()
+        return report.shown(links.run(options, options.conductor, say), options.json)
     try:
         proxy = build_c(options.cache).proxy
     except BuildError as error:
@@ -38,11 +43,7 @@ def main() -> int:
         cache = options.cache / "modules"
         good = costs.run(options.minutes, options.seed, options.conductor, env, cache)
         return 0 if good else 1
-    summary = run(options, options.conductor, proxy)
-    print(report.table(summary))
-    if options.json is not None:
-        options.json.write_text(json.dumps(report.as_json(summary), indent=1) + "\n")
-    return 1 if summary.tally.faults else 0
+    return report.shown(run(options, options.conductor, proxy), options.json)
 
 
 def run(options: Options, conductor: tuple[str, ...], proxy: Path) -> Summary:

@@ -16,6 +16,7 @@ Explains = Callable[[str], bool]
 the conductor was told to stop."""
 
 _KEPT_TROUBLES = 20
+_KEPT_ALIKE = 5
 _LONGEST = 2000
 
 
@@ -75,7 +76,9 @@ class Tally:
 
     def trouble(self, text: str) -> None:
         """Keeps a fault in words, up to a bound."""
-        if len(self.troubles) < _KEPT_TROUBLES:
+        kind = text.partition(":")[0]
+        alike = sum(one.startswith(kind) for one in self.troubles)
+        if alike < _KEPT_ALIKE and len(self.troubles) < _KEPT_TROUBLES:
             self.troubles.append(text[:_LONGEST])
 
     def add(self, other: "Tally") -> None:

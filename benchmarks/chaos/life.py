@@ -169,6 +169,15 @@ class Life:
                 raise StuckError(f"waited for {what}: {why}\n{self.wire.stderr[-1800:]}")
             self.wire.turn(min(0.05, self._do_due(now)))
 
+    def serve(self, timeout: float) -> None:
+        """Does what is due and serves the wire once, for at most so many seconds."""
+        self.wire.turn(min(timeout, self._do_due(time.monotonic())))
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is open and nothing is due."""
+        return not self.ledger.open and not self._due
+
     def until_answered(self, entries: Sequence[Entry]) -> None:
         """Waits for these."""
         what = ", ".join(entry.what for entry in entries)
@@ -176,7 +185,7 @@ class Life:
 
     def until_quiet(self) -> None:
         """Waits until nothing is open, nothing is due, and whoever was killed is gone."""
-        self.until(lambda: not self.ledger.open and not self._due, "the end of the round")
+        self.until(lambda: self.quiet, "the end of the round")
         for handle in self._handles:
             self.until(lambda handle=handle: victims.gone(handle), "a killed process")  # type: ignore[misc]
             os.close(handle)

@@ -23,6 +23,8 @@ class Options:
     conductor: tuple[str, ...] | None
     costs: bool = False
     """Guests that cost, instead of harm done to processes."""
+    links: bool = False
+    """Links between `conductor connect` and a server that get cut, instead."""
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -39,11 +41,21 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument(
         "--costs", action="store_true", help="guests that cost, and what a neighbour sees of them"
     )
+    parser.add_argument(
+        "--links", action="store_true", help="cut links between editors and a server"
+    )
     given = parser.parse_args(arguments)
     if given.minutes <= 0:
         parser.error("--minutes is above 0")
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     conductor = find_conductor(given.conductor)
     return Options(
-        given.minutes, seed, given.chain, given.json, given.cache, conductor, given.costs
+        minutes=given.minutes,
+        seed=seed,
+        chain=given.chain,
+        json=given.json,
+        cache=given.cache,
+        conductor=conductor,
+        costs=given.costs,
+        links=given.links,
     )

@@ -1,7 +1,9 @@
 """The table, and the same as JSON."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from benchmarks.chaos.ledger import FAULTS, SUMMED, Tally
@@ -49,6 +51,14 @@ def memory_of(samples: Sequence[float]) -> Memory | None:
     line = fit([(float(at), sample) for at, sample in enumerate(later)]) if enough else None
     trend = None if line is None else 100 * line.slope
     return Memory(min(settled), max(settled), trend, len(settled))
+
+
+def shown(summary: Summary, file: Path | None) -> int:
+    """Prints the account of the run and writes it to the file; the exit code of the program."""
+    print(table(summary))
+    if file is not None:
+        file.write_text(json.dumps(as_json(summary), indent=1) + "\n")
+    return 1 if summary.tally.faults else 0
 
 
 def table(summary: Summary) -> str:

@@ -108,11 +108,16 @@ def draw_life(rng: Random) -> LifePlan:
     return LifePlan(rng.choice(CHAINS), rng.choice(ISOLATIONS), rounds, ending)
 
 
-def draw_round(rng: Random, number: int) -> Round:
-    """One round; ``number`` makes its texts unlike those of all others."""
-    turns = tuple(
+def draw_turns(rng: Random, number: int) -> tuple[Turn, ...]:
+    """The turns of a round; ``number`` makes their texts unlike those of all others."""
+    return tuple(
         rng.choices(_TURNS, _WEIGHTS)[0](rng, f"{number}.{at}") for at in range(rng.randint(1, 4))
     )
+
+
+def draw_round(rng: Random, number: int) -> Round:
+    """One round of this number."""
+    turns = draw_turns(rng, number)
     harms = rng.choices(list(_HARMS), list(_HARMS.values()), k=rng.choice((0, 1, 1, 1, 2)))
     blows = tuple(
         Blow(harm, rng.uniform(0, 0.08), rng.uniform(0.05, 0.25), rng.randrange(1 << 16))

@@ -1,5 +1,5 @@
-/* The client's end of a chain: a child process, its two pipes, and waiting on
- * them with a deadline. Any failure ends the program with one JSON line on
+/* The client's end of a chain: a child process, its two pipes, or what is at an
+ * address; and waiting on them with a deadline. Any failure ends the program with one JSON line on
  * stdout, {"error": …}, after the child was ended. */
 #ifndef BENCH_CHAIN_H
 #define BENCH_CHAIN_H
@@ -14,11 +14,13 @@
 #endif
 
 #include "io.h"
+#include "remote.h"
 
 struct chain {
-    pid_t pid;
+    pid_t pid; /* 0: no child, it is at an address */
     struct reader in;
     struct writer out;
+    struct remote remote;
     long long limit_ns; /* how long any one wait may last */
 };
 
@@ -42,6 +44,10 @@ static inline bool chain_wait(struct chain *c, long long deadline, int *status) 
  * The exit code, or minus the signal. */
 static inline int chain_stop(struct chain *c, long long grace_ns) {
     int status = 0;
+    if (c->pid == 0) {
+        remote_close(&c->remote);
+        return 0;
+    }
     close(c->out.fd);
     if (!chain_wait(c, now_ns() + grace_ns, &status)) {
         kill(-c->pid, SIGTERM);
@@ -75,6 +81,12 @@ static inline void fail(struct chain *c, const char *what, const char *during) {
  * nothing of the tree is lost from the measurements. */
 static inline void chain_start(struct chain *c, char **argv) {
     int down[2], up[2];
+    if (way_of(argv[0]) != PIPES) {
+        remote_open(&c->remote, argv[0]);
+        c->in.fd = c->out.fd = c->remote.fd;
+        if (c->remote.way == LINES) fcntl(c->in.fd, F_SETFL, O_NONBLOCK);
+        return;
+    }
 #ifdef __linux__
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 #endif
@@ -102,16 +114,26 @@ static inline void chain_start(struct chain *c, char **argv) {
 
 /* Writes what the pipe takes now; the rest stays in the writer. */
 static inline void chain_push(struct chain *c, const char *during) {
+    struct writer *out = &c->out;
+    if (c->remote.way >= WEBSOCKET) {
+        remote_encode(&c->remote, out, &c->in);
+        out = &c->remote.wire;
+    }
     size_t done = 0;
-    while (done < c->out.len) {
-        ssize_t n = write(c->out.fd, c->out.buf + done, c->out.len - done);
+    while (done < out->len) {
+        ssize_t n = write(c->out.fd, out->buf + done, out->len - done);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) break;
         if (n < 0) fail(c, "the chain closed its input", during);
         done += (size_t)n;
     }
-    memmove(c->out.buf, c->out.buf + done, c->out.len - done);
-    c->out.len -= done;
+    memmove(out->buf, out->buf + done, out->len - done);
+    out->len -= done;
+}
+
+/* Reads once; as reader_fill. */
+static inline ssize_t chain_read(struct chain *c, const struct pollfd *fds) {
+    return c->remote.way < WEBSOCKET ? reader_fill(&c->in) : remote_read(&c->remote, &c->in, fds);
 }
 
 /* The next line from the chain, writing on meanwhile. */
@@ -120,14 +142,20 @@ static inline span chain_line(struct chain *c, const char *during) {
     long long deadline = 0;
     while (!reader_line(&c->in, &line)) {
         if (deadline == 0) deadline = now_ns() + c->limit_ns;
-        struct pollfd fds[2] = {{c->in.fd, POLLIN, 0}, {c->out.fd, POLLOUT, 0}};
+        struct pollfd fds[2 + MOST_STREAMS] = {{c->in.fd, POLLIN, 0}};
+        nfds_t n = 1;
+        for (int i = 0; i < c->remote.open; i++)
+            fds[n++] = (struct pollfd){c->remote.streams[i].fd, POLLIN, 0};
+        if (c->out.len + c->remote.wire.len > 0) fds[n++] = (struct pollfd){c->out.fd, POLLOUT, 0};
         int wait_ms = (int)((deadline - now_ns()) / 1000000);
-        int n = wait_ms <= 0 ? 0 : poll(fds, c->out.len > 0 ? 2 : 1, wait_ms);
-        if (n == 0) fail(c, "no answer in time", during);
-        if (n < 0) continue; /* EINTR */
-        if (c->out.len > 0 && fds[1].revents != 0) chain_push(c, during);
-        if (fds[0].revents == 0) continue;
-        ssize_t got = reader_fill(&c->in);
+        int ready = wait_ms <= 0 ? 0 : poll(fds, n, wait_ms);
+        if (ready == 0) fail(c, "no answer in time", during);
+        if (ready < 0) continue; /* EINTR */
+        bool came = false;
+        for (int i = 0; i <= c->remote.open; i++) came |= fds[i].revents != 0;
+        if (fds[n - 1].events == POLLOUT && fds[n - 1].revents != 0) chain_push(c, during);
+        if (!came) continue;
+        ssize_t got = chain_read(c, fds);
         if (got == 0) fail(c, "the chain ended", during);
         if (got < 0 && errno != EAGAIN) fail(c, "the chain cannot be read", during);
     }

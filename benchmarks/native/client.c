@@ -1,8 +1,9 @@
 /* The client that drives and times one chain.
  *
  *   client LIMIT_S COMMAND [ARG…]
+ *   client LIMIT_S ADDRESS             a server's: see remote.h; BENCH_TOKEN is shown to it
  *
- * Starts the command and initializes it at once, then obeys lines on stdin,
+ * Starts the command, or connects, and initializes it at once, then obeys lines on stdin,
  * answering each with one line of JSON on stdout. All times are nanoseconds of
  * the monotonic clock.
  *
@@ -19,12 +20,14 @@
  *                      sessions, all sessions at once
  *   stream N BYTES     {"elapsed_ns":T,"late":K}  prompt to last message; K updates
  *                      came after the answer that should have closed the turn
+ *   tally N BYTES      {"lost":L,"doubled":D,"disordered":O}  of such a stream, which
+ *                      is over when it is answered
  *   hold N BYTES       {"ok":true}  asks for a stream, and reads nothing of it
  *   drain              {"elapsed_ns":T,"late":K}  reads what `hold` has asked for
  *   stop               {"exit":C,"left":B}  B: some process of the chain outlived its
  *                      first one by more than a second
  *
- * An update lost, doubled, altered or out of order is an error, never a figure. */
+ * Elsewhere an update lost, doubled, altered or out of order is an error, never a figure. */
 #define _POSIX_C_SOURCE 200809L
 #include "chain.h"
 
@@ -111,6 +114,7 @@ static void open_session(void) {
         fail(&chain, "no usable sessionId", "session/new");
     memcpy(latest, session.p, session.n);
     latest[session.n] = '\0';
+    if (chain.remote.way == HTTP) listen_to(&chain.remote, (span){latest, session.n});
 }
 
 /* A text of so many bytes, all alike; the caller frees it. */
@@ -271,6 +275,30 @@ static void read_stream(long id, long count, long long begin) {
     printf("{\"elapsed_ns\":%lld,\"late\":%ld}\n", now_ns() - begin, late);
 }
 
+static void tally(long count, long bytes) {
+    bool *seen = calloc((size_t)count + 1, sizeof *seen);
+    long next = 0, lost = 0, doubled = 0, disordered = 0;
+    long id = ask_for_stream(count, bytes);
+    for (;;) {
+        struct message m = next_message("a stream");
+        if (answers(&m, id)) {
+            check(&m, "a stream");
+            break;
+        }
+        span came = update_text(&m);
+        if (came.p == NULL) continue;
+        long number = strtol(came.p, NULL, 10);
+        if (number < 0 || number >= count) fail(&chain, "an altered update", "a stream");
+        doubled += seen[number];
+        disordered += number < next && !seen[number];
+        seen[number] = true;
+        if (number >= next) next = number + 1;
+    }
+    for (long i = 0; i < count; i++) lost += !seen[i];
+    printf("{\"lost\":%ld,\"doubled\":%ld,\"disordered\":%ld}\n", lost, doubled, disordered);
+    free(seen);
+}
+
 int main(int argc, char **argv) {
     char command[128];
     long a, b, c, held = 0, held_id = 0;
@@ -293,6 +321,8 @@ int main(int argc, char **argv) {
             many(a, b, c);
         } else if (sscanf(command, "stream %ld %ld", &a, &b) == 2) {
             read_stream(ask_for_stream(a, b), a, begin);
+        } else if (sscanf(command, "tally %ld %ld", &a, &b) == 2) {
+            tally(a, b);
         } else if (sscanf(command, "hold %ld %ld", &a, &b) == 2) {
             held = a;
             held_id = ask_for_stream(a, b);

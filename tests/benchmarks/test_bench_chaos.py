@@ -33,9 +33,10 @@ def turn(ledger: Ledger, expected: Expected, *, partial: bool = False) -> Entry:
 @pytest.mark.skipif(
     not victims.SUPPORTED or native.compiler() is None, reason="needs Linux and a C compiler"
 )
-def test_a_short_run_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("--links",)], ids=("processes", "links"))
+def test_a_short_run_loses_nothing(tmp_path: Path, more: tuple[str, ...]) -> None:
     out = tmp_path / "out.json"
-    command = [sys.executable, "-m", "benchmarks.chaos", "--minutes", "0.1", "--seed", "5"]
+    command = [sys.executable, "-m", "benchmarks.chaos", "--minutes", "0.1", "--seed", "5", *more]
     done = subprocess.run(
         [*command, "--cache", str(tmp_path), "--json", str(out)],
         check=False,

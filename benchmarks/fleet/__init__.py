@@ -1,0 +1,1 @@
+"""What a fleet costs: a gateway and workers with NATS between, beside one server and bare NATS."""

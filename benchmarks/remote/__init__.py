@@ -1,0 +1,1 @@
+"""What a chain at an address costs: ``python -m benchmarks.remote``, see ../README.md."""
