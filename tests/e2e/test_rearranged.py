@@ -231,7 +231,7 @@ def test_a_proxy_that_launched_its_successor_stays(rig: Rig) -> None:
     chain = changing.chain
     session = initialize(chain)
     changing.change(rig.demo(), until=KEPT)
-    assert "`X` has launched its successor itself" in chain.stderr
+    chain.until_stderr("`X` has launched its successor itself")
     assert heard(rig, chain, session) == ["x", "hi"]
     assert chain.finish() == 0
     assert rig.leftovers(chain) == []

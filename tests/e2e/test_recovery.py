@@ -183,12 +183,25 @@ def test_a_broken_build_does_not_take_over(rig: Rig, tmp_path: Path) -> None:
 
 
 def test_a_request_that_takes_too_long_is_ended(rig: Rig) -> None:
-    """Row 112: a proxy that never answers is bounded by its timeout; prompts are not. It has to
-    start, and to answer `initialize`, in that time."""
-    proxy = rig.x("P", "--hang-on", "session/new")
-    chain = rig.agent(more(proxy, timeout="3s"), rig.demo())
+    """Row 112: a proxy that never answers is bounded by its timeout; prompts are not. It and the
+    agent are in the conductor's process: that they start takes no time which counts."""
+    flags = json.dumps(["--name", "P", "--dialect", "acp", "--hang-on", "session/new"])
+    proxy = "py:tests.e2e.actors.recording_proxy:in_process,name=P,dialect=acp,timeout=1s"
+    agent = "py:tests.e2e.actors.odd_agent:in_process"
+    chain = rig.agent(proxy, agent, RECORDING_PROXY=flags)
     chain.initialize()
     error = chain.request("session/new", {"cwd": "/", "mcpServers": []})["error"]
-    assert "did not answer `session/new` within 3 s" in error["message"]
+    assert "did not answer `session/new` within 1 s" in error["message"]
     assert "hint: " in error["message"]
+    assert chain.finish() == 0
+
+
+def test_an_agent_is_not_started_twice_at_a_reload(rig: Rig) -> None:
+    chain = rig.agent(rig.x("X"), rig.demo())
+    session = chain.begin()
+    assert chain.prompt(session, "one") == "one"
+    os.kill(chain.process.pid, signal.SIGHUP)
+    chain.until_stderr("X: started anew")
+    assert len(rig.kin(chain).named("agent.py")) == 1
+    assert chain.prompt(session, "two") == "two"
     assert chain.finish() == 0

@@ -76,7 +76,7 @@ def test_a_guest_uses_every_service_it_was_granted(
     first = chain.new_session(cwd=str(tmp_path))
     answers = told(chain, first, 12)
     assert answers[1]["result"]["used"] == 11
-    assert answers[2]["result"] == {"found": True, "value": {"n": 1.5}}
+    assert answers[2]["result"] == {"found": True, "value": {"n": 1.5}, "revision": 2}
     timer = answers[3]["result"]["timer"]
     assert answers["timer/fired"]["params"] == {"timer": timer, "count": 1, "data": "x"}
     assert answers[4]["result"]["text"] == "read me"
@@ -130,10 +130,35 @@ def test_values_are_kept_from_run_to_run_and_apart(rig: Rig, tmp_path: Path) -> 
         assert told(chain, chain.begin(), 1)[1]["result"]["used"] == 2
         assert chain.finish() == 0
     asking_guest(rig, call(1, "kv/get", key="a"), name="one")  # its next version
-    for path, found in ((setter, {"found": True, "value": 1}), (other, {"found": False})):
+    mine, nothing = {"found": True, "value": 1, "revision": 3}, {"found": False, "revision": 0}
+    for path, found in ((setter, mine), (other, nothing)):
         chain = rig.agent(f"{path},methods=_told,grant=kv", rig.demo(), XDG_DATA_HOME=data)
         assert told(chain, chain.begin(), 1)[1]["result"] == found
         assert chain.finish() == 0
+
+
+def test_a_replay_answers_with_the_revisions_of_the_recording(rig: Rig, tmp_path: Path) -> None:
+    setter = asking_guest(
+        rig, call(1, "kv/set", key="a", value=1, ifRevision=0), call(2, "kv/get", key="a")
+    )
+    trace = tmp_path / "t.jsons"
+    answers = []
+    for options in ((), ("--trace", str(trace), "--trace-content", "all")):
+        chain = rig.agent(
+            f"{setter},methods=_told,grant=kv",
+            rig.demo(log=False),
+            options=options,
+            XDG_DATA_HOME=str(tmp_path / "data"),
+        )
+        answers.append(told(chain, chain.begin(), 2))
+        assert chain.finish() == 0
+    (revision,) = {one[2]["result"]["revision"] for one in answers}
+    assert answers[0][1]["result"]["revision"] == revision
+    assert answers[1][1]["error"]["data"]["revision"] == revision
+    again = rig.run("replay", str(trace), "--json", XDG_DATA_HOME=str(tmp_path / "elsewhere"))
+    out, _ = again.process.communicate()
+    turn = json.loads(out)["turns"][-1]
+    assert turn == {"turn": 1, "session": "demo-1", "prompt": "@go"}  # nothing differs in it
 
 
 def test_neighbours_get_their_own_answers(rig: Rig) -> None:

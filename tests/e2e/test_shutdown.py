@@ -31,7 +31,7 @@ def _end(chain: Chain, how: str) -> None:
     else:
         chain.process.send_signal(signal.Signals[how])
     if how == "SIGKILL":
-        chain.process.wait(30)
+        chain.process.wait(DEADLINE)
         chain.reading = False
     else:
         assert chain.exit_code() == ENDINGS[how]
@@ -138,7 +138,7 @@ def test_a_client_that_is_gone_altogether(rig: Rig) -> None:
     chain.expect("session/update")
     assert chain.process.stdout is not None
     chain.abandon()
-    chain.process.wait(30)
+    chain.process.wait(DEADLINE)
     assert rig.leftovers(chain) == []
 
 

@@ -1,0 +1,1 @@
+"""Peers over HTTP and WebSocket: who interoperates with whom."""

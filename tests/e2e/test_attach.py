@@ -1,0 +1,276 @@
+"""Several clients on one session, as people see it (docs/remote.md)."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.harness.process.command import Running, conductor
+from tests.harness.process.remote import behind
+from tests.harness.process.rig import DEMO
+from tests.harness.process.serving import Served, held_port, served
+from tests.harness.process.wire import Wire
+
+if TYPE_CHECKING:
+    from tests.harness.process.rig import Chain, Rig
+
+PERMISSION: Final = "session/request_permission"
+QUESTION: Final = "allow it this once? [y/N] "
+MARKER: Final = "\x1b[K> "
+"""What a client shows at the end where one types a prompt: no turn runs as far as it knows."""
+
+
+@pytest.fixture
+def server(rig: Rig) -> Iterator[Served]:
+    """A chain that listens."""
+    with served(rig, "agent", "--listen", "ws://127.0.0.1:0", rig.demo()) as server:
+        yield server
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that is the test's alone."""
+    with held_port() as port:
+        yield port
+
+
+@contextmanager
+def attached(server: Served, *options: str, person: bool = True) -> Iterator[Running]:
+    """`conductor attach`, at a terminal of its own."""
+    screen = (100, 40) if person else None
+    with Running("attach", server.address, *options, screen=screen) as client:
+        if person and "--list" not in options:
+            client.wait_for(client.err, "others are attached")
+        yield client
+
+
+def counted(client: Running, text: str, times: int) -> None:
+    """Waits until a text has been shown so many times."""
+    client.wait_until(client.err, lambda shown: shown.count(text) == times, f"{times} x {text}")
+
+
+def idle(client: Running) -> None:
+    """Waits until a client has seen the end of the turn: a prompt that is typed now is sent."""
+    client.wait_until(client.err, lambda shown: shown.endswith(MARKER), "where one types")
+
+
+def asked_again(client: Running) -> None:
+    """Waits until a question stands behind the last link that came back."""
+    client.wait_until(
+        client.err, lambda shown: QUESTION in shown.rpartition("linked to")[2], "the question"
+    )
+
+
+def at(server: Served, rig: Rig) -> Chain:
+    """An editor at the server's address."""
+    editor = rig.run("connect", server.address)
+    editor.serves[PERMISSION] = None
+    return editor
+
+
+def test_all_see_a_turn_and_the_first_answer_counts(rig: Rig, server: Served) -> None:
+    editor = at(server, rig)
+    session = editor.begin()
+    with attached(server) as driver, attached(server, "--view") as viewer:
+        asked = editor.start_prompt(session, "/permission tidy up")
+        question = editor.expect(PERMISSION)
+        driver.wait_for(driver.err, QUESTION)
+        assert "/permission tidy up" in driver.text(driver.err)
+        viewer.wait_for(viewer.err, "tidy up")
+        assert "allow it" not in viewer.text(viewer.err)
+        driver.type("y\n")
+        assert editor.answer(asked)["result"]["stopReason"] == "end_turn"
+        assert "permission: allow-once" in editor.texts(session)
+        cancelled = editor.expect("$/cancel_request")
+        assert cancelled["params"]["requestId"] == question["id"]
+        for client in (driver, viewer):
+            client.wait_for(client.err, "permission: allow-once")
+        idle(driver)
+        driver.type("/echo from the terminal\n")
+        viewer.wait_for(viewer.err, "> /echo from the terminal")
+        driver.wait_for(driver.err, "\x1b[Kfrom the terminal\n")
+        viewer.wait_for(viewer.err, "\nfrom the terminal")
+        editor.until(lambda: "from the terminal" in editor.texts(session), "the answer")
+
+
+def test_who_attaches_in_the_middle_of_a_turn_sees_all_of_it(rig: Rig, server: Served) -> None:
+    editor = at(server, rig)
+    session = editor.begin()
+    editor.prompt(session, "/echo the first turn")
+    editor.start_prompt(session, "/permission later")
+    editor.expect(PERMISSION)
+    with attached(server, session) as driver:
+        shown = driver.text(driver.err)
+        for text in ("> /echo the first turn\n", "\nthe first turn\n", "> /permission later\n"):
+            assert shown.count(text) == 1
+        driver.wait_for(driver.err, QUESTION)
+        driver.type("this is no answer\n")
+        driver.wait_for(driver.err, "sent when the turn has ended")
+        question = editor.seen(PERMISSION)[0]
+        chosen = {"outcome": "selected", "optionId": "reject-once"}
+        editor.send({"jsonrpc": "2.0", "id": question["id"], "result": {"outcome": chosen}})
+        driver.wait_for(driver.err, "answered reject-once")
+        driver.wait_for(driver.err, "this is no answer\n")
+        editor.until(lambda: "this is no answer" in editor.texts(session), "the prompt")
+    with attached(server, session, "--history", "none") as other:
+        assert "the first turn" not in other.text(other.err)
+
+
+def test_a_viewer_sends_nothing(rig: Rig, server: Served) -> None:
+    editor = at(server, rig)
+    session = editor.begin()
+    with attached(server, "--view") as viewer:
+        assert "you watch" in viewer.text(viewer.err)
+        viewer.type("hello\n")
+        viewer.wait_for(viewer.err, "you only watch this session")
+        hung = editor.start_prompt(session, "/hang")
+        viewer.wait_for(viewer.err, "> /hang")
+        viewer.interrupt()
+        assert viewer.end().code == 130
+        editor.settled()
+        assert not editor.answers(hung)
+        editor.notify("session/cancel", {"sessionId": session})
+        assert editor.answer(hung)["result"]["stopReason"] == "cancelled"
+
+
+def test_a_driver_cancels_and_leaves(rig: Rig, server: Served) -> None:
+    editor = at(server, rig)
+    session = editor.begin()
+    with attached(server) as driver:
+        hung = editor.start_prompt(session, "/hang")
+        driver.wait_for(driver.err, "> /hang")
+        driver.interrupt()
+        assert editor.answer(hung)["result"]["stopReason"] == "cancelled"
+        driver.wait_for(driver.err, "the turn ended: cancelled")
+        asked = editor.start_prompt(session, "/permission for the next turn")
+        driver.wait_for(driver.err, QUESTION)  # that cancel answered nothing else
+        driver.type("y\n")
+        assert editor.answer(asked)["result"]["stopReason"] == "end_turn"
+        driver.wait_for(driver.err, "permission: allow-once\n")
+        driver.type("/hang\n")
+        editor.until(lambda: "/hang" in editor.texts(session), "the prompt of the other")
+        driver.interrupt()
+        counted(driver, "ended: cancelled", 2)
+        driver.type("\x04")
+        assert driver.end().code == 0
+    assert editor.prompt(session, "/echo still here") == "still here"
+
+
+def test_the_session_is_closed(rig: Rig, server: Served) -> None:
+    editor = at(server, rig)
+    session = editor.begin()
+    with attached(server) as driver, attached(server, "--json", person=False) as program:
+        program.wait_for(program.out, '"role":"viewer"')
+        assert "result" in editor.request("session/close", {"sessionId": session})
+        assert driver.end().code == 0
+        assert "the session is closed" in driver.text(driver.err)
+        assert program.end().code == 0
+        frames = [json.loads(line) for line in program.text(program.out).splitlines()]
+        assert frames[-1]["params"]["update"]["sessionUpdate"] == "session_closed"
+
+
+def test_the_chain_dies(rig: Rig, server: Served) -> None:
+    editor = at(server, rig)
+    session = editor.begin()
+    with attached(server) as driver:
+        editor.start_prompt(session, "/exit 3")
+        ran = driver.end()
+    assert ran.code == 1
+    assert "the session is closed: " in ran.err
+
+
+def test_who_is_attached(rig: Rig, server: Served) -> None:
+    refused = conductor("attach", server.address)
+    refused.assert_error(2, "no session is live")
+    editor = at(server, rig)
+    first, second = editor.begin(), editor.new_session()
+    with attached(server, second, "--view", "--name", "phone"):
+        shown = conductor("attach", server.address, "--list")
+        assert shown.code == 0
+        lines = shown.out.splitlines()
+        assert first in lines[1]
+        assert "phone" in lines[2]
+        assert "viewer" in lines[2]
+        listed = json.loads(conductor("attach", server.address, "--list", "--json").out)
+        assert [one["id"] for one in listed] == [first, second]
+        assert [one["role"] for one in listed[1]["clients"]] == ["driver", "viewer"]
+    several = conductor("attach", server.address)
+    several.assert_error(2, "2 sessions are live", first, second, "conductor attach ws://")
+    unknown = conductor("attach", server.address, "none")
+    unknown.assert_error(2, "no session `none` is live there", "--list")
+    with Running("attach", server.address, screen=(100, 40)) as driver:
+        driver.wait_for(driver.err, "which one? 1 to 2:")
+        driver.type("2\n")
+        driver.wait_for(driver.err, f"session {second}: you take part")
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http", "tcp"])
+def test_a_link_that_is_cut_comes_back(rig: Rig, server: Served, scheme: str) -> None:
+    if scheme == "tcp":
+        words = ("agent", "--listen", "tcp://127.0.0.1:0", rig.demo())
+        server = served(rig, *words)
+    editor = at(server, rig)
+    session = editor.begin()
+    with Wire(server.port) as wire:
+        address = f"{scheme}://127.0.0.1:{wire.port}"
+        with Running("attach", address, screen=(100, 40)) as driver:
+            driver.wait_for(driver.err, "others are attached")
+            for number in range(3):
+                asked = editor.start_prompt(session, f"/permission number {number}")
+                driver.wait_for(driver.err, f"> /permission number {number}\n")
+                wire.cut()
+                linked = (number + 1) * (2 if scheme == "http" else 1)  # two streams
+                counted(driver, "linked to", linked)
+                driver.wait_for(driver.err, f"asks for permission: number {number}")
+                asked_again(driver)
+                driver.type("y\n")
+                assert editor.answer(asked)["result"]["stopReason"] == "end_turn"
+                counted(driver, "permission: allow-once\n", number + 1)
+            driver.type("\x04")
+            shown = driver.end().err
+        assert scheme == "http" or wire.carried == 4
+    assert shown.count("permission: allow-once\n") == 3
+    # A client of lines is a new one after a cut: what has no answer is asked again.
+    assert scheme == "tcp" or shown.count("asks for permission") == 3
+
+
+def test_the_server_starts_again(rig: Rig, port: int) -> None:
+    command = (sys.executable, "-m", "tests.e2e.actors.lasting_agent", str(rig.folder))
+    agent = rig.program(*command, name="A")
+    words = ("serve", agent, "--listen", f"ws://127.0.0.1:{port}")
+    server = served(rig, *words)
+    editor = at(server, rig)
+    session = editor.begin()
+    editor.prompt(session, "one")
+    with attached(server) as driver, attached(server, "--json", person=False) as lines:
+        driver.type("two\n")
+        counted(driver, "two\n", 2)
+        lines.wait_for(lines.out, '"text": "two"')
+        driver.type("hang\n")
+        lines.wait_for(lines.out, '"text": "hanging"')
+        server.process.kill()
+        served(rig, *words)
+        driver.wait_for(driver.err, f"linked to {server.address} again")
+        assert "this may not have arrived: hang\n" in driver.text(driver.err)
+        driver.type("three\n")
+        counted(driver, "three\n", 2)
+        lines.wait_for(lines.out, '"text": "three"')
+        assert editor.prompt(session, "history").endswith("one|two|hanging|three")
+        driver.type("\x04")
+        shown = driver.end().err
+        assert shown.count("> one\n") == 1
+        assert shown.count("two\n") == 2  # typed, and answered
+
+
+def test_where_nobody_can_attach(rig: Rig) -> None:
+    with behind("ws", shlex.join([sys.executable, str(DEMO)]), rig.folder) as address:
+        conductor("attach", address).assert_error(2, "lets nobody attach", "conductor serve")
+    conductor("attach", "ws://127.0.0.1:1").assert_error(1, "cannot reach")
+    wrong = conductor("attach", "ws://127.0.0.1:1", "--history", "some")
+    wrong.assert_error(2, "there is no history `some`", "pending")

@@ -1,0 +1,199 @@
+"""A fleet: gateways take clients, workers run rooms, NATS stands between (docs/fleet.md)."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.harness.process.command import COMMAND
+from tests.harness.process.fleet import Fleet
+from tests.harness.process.serving import bearer, new_token
+from tests.places import DEADLINE
+
+if TYPE_CHECKING:
+    from tests.harness.process.nats import Nats
+    from tests.harness.process.rig import Rig
+
+
+@pytest.fixture
+def fleet(rig: Rig, nats: Nats) -> Fleet:
+    """The parts beside a server of their own."""
+    return Fleet(rig, nats.url)
+
+
+def lasting(rig: Rig) -> str:
+    """The agent whose sessions outlast it."""
+    command = (sys.executable, "-m", "tests.e2e.actors.lasting_agent", str(rig.folder))
+    return rig.program(*command, name="A")
+
+
+def test_a_chain_runs_on_a_worker(fleet: Fleet) -> None:
+    worker = fleet.worker(fleet.rig.demo())
+    with fleet.gateway() as gateway:
+        client = gateway.socket()
+        session = client.begin()
+        assert client.prompt(session, "/echo grüße") == "grüße"
+        [shown] = fleet.status("worker")
+        assert (shown["state"], shown["counts"]["sessions"]) == ("ready", 1)
+        over_http = gateway.http()
+        other = over_http.begin()
+        assert over_http.prompt(other, "/echo http") == "http"
+        big = "x" * 3_000_000
+        assert client.prompt(session, f"/echo {big}") == big
+        client.close()
+        gateway.end()
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.exit_code() == 0, worker.story()
+    assert fleet.rig.leftovers(worker) == []
+
+
+def test_two_clients_of_one_principal_meet_through_two_gateways(fleet: Fleet) -> None:
+    for _ in range(2):
+        fleet.worker(fleet.rig.demo())
+    with fleet.gateway() as first, fleet.gateway() as second:
+        one, two = first.socket(), second.socket()
+        session = one.begin()
+        assert one.prompt(session, "/echo hello") == "hello"
+        two.initialize()
+        loaded = two.request("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
+        assert "result" in loaded
+        shown = [
+            one["params"]["update"]["content"]["text"] for one in two.frames if "params" in one
+        ]
+        assert shown == ["/echo hello", "hello"]
+        assert one.prompt(session, "/echo more") == "more"
+        assert two.prompt(session, "/echo mine") == "moremine"  # it has seen the other turn
+
+
+def test_a_worker_that_is_killed_loses_no_session(fleet: Fleet) -> None:
+    for _ in range(2):
+        fleet.worker(lasting(fleet.rig))
+    with fleet.gateway() as gateway:
+        client = gateway.socket()
+        session = client.begin()
+        client.prompt(session, "one")
+        dead = fleet.holder()
+        turn = client.start_prompt(session, "hang")
+        fleet.rig.until_heard("A", b'"hang"')
+        fleet.kill(dead)
+        answer = client.answer(turn)
+        assert answer["error"]["data"]["reason"] == "worker lost"
+        assert "does not answer any more" in answer["error"]["message"]
+        client.prompt(session, "three")
+        assert fleet.holder()["id"] != dead["id"]
+
+
+def test_a_worker_that_drains_gives_its_rooms_up(fleet: Fleet) -> None:
+    workers = [fleet.worker(lasting(fleet.rig)) for _ in range(2)]
+    with fleet.gateway() as gateway:
+        client = gateway.socket()
+        session = client.begin()
+        client.prompt(session, "one")
+        first = fleet.holder()
+        drained = fleet.command("drain", first["id"], "--wait")
+        assert drained.stdout.splitlines()[-1] == f"worker {first['id']} has ended", drained
+        fleet.holder("connections")  # a prompt in the moment of the move gets an error
+        client.prompt(session, "two")
+        assert fleet.holder()["id"] != first["id"]
+    [ended] = [worker for worker in workers if worker.process.pid == first["pid"]]
+    assert ended.exit_code() == 0, ended.story()
+
+
+def test_a_session_of_somebody_else_does_not_exist(fleet: Fleet) -> None:
+    alice, bob = (new_token(fleet.rig, name) for name in ("alice", "bob"))
+    fleet.worker(lasting(fleet.rig))
+    with fleet.gateway("--tokens", str(fleet.rig.folder / "tokens")) as gateway:
+        hers = gateway.socket(headers=bearer(alice))
+        session = hers.begin()
+        hers.prompt(session, "secret")
+        his = gateway.socket(headers=bearer(bob))
+        his.initialize()
+        load = {"sessionId": session, "cwd": "/", "mcpServers": []}
+        assert his.request("session/load", load)["error"]["code"] == -32002
+        again = gateway.socket(headers=bearer(alice))
+        again.initialize()
+        assert "result" in again.request("session/load", load)
+
+
+def test_a_chain_that_no_worker_has_is_refused_by_name(fleet: Fleet) -> None:
+    fleet.worker(fleet.rig.demo())
+    with fleet.gateway() as gateway:
+        client = gateway.socket("/acp/team")
+        answer = client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        assert "does not serve the chain `team`" in answer["error"]["message"]
+        assert "hint: " in answer["error"]["message"]
+
+
+def test_a_pool_without_workers_says_so(fleet: Fleet) -> None:
+    with fleet.gateway("--pool", "gpu") as gateway:
+        client = gateway.socket()
+        answer = client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        assert "no worker of the pool `gpu` takes another room" in answer["error"]["message"]
+
+
+def test_a_full_worker_takes_no_more(fleet: Fleet) -> None:
+    shown = [new_token(fleet.rig, name) for name in ("alice", "bob")]
+    fleet.worker("--rooms", "1", fleet.rig.demo())
+    with fleet.gateway("--tokens", str(fleet.rig.folder / "tokens")) as gateway:
+        gateway.socket(headers=bearer(shown[0])).begin()
+        client = gateway.socket(headers=bearer(shown[1]))
+        answer = client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        assert "takes another room" in answer["error"]["message"], answer
+
+
+@pytest.mark.parametrize("part", ["gateway", "worker", "fleet status"])
+def test_nats_that_is_away_at_the_start_is_named(rig: Rig, part: str) -> None:
+    chain = [rig.demo()] if part == "worker" else []
+    words = [*part.split(), "--nats", "nats://127.0.0.1:1", "--nats-wait", "0.5", *chain]
+    tried = rig.run(*words)
+    assert tried.exit_code() == 1, tried.story()
+    assert "no connection to NATS at nats://127.0.0.1:1" in tried.stderr
+    assert "hint: `--nats` says where it is" in tried.stderr
+
+
+def test_a_wrong_word_is_explained(rig: Rig, fleet: Fleet) -> None:
+    assert "there is no worker `nobody`" in fleet.command("drain", "nobody").stderr
+    assert "no gateway and no worker is there" in fleet.command("status").stderr
+    worker = rig.run("worker", "--nats", fleet.nats)
+    assert worker.exit_code() == 2
+    assert "needs a COMPONENT" in worker.stderr
+    worker = rig.run("worker", "--nats", fleet.nats, "--listen", "ws://127.0.0.1:0", rig.demo())
+    assert worker.exit_code() == 2
+    assert "a worker shows its health" in worker.stderr
+
+
+def test_a_gateway_without_nats_is_not_ready(fleet: Fleet, nats: Nats) -> None:
+    with fleet.gateway() as gateway:
+        client = gateway.http("/ready")
+        assert client.ask("GET").status == 200
+        nats.kill()
+        gateway.process.until(lambda: "NATS is away" in gateway.process.stderr, "NATS is away")
+        assert client.ask("GET").status == 503
+        nats.start()
+        gateway.process.until(lambda: "there again" in gateway.process.stderr, "NATS is back")
+        assert client.ask("GET").status == 200
+
+
+def test_fleet_dev_works_as_pasted(rig: Rig) -> None:
+    dev = rig.run("fleet", "dev", "demo", "--listen", "ws://127.0.0.1:0")
+    dev.until(lambda: "the fleet is there" in dev.stderr, "the fleet is there")
+    found = re.search(r"conductor connect (ws://\S+)", dev.stderr)
+    assert found
+    asked = subprocess.run(
+        [*COMMAND, "exec", found[1], "-p", "hello"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        env={**os.environ},
+        check=False,
+    )
+    assert asked.stdout.strip() == "hello", asked
+    dev.process.send_signal(signal.SIGINT)
+    assert dev.exit_code() == 0, dev.story()
+    assert rig.leftovers(dev) == []

@@ -1,0 +1,107 @@
+"""Several clients on one session of a server (docs/remote.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.harness.process.serving import Json, Socket, bearer, new_token, served
+
+if TYPE_CHECKING:
+    from tests.harness.process.rig import Rig
+
+LISTEN = ("--listen", "ws://127.0.0.1:0")
+LOAD: Json = {"cwd": "/", "mcpServers": []}
+
+
+def until(client: Socket, method: str, kind: str = "") -> Json:
+    """Waits for a message of a method, or for an update of a kind."""
+    while True:
+        frame = client.receive()
+        client.frames.append(frame)
+        update = frame.get("params", {}).get("update", {})
+        if frame.get("method") == method and kind in ("", update.get("sessionUpdate")):
+            return frame
+
+
+def kinds(client: Socket, session: str) -> list[str]:
+    """The kinds of the updates of a session that a client has got."""
+    return [
+        one["params"]["update"]["sessionUpdate"]
+        for one in client.frames
+        if one.get("method") == "session/update" and one["params"]["sessionId"] == session
+    ]
+
+
+def test_a_second_editor_joins_in_the_middle_of_a_turn(rig: Rig) -> None:
+    with served(rig, "serve", rig.demo(), *LISTEN) as server:
+        editor, second = server.socket(), server.socket()
+        session = editor.begin()
+        assert editor.prompt(session, "/echo first") == "first"
+        prompt = editor.start_prompt(session, "/permission")
+        question = until(editor, "session/request_permission")
+
+        second.initialize()
+        assert "result" in second.request("session/load", {"sessionId": session, **LOAD})
+        assert kinds(second, session) == kinds_of_two_prompts(editor, session)
+        again = until(second, "session/request_permission")
+        assert again["params"] == question["params"]
+        option = again["params"]["options"][0]["optionId"]
+        outcome = {"outcome": {"outcome": "selected", "optionId": option}}
+        second.send({"jsonrpc": "2.0", "id": again["id"], "result": outcome})
+        cancelled = until(editor, "$/cancel_request")
+        assert cancelled["params"] == {"requestId": question["id"]}
+        assert editor.answer(prompt)["result"]["stopReason"] == "end_turn"
+
+        # The first one leaves; the session goes on in the same chain.
+        editor.close()
+        assert second.prompt(session, "/echo on") == "permission: allow-onceon"
+        assert "first" in second.prompt(session, "/history")
+        server.end()
+        assert rig.leftovers(server.process) == []
+
+
+def kinds_of_two_prompts(editor: Socket, session: str) -> list[str]:
+    """What is shown of two prompts: those themselves, and what the agent has said of each."""
+    shown = kinds(editor, session)
+    first = shown.index("agent_message_chunk") + 1
+    return ["user_message_chunk", *shown[:first], "user_message_chunk", *shown[first:]]
+
+
+def test_a_viewer_sees_and_changes_nothing(rig: Rig) -> None:
+    with served(rig, "serve", rig.demo(), *LISTEN) as server:
+        editor, phone = server.socket(), server.socket()
+        session = editor.begin()
+        offered = phone.initialize()["result"]["agentCapabilities"]["sessionCapabilities"]
+        assert offered["attach"] == {}
+        params = {"sessionId": session, "role": "viewer", "clientInfo": {"name": "phone"}}
+        attached = phone.request("session/attach", params)["result"]
+        assert [one["role"] for one in attached["connectedClients"]] == ["driver", "viewer"]
+        block = {"type": "text", "text": "/echo no"}
+        refused = phone.request("session/prompt", {"sessionId": session, "prompt": [block]})
+        assert "viewer" in refused["error"]["message"]
+        assert editor.prompt(session, "/stream 20 8").count("00000") > 0
+        until(phone, "session/update", "turn_complete")
+        seen = kinds(phone, session)
+        assert seen[:2] == ["prompt_received", "user_message_chunk"]
+        assert seen.count("agent_message_chunk") == 20
+        server.end()
+
+
+def test_a_session_of_another_principal_does_not_exist(rig: Rig) -> None:
+    alice, bob = new_token(rig, "alice"), new_token(rig, "bob")
+    tokens = ("--tokens", str(rig.folder / "tokens"))
+    with served(rig, "serve", rig.demo(), *LISTEN, *tokens, "--share") as server:
+        owner, stranger = server.socket(headers=bearer(alice)), server.socket(headers=bearer(bob))
+        session = owner.begin()
+        assert owner.prompt(session, "/echo secret") == "secret"
+        stranger.initialize()
+        for method in ("load", "resume", "attach", "prompt", "delete"):
+            errors = []
+            for id_ in (session, "none"):
+                answer = stranger.request(f"session/{method}", {"sessionId": id_, **LOAD})
+                assert answer["error"].pop("data") == {"sessionId": id_}
+                errors.append(answer["error"])
+            assert errors[0] == errors[1]
+            assert errors[0]["code"] == -32002
+        assert not kinds(stranger, session)
+        server.end()
