@@ -14,7 +14,12 @@ from hypothesis import HealthCheck, settings
 from tests.places import LONG
 
 if TYPE_CHECKING:
+    from tests.harness.process.nats import Nats
     from tests.harness.process.rig import Rig
+
+# Where this is set, as in many containers, each of the thousands of processes that the tests start
+# would compile whatever it imports from the checkout.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The same examples each time, however busy the machine: what fails once fails always. For others,
 # `pytest --hypothesis-profile wild`, or FUZZ_EXAMPLES with a number.
@@ -95,3 +100,12 @@ def rig(tmp_path: Path, module_cache: Path) -> Iterator[Rig]:
         rig.close()
     for chain, _ in rig.chains:
         assert "Traceback" not in chain.stderr, chain.story()
+
+
+@pytest.fixture
+def nats(tmp_path: Path) -> Iterator[Nats]:
+    """A NATS server with JetStream, ready; tests that need others make them of `Nats`."""
+    from tests.harness.process.nats import Nats
+
+    with Nats(tmp_path) as server:
+        yield server

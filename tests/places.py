@@ -15,7 +15,8 @@ HOSTILE: Final = TESTS / "hostile"
 ACTORS: Final = TESTS / "e2e" / "actors"
 GOLDEN: Final = TESTS / "golden"
 LONG: Final = TESTS / "long.txt"
-"""Names the tests that take more than 3 seconds of one core with all their rows."""
+"""Names the tests of which CI runs the first row, or none: each costs a second and more of one
+core, and others try the same kind of thing."""
 
 DEADLINE: Final = 90.0
 """Seconds before a test gives up on another process; a test that passes never comes near."""

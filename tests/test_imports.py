@@ -42,11 +42,21 @@ RULES: Final = (
     Rule("conductor.errors", ("conductor.patterns",), ()),
     Rule("conductor.version", (), ()),
     Rule("conductor.core", ("conductor.core", *BASE), ("msgspec",)),
+    # A machine of states, as pure as the core.
+    Rule("conductor.link", ("conductor.link", *BASE), ("msgspec",)),
+    Rule("conductor.fleet.rollout", BASE, ("msgspec",)),
     Rule(
         "conductor.transports",
         ("conductor.transports", "conductor.core", *BASE, "wasm_host"),
         ("msgspec", "anyio"),
     ),
+    # Only what dials an address knows of the network.
+    Rule(
+        "conductor.transports.remote",
+        ("conductor.transports", "conductor.link", "conductor.core", *BASE),
+        ("msgspec", "websockets", "aiohttp"),
+    ),
+    Rule("conductor.transports.remote.address", BASE, ("msgspec",)),
     Rule(
         "conductor.services",
         ("conductor.services", "conductor.core", *BASE),
@@ -74,6 +84,7 @@ RULES: Final = (
         (
             *("conductor.spec", "conductor.core", *BASE),
             *("conductor.services.scopes", "conductor.mcp", "conductor.version"),
+            "conductor.transports.remote.address",
         ),
         ("msgspec", "packaging", "pydantic", "tomlkit", "platformdirs", "cryptography"),
     ),
@@ -137,6 +148,19 @@ RULES: Final = (
         ("anyio", "msgspec", "starlette", "uvicorn", "h11"),
     ),
     Rule(
+        "conductor.serve",
+        (
+            *("conductor.serve", "conductor.run", "conductor.spec", "conductor.transports"),
+            "conductor.link",
+            *("conductor.core", *BASE, "conductor.version"),
+        ),
+        ("aiohttp", "jwt", "msgspec"),
+    ),
+    # websockets unmasks in C, and comes with the same extra as aiohttp.
+    Rule("conductor.serve.texts", (), ("websockets",)),
+    # The hub is pure, as the core is.
+    Rule("conductor.serve.hub", ("conductor.serve.hub", "conductor.core", *BASE), ("msgspec",)),
+    Rule(
         "conductor.author",
         (
             *("conductor.author", "conductor.record", "conductor.run", "conductor.spec"),
@@ -153,6 +177,31 @@ RULES: Final = (
         ),
         ("anyio", "cryptography", "httpcore2", "msgspec", "packaging", "sigstore"),
     ),
+    # Only the bus knows of NATS.
+    Rule(
+        "conductor.fleet",
+        (
+            *("conductor.fleet", "conductor.serve", "conductor.run", "conductor.spec"),
+            *("conductor.link", "conductor.transports", "conductor.packages"),
+            *("conductor.core", *BASE, "conductor.version"),
+        ),
+        ("msgspec",),
+    ),
+    Rule("conductor.fleet.bus", ("conductor.fleet", *BASE), ("msgspec", "nats")),
+    Rule("conductor.fleet.kv", ("conductor.fleet", "conductor.services", *BASE), ("msgspec",)),
+    # What the journal does not have yet is pure.
+    Rule("conductor.fleet.unwritten", BASE, ("msgspec",)),
+    Rule(
+        "conductor.fleet.journal",
+        (
+            *("conductor.fleet", "conductor.serve.hub", "conductor.record.frames"),
+            *("conductor.transports", "conductor.core", *BASE),
+        ),
+        ("msgspec",),
+    ),
+    Rule("conductor.fleet.bundle_store", ("conductor.fleet", *BASE), ("msgspec", "nats")),
+    # How a room is found is pure.
+    Rule("conductor.fleet.placing", BASE, ("msgspec",)),
     Rule(
         "conductor.editors",
         ("conductor.editors", "conductor.spec", *BASE, "conductor.version"),
@@ -174,6 +223,9 @@ SEEN_BY: Final = {
     ),
     "tests": ("tests",),
     "tests.hostile.costs": ("tests", "benchmarks.chaos"),
+    "tests.harness.process.cutter": ("tests", "benchmarks.chaos"),
+    "tests.harness.process.netns": ("tests", "benchmarks.fleet"),
+    "tests.harness.fleet": ("tests", "benchmarks.fleet"),
     "benchmarks": ("benchmarks", "tests.benchmarks"),
 }
 
@@ -256,7 +308,7 @@ def test_every_import_goes_the_right_way() -> None:
     assert [line for name, path in found for line in complaints(name, path)] == []
 
 
-@pytest.mark.parametrize("package", ["conductor.core", "conductor.mcp"])
+@pytest.mark.parametrize("package", ["conductor.core", "conductor.link", "conductor.mcp"])
 def test_no_import_leads_in_a_circle(package: str) -> None:
     """A module can be understood, and changed, knowing only the modules it imports."""
     graph = {
@@ -288,6 +340,7 @@ def test_every_rule_is_about_something() -> None:
         ("conductor.transports.x", "from conductor.run import plan", False),
         ("conductor.transports.x", "import wasm_host", True),
         ("conductor.mcp.bridge.x", "from conductor.transports import base", False),
+        ("conductor.link.x", "from conductor.core import jsonrpc", False),
         ("conductor.spec.x", "import wasm_host", False),
         ("conductor.run.x", "from conductor.cli import main", False),
         ("conductor.run.x", "from conductor.record import diff", False),

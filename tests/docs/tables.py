@@ -30,8 +30,10 @@ from conductor.core.service_table import Call
 from conductor.mcp import limits as mcp
 from conductor.record.turns.filter import TERMS, TOGETHER
 from conductor.run.plan import Options
-from conductor.spec import agents, catalog, component_options
+from conductor.spec import agents, catalog, component_options, toml_files
 from conductor.spec.limits import SHORT, TABLE, Limit
+from conductor.spec.manifest import drawn as drawn_manifests
+from conductor.spec.paths import MANIFEST
 from conductor.transports import entrance
 from tests.core.test_guards.attack import sources
 from tests.places import ROOT
@@ -52,6 +54,7 @@ DOCUMENTS: Final = tuple(
 
 SCHEMA: Final = ROOT / "docs" / "conductor.schema.json"
 MAN_PAGE: Final = ROOT / "docs" / "conductor.1"
+MANIFESTS: Final = ROOT / "components" / drawn_manifests.FILE
 _TABLE: Final = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 _UNITS: Final = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -467,6 +470,11 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
             "proxy",
             "exec",
             "chat",
+            "attach",
+            "connect",
+            "serve",
+            "gateway",
+            "worker",
             "lock",
             "new",
             "dev",
@@ -506,8 +514,18 @@ def schema() -> str:
     return msgspec.json.format(msgspec.json.encode(config_schema.schema())).decode() + "\n"
 
 
+def manifests() -> bytes:
+    """The manifests of the bundled components, as a start reads them."""
+    texts = {
+        name: (ROOT / "components" / name / MANIFEST).read_text(encoding="utf-8")
+        for name in catalog.bundled()
+    }
+    return drawn_manifests.encoded({n: (t, toml_files.loads(t)) for n, t in texts.items()})
+
+
 def main() -> None:
-    """Draws the tables of all documents, the man page and the schema of `conductor.toml`."""
+    """Draws the tables of all documents, the man page, the schema of `conductor.toml` and the
+    manifests of the bundled components."""
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
         fresh = drawn(text)
@@ -515,6 +533,7 @@ def main() -> None:
             path.write_text(fresh, encoding="utf-8")
     MAN_PAGE.write_text(man_page(), encoding="utf-8")
     SCHEMA.write_text(schema(), encoding="utf-8")
+    MANIFESTS.write_bytes(manifests())
 
 
 if __name__ == "__main__":

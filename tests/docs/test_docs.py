@@ -173,7 +173,15 @@ def test_option_tables_are_of_their_commands() -> None:
         for command in re.findall(r"`(\w+)`", head):
             seen[command] = seen.get(command, set()) | names
     running = {"agent", "proxy", "exec", "chat", "lock", "replay"}
-    assert set(seen) == running | {"new", "dev", "test", "check", "setup", "pack", "publish"}
+    made = {"new", "dev", "test", "check", "pack", "publish"}
+    assert set(seen) == running | made | {
+        "attach",
+        "connect",
+        "gateway",
+        "serve",
+        "setup",
+        "worker",
+    }
     for name, names in seen.items():
         assert names == options(name), name
 

@@ -23,7 +23,8 @@ ABSENT: Final = 3
 """Exit code where atheris is not installed."""
 
 NAMES: Final = (
-    "framing", "conversation", "policed", "lines", "headings", "guarded", "boundary", "module",
+    "framing", "packets", "conversation", "policed", "lines", "headings", "guarded", "boundary",
+    "module",
 )  # fmt: skip
 _INPUT_SECONDS: Final = 25
 _INPUT_BYTES: Final = 4096

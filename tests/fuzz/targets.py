@@ -12,6 +12,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,6 +24,9 @@ from conductor.core import DIALECTS, Component, Router, Send, guards
 from conductor.core.policy.headings import heading, inner_method
 from conductor.core.policy.key_table import MCP_FAMILIES, UPDATE, Right
 from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
+from conductor.link import Limits, Link, LinkError
+from conductor.link.packets import read
+from conductor.link.packets import write as written
 from conductor.transports.framing import LineSplitter
 from tests.core.test_noninterference import check
 from tests.fuzz.checked import Run
@@ -30,6 +34,7 @@ from tests.fuzz.material import CONVERSATIONS, CORPUS, HERE, router
 from tests.harness.world.ends import DOWN, UP, Step, asks, params_of
 from tests.harness.world.policies import KEYS, KINDS
 from tests.harness.world.world import Cast, World, check_nothing_is_held
+from tests.link.support import footprint
 from tests.places import HOSTILE
 from tests.wasm_host.support import GUESTS, assemble, wasm
 from wasm_host.info import info_of
@@ -63,6 +68,42 @@ def framing(data: bytes) -> None:
 def _framing_seeds() -> Iterator[bytes]:
     for step in (0, 7, 255):
         yield bytes((40, step)) + b"\n".join(CORPUS.values())
+
+
+# -- links ------------------------------------------------------------------------------------
+
+BOUNDS: Final = Limits(packet=1024, window=3000, frame=2000, queue=2000, acked=3)
+
+
+def packets(data: bytes) -> None:
+    """One end of a link: what the other end sends, a packet a line; an empty line is the owner's
+    turn, who sends and writes."""
+    link = Link("e", BOUNDS)
+    link.linked()
+    for line in data.split(b"\n"):
+        if not line and link.failure is None:
+            with suppress(LinkError):
+                link.send(b"x" * 1500)
+            while (packet := link.take()) is not None:
+                assert written(b"e", read(b"e", packet, BOUNDS.packet)) == packet
+            continue
+        with suppress(LinkError):
+            for frame in link.received(line):
+                assert len(frame.decode().encode()) <= BOUNDS.frame
+        with suppress(LinkError):
+            assert written(b"e", read(b"e", line, BOUNDS.packet)) == line
+        assert footprint(link) < 4 * (BOUNDS.window + BOUNDS.frame + 2 * BOUNDS.queue)
+
+
+def _packets_seeds() -> Iterator[bytes]:
+    greeting = b"hello e 1 0 3000 1\nwelcome e 1 0 3000 1\n\n"
+    yield (
+        greeting
+        + b"frame e 1 1 3000 2 {}\nack e 2 9000\n\npart e 2 2 9000 1 x\nframe e 3 2 9000 0 "
+    )
+    yield greeting + b"frame e 2 0 3000 2 {}\nframe e 1 0 3000 2 []\nframe e 1 0 3000 2 []\n"
+    yield greeting + b"hello e 2 1 3000 2\nwelcome e 2 1 3000 1\nframe f 1 0 3000 2 {}\nack e 1 9\n"
+    yield b"ack e 0 9\n" + greeting + b"ack e 9 9\nframe e 999999999999999999 0 1 1 \xc3\n"
 
 
 # -- the router ------------------------------------------------------------------------------
@@ -469,6 +510,7 @@ def _module_seeds() -> Iterator[bytes]:
 
 TARGETS: Final[dict[str, Fuzzed]] = {
     "framing": Fuzzed(framing, _framing_seeds),
+    "packets": Fuzzed(packets, _packets_seeds),
     "conversation": Fuzzed(conversation, _conversation_seeds),
     "policed": Fuzzed(policed, _policed_seeds),
     "lines": Fuzzed(lines, _lines_seeds),

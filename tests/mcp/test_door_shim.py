@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine
@@ -149,13 +150,14 @@ def test_lines_pass_byte_by_byte_and_the_end_of_input_ends_it() -> None:
 
 def test_a_port_nobody_listens_on_is_named() -> None:
     async def main() -> None:
-        async with listening() as listener:
-            port = listener.port
-        async with shim_for(port) as started:
-            assert await started.end() == 1
-            said = (await started.stderr.read()).decode()
-            assert said.startswith(f"error: cannot reach the conductor at `{port}`: ")
-            assert "\n\nhint: " in said
+        with socket.socket() as taken:  # so that nobody else listens on it either
+            taken.bind(("127.0.0.1", 0))
+            port = str(taken.getsockname()[1])
+            async with shim_for(port) as started:
+                assert await started.end() == 1
+                said = (await started.stderr.read()).decode()
+                assert said.startswith(f"error: cannot reach the conductor at `{port}`: ")
+                assert "\n\nhint: " in said
 
     run(main())
 

@@ -113,10 +113,10 @@ def test_a_server_that_lies(lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(DownloadError, match="cannot be reached"):
-        download.get(f"http://127.0.0.1:{port}/x")
+    with socket.socket() as held:  # and nobody else takes the port meanwhile
+        held.bind(("127.0.0.1", 0))
+        with pytest.raises(DownloadError, match="cannot be reached"):
+            download.get(f"http://127.0.0.1:{held.getsockname()[1]}/x")
 
 
 URLS: Final = {

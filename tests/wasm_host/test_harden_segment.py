@@ -73,7 +73,10 @@ def _parent(entry: Path) -> int:
 
 
 def _hosts(entry: Path) -> bool:
-    return b"conductor.run.segment" in (entry / "cmdline").read_bytes()
+    try:
+        return b"conductor.run.segment" in (entry / "cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @contextmanager

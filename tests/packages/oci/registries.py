@@ -21,6 +21,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from conductor.packages.oci import artifact
+from tests.harness.process.ports import Ports
 from tests.places import DEADLINE
 
 USER: Final = "somebody"
@@ -222,9 +223,8 @@ def program(cache: Path) -> str:
 @contextmanager
 def debian(command: str, folder: Path, *, password: bool = False) -> Iterator[str]:
     """Runs it; its host and port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    ports = Ports()
+    port = ports.new("127.0.0.1")
     config = _CONFIG.format(root=folder / "data", port=port)
     if password:
         (folder / "htpasswd").write_text(_LINE)
@@ -240,6 +240,7 @@ def debian(command: str, folder: Path, *, password: bool = False) -> Iterator[st
     finally:
         process.terminate()
         process.wait(DEADLINE)
+        ports.close()
 
 
 def _await(port: int, process: subprocess.Popen[bytes]) -> None:
