@@ -227,11 +227,12 @@ class Proxy:
             own_id = id_ if self.options.keep_ids else named
             self._sent[own_id] = Sent(side, id_, method)
             self._passed[side, id_] = (to, own_id)
-        self._send(to, method, params, own_id)
-        if self.options.dup_on and id_ is not None and self.options.dup_on in (params or ""):
-            self._send(to, method, params, own_id)
+        twice = self.options.dup_on and id_ is not None and self.options.dup_on in (params or "")
+        self._send(to, method, params, own_id, times=2 if twice else 1)
 
-    def _send(self, to: str, method: str, params: str | None, id_: str | None) -> None:
+    def _send(
+        self, to: str, method: str, params: str | None, id_: str | None, times: int = 1
+    ) -> None:
         body = {"method": json.dumps(method)}
         if params is not None:
             body["params"] = params
@@ -242,15 +243,17 @@ class Proxy:
             envelope = self.dialect.down[REQUEST if id_ is not None else NOTIFICATION]
             body = {"method": json.dumps(envelope), "params": compose(inner)}
         head = {"jsonrpc": '"2.0"'} if id_ is None else {"jsonrpc": '"2.0"', "id": id_}
-        self._out("successor" if to == "s" and self.launches else "main", compose({**head, **body}))
+        link = "successor" if to == "s" and self.launches else "main"
+        self._out(link, compose({**head, **body}), times)
 
     def _respond(self, side: str, id_: str, kind: str, text: str) -> None:
         link = "successor" if side == "s" and self.launches else "main"
         self._out(link, compose({"jsonrpc": '"2.0"', "id": id_, kind: text}))
 
-    def _out(self, link: str, text: str) -> None:
+    def _out(self, link: str, text: str, times: int = 1) -> None:
         self._record(link, "out", text)
-        data = text.encode("utf-8", "surrogateescape") + b"\n"
+        # In one write: between two, an answer to the first could arrive and free its id.
+        data = (text.encode("utf-8", "surrogateescape") + b"\n") * times
         if link == "main":
             self._write(data)
         elif self._successor is not None:
