@@ -152,8 +152,12 @@ class Bus:
         if place.ca or place.cert:
             others["tls"] = _tls(place)
         failed: list[Exception] = []
+        servers = ", ".join(place.nats)
 
         async def note(error: Exception) -> None:
+            # `connect` of the client tries again by itself; only its errors come here.
+            if self._js is None and not failed and not _is_final(error):
+                self.log(f"NATS at {servers} is not there yet ({_why(error)}); waiting")
             failed.append(error)
             del failed[:-1]
             if isinstance(error, errors.SlowConsumerError):
@@ -161,7 +165,6 @@ class Bus:
             elif "permissions violation" in str(error).lower():
                 self.log(f"NATS refuses what this user may not do: {error}")
 
-        warned = False
         deadline = self._loop.time() + place.wait
         while True:
             try:
@@ -186,12 +189,9 @@ class Bus:
                 why = _why(failed[-1] if failed else error)
                 if _is_final(failed[-1] if failed else error) or self._loop.time() >= deadline:
                     raise ConductorError(
-                        f"no connection to NATS at {', '.join(place.nats)}: {why}",
+                        f"no connection to NATS at {servers}: {why}",
                         "`--nats` says where it is; `conductor fleet dev` starts one of its own",
                     ) from None
-                if not warned:
-                    warned = True
-                    self.log(f"NATS at {', '.join(place.nats)} is not there yet ({why}); waiting")
                 await asyncio.sleep(_RETRY)
         self._js = self._client.jetstream(timeout=ASKED)
 

@@ -153,6 +153,7 @@ def test_nats_that_is_away_at_the_start_is_named(rig: Rig, part: str) -> None:
     words = [*part.split(), "--nats", "nats://127.0.0.1:1", "--nats-wait", "0.5", *chain]
     tried = rig.run(*words)
     assert tried.exit_code() == 1, tried.story()
+    assert tried.stderr.count("NATS at nats://127.0.0.1:1 is not there yet") == 1
     assert "no connection to NATS at nats://127.0.0.1:1" in tried.stderr
     assert "hint: `--nats` says where it is" in tried.stderr
 
