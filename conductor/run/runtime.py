@@ -76,8 +76,11 @@ if TYPE_CHECKING:
     from conductor.run.ring import Ring, Saved
     from conductor.spec.model import Spec
 
-_SETTLE: Final = 0.3
-"""Seconds that requests not touched by a failure are given to be answered."""
+_SETTLE: Final = 1.0
+"""Seconds without progress after which requests that a failure has not touched are given up: a
+component on a busy machine must be able to hand on an answer that it already has …"""
+_MOST_SETTLE: Final = 3.0
+"""… and seconds after which they are given up in any case."""
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
@@ -318,7 +321,7 @@ class Runtime:
         """Waits for what the end of the chain has to wait for."""
         if self.failure is not None:
             await self._teardown.first_request(_FIRST_REQUEST)
-            await self._teardown.settled(_SETTLE, most=2 * _SETTLE)
+            await self._teardown.settled(_SETTLE, _MOST_SETTLE)
         elif self._teardown.phase is Phase.DRAINING:
             await self._teardown.settled(self._options.drain, self._options.drain_total)
             self._report_overdue()
