@@ -16,7 +16,7 @@ from conductor.transports import backoff
 from conductor.transports.base import Transport
 from conductor.transports.remote import address as addresses
 from conductor.transports.remote.address import Address
-from conductor.transports.remote.dial import dial
+from conductor.transports.remote.dial import dial, shown
 
 _ELSEWHERE: Final = 5.0
 """Seconds for which it is tried to come back to one of several addresses: then it is another's
@@ -26,7 +26,8 @@ turn."""
 def planned(
     spec: Spec, role: str, component: Component, options: Options, on_stderr: Stderr
 ) -> Planned:
-    """Plans a component at an address. Raises `UsageError` where nobody can dial it so."""
+    """Plans a component at an address. Raises `UsageError` where nobody can dial it so, and
+    `ComponentError` for its token."""
     assert spec.address is not None
     places = addresses.parse_all(spec.address)
     if any(place.has_tls for place in places) and fast_loop.is_without_tls():
@@ -36,7 +37,7 @@ def planned(
         )
     token = _token(spec) if spec.token else None
     if token is not None:
-        token()  # raises now what is wrong with it
+        shown(token)  # raises now what is wrong with it
     note = partial(on_stderr, spec.name)
 
     patience = backoff.PATIENCE if len(places) == 1 else _ELSEWHERE

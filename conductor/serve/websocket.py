@@ -317,7 +317,8 @@ async def read(
                 data: bytes = message.data
                 if not _is_text(data):
                     await socket.close(code=WSCloseCode.INVALID_TEXT)
-                    break
+                    connection.lost()  # whatever the client answers: it did not begin to close
+                    return
                 connection.received(data)
             elif message.type is not WSMsgType.BINARY:  # binary frames are ignored
                 break

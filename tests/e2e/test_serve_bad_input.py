@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 WS: Final = ("--listen", "ws://127.0.0.1:0")
 _MIB: Final = 1024 * 1024
+_NEW: Final = {"cwd": "/", "mcpServers": []}
+_BEGINS: Final = (
+    ("initialize", {"protocolVersion": 1, "clientCapabilities": {}, "_meta": {"pad": "x" * 126}}),
+    ("session/new", {**_NEW, "_meta": {"pad": "x" * 126}}),
+)
+"""What opens a session; each in a frame with a length of two bytes."""
 
 
 def resident(server: Served) -> int:
@@ -103,6 +109,27 @@ def test_broken_text_ends_one_link_alone(rig: Rig) -> None:
         body = server.http().ask("POST", b'{"\xff":1}', Content_Type="application/json")
         assert body.status == 400
         assert client.prompt(session, "/echo on") == "on"
+
+
+def test_who_is_sent_away_for_broken_text_has_not_left(rig: Rig) -> None:
+    """Many clients answer a close with code 1000, whatever it says."""
+    with served(rig, "serve", rig.demo(), *WS) as server, upgraded(server) as raw:
+        for number, (method, params) in enumerate(_BEGINS):
+            asked = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            text = json.dumps(asked).encode()
+            raw.sendall(b"\x81\xfe" + struct.pack(">H", len(text)) + b"\0\0\0\0" + text)
+            come = b""
+            while b'"id":%d' % number not in come:
+                come += raw.recv(65536)
+        raw.sendall(b"\x81\x81\0\0\0\0\xff")
+        assert close_code(raw) == 1007
+        raw.sendall(b"\x88\x82\0\0\0\0" + struct.pack(">H", 1000))
+        while raw.recv(65536):
+            pass
+        client = server.socket()
+        client.initialize()
+        loaded = client.request("session/load", {"sessionId": "demo-1", **_NEW})
+        assert "result" in loaded, loaded
 
 
 def test_a_character_between_two_frames_arrives_whole(rig: Rig) -> None:

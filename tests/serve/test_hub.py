@@ -109,7 +109,7 @@ BROKEN: list[tuple[bytes, int, Any]] = [
     (b'{"id":1.0,"method":"x"}', -32600, None),
     (b'{"id":true,"method":"x"}', -32600, None),
     (b'{"id":9223372036854775808,"method":"x"}', -32600, None),
-    (b'{"id":"' + b"x" * 2000 + b'","method":"x"}', -32600, None),
+    (b'{"id":"' + b"x" * 2000 + b'","method":"x"}', -32600, "x" * 2000),
     (b'{"id":1,"method":5}', -32600, 1),
     (b'{"id":1,"method":"x","result":1}', -32600, 1),
     (b'{"id":3,"method":"session/new"}', -32600, 3),

@@ -101,7 +101,7 @@ class Clients:
             raise Malformed(INVALID_REQUEST, text)
         if len(key) > _LONGEST_ID:
             text = f"a request id has at most {_LONGEST_ID} bytes, this one has {len(key)}"
-            raise Malformed(INVALID_REQUEST, text)
+            raise Malformed(INVALID_REQUEST, text, key)
         if key in sender.open:
             text = f"request id {key.decode(errors='replace')} is still in use"
             raise Malformed(INVALID_REQUEST, text, key)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from conductor.errors import UsageError
+from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.transports import backoff
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.remote.address import Address
@@ -64,10 +64,14 @@ def dial(
 
 
 def shown(token: Callable[[], str]) -> str:
-    """A token as a header has it. Raises `UsageError` for what can be none; never repeats it."""
-    text = token().strip()
+    """A token as a header has it. Raises `ComponentError` for one that is gone, or can be none, as
+    each failure to open a connection is one; never repeats it."""
+    try:
+        text = token().strip()
+    except ConductorError as error:
+        raise ComponentError(error.text, error.hint) from None
     if not text or not text.isascii() or any(sign <= " " or sign == "\x7f" for sign in text):
-        raise UsageError(
+        raise ComponentError(
             "a token is one word of ASCII, and this one is not",
             "check what the variable, or the file, of the token holds",
         )

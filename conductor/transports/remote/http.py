@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _OPENED: Final = 300.0
 """Seconds that a chain may take for `initialize`."""
 _POSTED: Final = 60.0
-"""Seconds that a server may take to accept a message."""
+"""Seconds that a server may take to accept a message, or to open a stream."""
 _SILENT: Final = 60.0
 """Seconds without a comment after which a stream is lost that had some."""
 _BODY: Final = 64 * 1024
@@ -222,9 +222,13 @@ class HttpTransport:
             headers = {**self._headers(listen.session), "Accept": "text/event-stream"}
             if listen.after:
                 headers["Last-Event-ID"] = listen.after
-            async with self._client.get(
-                str(self._address), headers=headers, allow_redirects=False
-            ) as answer:
+            async with (
+                asyncio.timeout(_POSTED) as head,
+                self._client.get(
+                    str(self._address), headers=headers, allow_redirects=False
+                ) as answer,
+            ):
+                head.reschedule(None)
                 self._cookies.take(answer.headers.getall("Set-Cookie", ()))
                 kind = answer.content_type
                 if answer.status != 200:
@@ -239,7 +243,10 @@ class HttpTransport:
                     await self._hear(answer.content, parser, listen.session)
         except ConductorError as error:  # of a token that is gone
             why, status = error.text, 401
-        except (OSError, TimeoutError, aiohttp.ClientError) as error:
+        except TimeoutError:
+            seconds = _SILENT if was_open else _POSTED
+            why = f"{'was silent' if was_open else 'did not begin'} for {seconds:g} s"
+        except (OSError, aiohttp.ClientError) as error:
             why = f"was cut ({self._why(error)})"
         if not self._ended:
             if was_open and self._rules.goes_on(listen.session):

@@ -213,14 +213,16 @@ class HttpRules:
         if status != 200:
             return self._over("could not be reached", status)
         heading = _read(body)
+        refused = bool(bytes(heading.error))
+        if _key(heading) != jsonrpc.canonical_id(Raw(asked.raw)) or heading.method is not None:
+            return self._over(f"answered `{asked.method}` with a body that is no answer to it")
+        if not refused and not _is_name(connection_id):
+            return self._over("answered without an id of the connection (Acp-Connection-Id)")
         delivered = self._heard(body)
-        if bytes(heading.error):
+        if refused:
             self._phase = _Phase.NEW
             self.connection_id = connection_id if _is_name(connection_id) else ""
             return [*delivered, *([Leave()] if self.connection_id else [])]
-        if not _is_name(connection_id):
-            why = "answered without an id of the connection (Acp-Connection-Id)"
-            return [*delivered, *self._over(why)]
         self._phase, self.connection_id = _Phase.OPEN, connection_id
         self._numbers_events = counts
         return [*delivered, *self._listen(None)]

@@ -112,8 +112,10 @@ class EventParser:
             self._data += b"\n"
             if len(self._data) - 1 > self._limit:
                 self._skip(bytes(self._data[:_HEAD]))
-        elif name == b"id" and b"\0" not in value and len(value) <= _LONGEST_ID:
-            self._next_id = value.decode(errors="replace")
+        elif name == b"id" and len(value) <= _LONGEST_ID:
+            id_ = value.decode(errors="replace")
+            if id_.isprintable():  # a header carries no other
+                self._next_id = id_
 
     def _dispatch(self, events: list[Event]) -> None:
         if self._next_id is not None:

@@ -67,9 +67,14 @@ class WebSocketTransport(Framed):
         """Connects. Raises `ComponentError`."""
         self._events = events
         socket = await self._upgraded()
-        if socket.subprotocol == wire.RESUMED and socket.connection_id:
+        if socket.subprotocol == wire.RESUMED:
+            try:
+                self._link = Link(socket.connection_id, Limits(frame=self._limit))
+            except ValueError:
+                socket.abort()
+                why = f"its {wire.CONNECTION} is no id of a link"
+                raise failures.no_protocol(self._address, why) from None
             self._connection_id = socket.connection_id
-            self._link = Link(socket.connection_id, Limits(frame=self._limit))
         self._put(socket)
 
     @property

@@ -69,6 +69,7 @@ class HttpServer:
         numbers: Whether events have ids, and messages of a number seen are ignored.
         refuses: The status that requests of a method get; those that are not there are served.
         token: Who does not show it gets 401.
+        holds_streams: Whether the head of a stream never comes.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class HttpServer:
         self.numbers = True
         self.refuses: dict[str, int] = {}
         self.token = ""
+        self.holds_streams = False
         self._took, self._began = took, began
         self._runner: web.AppRunner | None = None
 
@@ -161,6 +163,8 @@ class HttpServer:
     async def _listen(self, request: web.Request, served: Served) -> web.StreamResponse:
         stream = served.streams[request.headers.get(SESSION, "")]
         stream.is_cut = False
+        if self.holds_streams:
+            await served.closed.wait()
         after = request.headers.get("Last-Event-ID")
         if after is not None:
             stream.taken = int(after)

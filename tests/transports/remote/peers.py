@@ -186,6 +186,7 @@ class LinkServer:
         answers: What becomes of a frame that came; by default it goes back.
         refuses: The status that further upgrades get; 0: they are let in.
         drops: How many further upgrades are cut before they have an answer.
+        name: What it calls a connection that a client gets; None: `c` and a number.
     """
 
     def __init__(self) -> None:
@@ -196,6 +197,7 @@ class LinkServer:
         self.answers: Callable[[bytes], list[bytes]] = lambda frame: [frame]
         self.refuses = 0
         self.drops = 0
+        self.name: str | None = None
         self._waiting: dict[str, list[bytes]] = {}
         self._server: Any = None
 
@@ -224,7 +226,7 @@ class LinkServer:
     def _named(self, connection: ServerConnection, request: Request, response: Response) -> None:
         del connection
         given = request.headers.get("Acp-Connection-Id") or f"c{len(self.links) + 1}"
-        response.headers["Acp-Connection-Id"] = given
+        response.headers["Acp-Connection-Id"] = given if self.name is None else self.name
         response.headers["Set-Cookie"] = "pod=7; Path=/; HttpOnly"
         self.links.setdefault(given, Link(given))
         self.heard.setdefault(given, [])
@@ -232,6 +234,8 @@ class LinkServer:
     async def _serve(self, connection: ServerConnection) -> None:
         assert connection.response is not None
         name = connection.response.headers["Acp-Connection-Id"]
+        if name not in self.links:  # nobody can link to that
+            return
         link, waiting = self.links[name], self._waiting.setdefault(name, [])
         self.sockets.append(connection)
         link.linked()

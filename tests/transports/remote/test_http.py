@@ -6,6 +6,9 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
+import pytest
+
+from conductor.transports.remote import http
 from conductor.transports.remote.address import parse
 from conductor.transports.remote.http import HttpTransport
 from tests.transports.ends import Recorder
@@ -159,6 +162,20 @@ def test_a_server_that_says_no_is_named() -> None:
         await events.until(lambda: bool(events.ends))
         assert "HTTP status 401" in events.ends[0].text
         assert events.ends[0].data["status"] == 401
+
+    run(body, open_=False)
+
+
+def test_a_stream_that_never_begins_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a proxy that holds back the head of an answer."""
+    monkeypatch.setattr(http, "_POSTED", 0.05)
+
+    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+        server.holds_streams = True
+        transport.write(INITIALIZE + b"\n" + PROMPT % 1 + b"\n")
+        await events.until(lambda: bool(events.ends))
+        assert "is lost: its stream" in events.ends[0].text
+        assert "did not begin" in events.ends[0].text
 
     run(body, open_=False)
 

@@ -118,9 +118,23 @@ def test_a_server_that_does_not_open_is_named(status: int) -> None:
 @pytest.mark.parametrize("id_", ["", "\udcff", "a\nX: y", "\x1b[31m", "x" * 1025])
 def test_a_server_without_an_id_that_a_header_carries_ends_it(id_: str) -> None:
     rules = HttpRules(TRIES)
-    delivered, over = rules.opened(only(rules.write(INITIALIZE)), 200, id_, result(0))
-    assert isinstance(delivered, Deliver)
+    (over,) = rules.opened(only(rules.write(INITIALIZE)), 200, id_, result(0))
     assert isinstance(over, Over)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"<html>", b"null", b"[" + result(0) + b"]", result(1), result("0"), result(None)),
+        *(request(0, "initialize"), frame(method="x"), frame(id=None, error={})),
+    ],
+)
+def test_a_server_that_answers_something_else_ends_it(body: bytes) -> None:
+    """Else the owner would wait for ever for an answer that cannot come any more."""
+    rules = HttpRules(TRIES)
+    (over,) = rules.opened(only(rules.write(INITIALIZE)), 200, "c1", body)
+    assert over == Over("answered `initialize` with a body that is no answer to it")
+    assert rules.write(request(1, "x")) == []
 
 
 def test_nobody_at_all_ends_it() -> None:
