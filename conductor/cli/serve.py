@@ -324,13 +324,21 @@ class Serving:
                 self._ending.set()
                 await server.run(self._ending)
                 raise
-            report.write(" ".join(("serving", *served, *self.shown())))
+            pairs = zip(self._addresses, served, strict=True)
+            places = (place for address, one in pairs for place in self._places(address, one))
+            report.write(" ".join(("serving", *places, *self.shown())))
             settled_memory()
             await server.run(self._ending, self.leave)
         finally:
             await self.end(owners)
             end_strays()
         return self._code
+
+    def _places(self, address: Address, served: str) -> list[str]:
+        """Where clients find the chains that are served at an address."""
+        if not address.takes_token:  # lines name no chain
+            return [served]
+        return [f"{served}/{name}".rstrip("/") for name in self._wanted.chains or ("",)]
 
     # -- what parts of a fleet do otherwise ------------------------------------------------------
 
@@ -439,7 +447,13 @@ class Serving:
 
 
 def _check(address: Address, settings: Settings) -> None:
-    """Raises `UsageError` for an address that would let strangers in."""
+    """Raises `UsageError` for an address that would let strangers in, or that has another path than
+    chains have."""
+    if address.takes_token and address.path != addresses.ENDPOINT:
+        raise UsageError(
+            f"nothing is served at the path of {address}",
+            f"leave it out: chains are at {addresses.ENDPOINT}, and {addresses.ENDPOINT}/NAME",
+        )
     if address.has_tls and not settings.tls_cert:
         raise UsageError(
             f"{address} needs a certificate", "`--tls-cert FILE` and `--tls-key FILE` name them"

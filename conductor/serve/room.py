@@ -405,8 +405,6 @@ def hub_limits(settings: Settings) -> HubLimits:
 
 def refusal_of(frame: bytes) -> bytes | None:
     """The error for a prompt that may not begin, empty if it has no id; None: it is no prompt."""
-    if b"session/prompt" not in frame:
-        return None
     try:
         message = jsonrpc.parse(frame)
     except jsonrpc.Malformed:

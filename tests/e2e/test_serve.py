@@ -220,6 +220,8 @@ def test_strangers_are_kept_out_unless_that_is_wanted(rig: Rig) -> None:
         ("ws://0.0.0.0:0", "everybody on the way could read along"),
         ("tcp://0.0.0.0:0", "lines show no token"),
         ("wss://127.0.0.1:0", "needs a certificate"),
+        ("ws://127.0.0.1:0/elsewhere", "nothing is served at the path"),
+        ("http://127.0.0.1:0/acp?a=b", "nothing is served at the path"),
     ):
         chain = rig.run("serve", rig.demo(), "--listen", listen)
         assert chain.exit_code() == 2
@@ -242,6 +244,8 @@ def test_named_chains_have_paths_and_logs_of_their_own(rig: Rig) -> None:
     file.parent.mkdir(parents=True)
     file.write_text("\n".join(lines))
     with served(rig, "serve", XDG_CONFIG_HOME=str(rig.folder / "config")) as server:
+        here = f"ws://127.0.0.1:{server.port}/acp"
+        assert server.addresses == [f"{here}/one", f"{here}/two"]
         clients = [server.socket(f"/acp/{name}") for name in ("one", "two")]
         sessions = [client.begin() for client in clients]
         for turn in range(3):

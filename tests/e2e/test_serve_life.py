@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import ssl
@@ -134,6 +135,10 @@ def test_the_end_waits_for_turns(rig: Rig) -> None:
             server.socket()
         refused = client.answer(client.start_prompt(other, "hi"))
         assert "shutting down" in refused["error"]["message"]
+        asked = {"sessionId": other, "prompt": [{"type": "text", "text": "hi"}]}
+        text = json.dumps({"jsonrpc": "2.0", "id": 99, "method": "session/prompt", "params": asked})
+        client.socket.send(text.replace("session/prompt", r"session\/prompt"))  # as PHP writes it
+        assert "shutting down" in client.answer(99)["error"]["message"]
         option = question["params"]["options"][0]["optionId"]
         outcome = {"outcome": {"outcome": "selected", "optionId": option}}
         client.send({"jsonrpc": "2.0", "id": question["id"], "result": outcome})
