@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import typing
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -338,9 +339,12 @@ def test_nothing_of_a_chain_is_left_behind(how: str) -> None:
 
 
 @needs_proc
-def test_a_program_that_is_cancelled_while_its_chain_starts() -> None:
+def test_a_program_that_is_cancelled_while_its_chain_starts(tmp_path: Path) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text("import sys\n\nsys.stdin.read()\n")  # it never answers: the start goes on
+
     async def block() -> None:
-        async with conductor.open("datetime", "demo"):
+        async with conductor.open("datetime", f"{sys.executable} {agent}"):
             raise AssertionError
 
     async def program() -> None:
