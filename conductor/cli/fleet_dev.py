@@ -107,6 +107,7 @@ async def _first(*works: Awaitable[object]) -> None:
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
     for one in waited:
         one.cancel()
+    await asyncio.gather(*waited, return_exceptions=True)
 
 
 async def _run(components: Sequence[str], many: int, listen: str, server: Sequence[str]) -> int:

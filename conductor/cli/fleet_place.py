@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from conductor.cli import report
 from conductor.cli.run import run_loop
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 USER: Final = "CONDUCTOR_NATS_USER"
 PASSWORD: Final = "CONDUCTOR_NATS_PASSWORD"  # noqa: S105 - the variable's name, not a secret
+_SCHEMES: Final = ("nats", "tls", "ws", "wss")
+_LONGEST: Final = 1024 * 1024
+_MARKS: Final = (b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
+_CREDENTIALS: Final = "name the file that `nsc generate creds` has written for this user"
 _NAMES: Final = ("nats", "nats_creds", "nats_ca", "nats_cert", "nats_key", "nats_wait")
 
 
@@ -26,8 +31,41 @@ def place(values: dict[str, Any], command: str) -> Place:
     taken = {name.removeprefix("nats_"): values.pop(name) for name in _NAMES if name in values}
     if "nats" in taken:
         taken["nats"] = tuple(url for each in taken["nats"] for url in each.split(",") if url)
+        _check_servers(taken["nats"])
+    if "creds" in taken:
+        _check_credentials(taken["creds"])
     taken |= _login(os.environ)
     return Place(**taken)
+
+
+def _check_servers(urls: Sequence[str]) -> None:
+    """Raises `UsageError` for what can be no address of NATS: nobody waits for that."""
+    for url in urls:
+        try:
+            parts = urlsplit(url if "://" in url else f"nats://{url}")
+            is_one = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_one = False
+        if not is_one:
+            raise UsageError(
+                f"`--nats`: `{url.rpartition('@')[2]}` is no address of NATS",
+                f"write nats://HOST:PORT; other schemes are {', '.join(_SCHEMES[1:])}",
+            )
+    if not urls:
+        raise UsageError("`--nats` names no address", "write nats://HOST:PORT")
+
+
+def _check_credentials(file: str) -> None:
+    """Raises `UsageError` for a file that has no credentials of NATS."""
+    try:
+        with open(file, "rb") as opened:
+            written = opened.read(_LONGEST)
+    except OSError as error:
+        raise UsageError(
+            f"`--nats-creds`: `{file}` cannot be read: {error.strerror or error}", _CREDENTIALS
+        ) from None
+    if any(mark not in written for mark in _MARKS):
+        raise UsageError(f"`--nats-creds`: `{file}` has no credentials of NATS", _CREDENTIALS)
 
 
 def _login(environment: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from conductor.cli import bundled, configured
 from conductor.cli.fleet_bundle import content, opened
 from conductor.errors import UsageError
+from conductor.fleet.bundle import keys_of
 from conductor.fleet.bundle_cache import BundleCache
 from conductor.spec import managed
 
@@ -49,6 +50,7 @@ class Bundles:
                 "a worker takes its chains from the command line, or from a bundle, not from both",
                 f"leave out {'the components' if typed else '`--chain`'}, or `--bundle-key`",
             )
+        keys_of(keys)  # a key that cannot be used is said at once, whether NATS is there or not
         return cls(file, keys, values)
 
     def wanted(self) -> Wanted:

@@ -152,7 +152,7 @@ class Bus:
         if place.ca or place.cert:
             others["tls"] = _tls(place)
         failed: list[Exception] = []
-        servers = ", ".join(place.nats)
+        servers = ", ".join(_shown(url) for url in place.nats)
 
         async def note(error: Exception) -> None:
             # `connect` of the client tries again by itself; only its errors come here.
@@ -547,6 +547,12 @@ def _unkept(name: str, error: Exception, is_away: bool = False) -> Unkept:
         | errors.NoRespondersError,
     )
     return Unkept(name, "NATS is away" if is_away else _why(error), undone=undone)
+
+
+def _shown(url: str) -> str:
+    """An address without the user and the password that it may have."""
+    scheme, mark, rest = url.rpartition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
 
 
 def _is_final(error: Exception) -> bool:

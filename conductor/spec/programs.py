@@ -80,6 +80,8 @@ def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
         hint = "check the path, and that the file is executable"
     elif os.path.exists(program):
         hint = f"for what is in this folder, write its path: `./{program}`"
+    elif program in ("agent", "proxy"):
+        hint = f"components stand here without the word `{program}`: leave it out"
     elif agent is not None:
         hint = agents.missing(agent, program)[1]
     else:
