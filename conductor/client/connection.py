@@ -245,7 +245,8 @@ class Connection:
             if isinstance(update, dict):
                 await self._on_update(str(params.get("sessionId")), update)
         elif method == "$/cancel_request":
-            serving = self._serving.get(params.get("requestId"))
+            about = params.get("requestId")
+            serving = self._serving.get(about) if _is_id(about) else None
             if serving is not None:
                 serving[2].cancel()
         elif method in self._hears:
@@ -274,6 +275,8 @@ class Connection:
         return ADVICE.get(code, "") if known is None else agents.login_hint(known)
 
     def _serve(self, request_id: object, method: str, params: dict[str, Any]) -> None:
+        if request_id in self._serving:
+            raise _no_message()
         session = str(params.get("sessionId"))
         task = asyncio.get_running_loop().create_task(self._call_handler(method, session, params))
         self._serving[request_id] = method, session, task
@@ -310,12 +313,28 @@ class Connection:
 
 
 def _messages(line: bytes) -> list[dict[str, Any]]:
-    """The messages of a frame. The chain has checked that it is JSON-RPC."""
+    """The messages of a frame. A chain has checked that it is JSON-RPC; where a client connects by
+    itself nobody has. Raises `ConductorError`."""
     try:
         frame = msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        frame = json.loads(line)  # accepts lone surrogates, which some agents send
-    return [each for each in (frame if isinstance(frame, list) else [frame]) if _members(each)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            frame = json.loads(line)  # accepts lone surrogates, which some agents send
+        except (ValueError, RecursionError):
+            raise _no_message() from None
+    found = [each for each in (frame if isinstance(frame, list) else [frame]) if _members(each)]
+    if not all(_is_id(each.get("id")) for each in found):
+        raise _no_message()
+    return found
+
+
+def _no_message() -> ConductorError:
+    text = "what answers there sent something that is no message of ACP"
+    return ConductorError(text, "check the address: a conductor has to listen there")
+
+
+def _is_id(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
 
 
 def _members(value: object) -> dict[str, Any]:

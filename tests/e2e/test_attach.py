@@ -271,6 +271,8 @@ def test_the_server_starts_again(rig: Rig, port: int) -> None:
 def test_where_nobody_can_attach(rig: Rig) -> None:
     with behind("ws", shlex.join([sys.executable, str(DEMO)]), rig.folder) as address:
         conductor("attach", address).assert_error(2, "lets nobody attach", "conductor serve")
+    with behind("tcp", "sh -c 'read line; echo SSH-2.0; read line'", rig.folder) as address:
+        conductor("attach", address).assert_error(1, "no message of ACP", "hint: check the address")
     conductor("attach", "ws://127.0.0.1:1").assert_error(1, "cannot reach")
     wrong = conductor("attach", "ws://127.0.0.1:1", "--history", "some")
     wrong.assert_error(2, "there is no history `some`", "pending")
