@@ -39,7 +39,7 @@ EPILOG: Final = paragraphs(
 _ANSWERS: Final = 0.5
 """Seconds that workers have to answer one look."""
 _MISSED: Final = 4
-"""Looks without an answer after which a worker counts as gone."""
+"""Looks without an answer after which NATS is asked whether a worker is gone."""
 _SETTLED: Final = 30.0
 """Seconds that workers have to use what they have prepared."""
 
@@ -243,7 +243,7 @@ class _Controller:
         return [*self._seen.values()]
 
     async def _look(self) -> None:
-        """Asks all workers; one that does not answer a few times is gone."""
+        """Asks all workers. One that stands still counts on; one that nobody can ask is gone."""
         from conductor.fleet.gateway import statuses
 
         for id_ in self._missed:
@@ -254,7 +254,20 @@ class _Controller:
                 knows = one.bundles is None or one.revision >= self._revision
                 self._seen[one.id] = Seen(one.id, one.host, one.bundles if knows else {})
         for id_ in [id_ for id_, missed in self._missed.items() if missed >= _MISSED]:
-            del self._missed[id_], self._seen[id_]
+            if await self._is_gone(id_):
+                del self._missed[id_], self._seen[id_]
+
+    async def _is_gone(self, id_: str) -> bool:
+        """Whether a worker that does not answer has ended, or drains: NATS knows who listens."""
+        from conductor.fleet.bus import Unanswered
+        from conductor.fleet.gateway import orders
+        from conductor.fleet.messages import Order, Status, read
+
+        try:
+            raw = await orders(self._bus, id_, Order(do="alive"), _ANSWERS)
+        except Unanswered as unanswered:
+            return unanswered.absent
+        return read(raw, Status).state == "draining"
 
     @staticmethod
     def _warn(known: Known) -> None:

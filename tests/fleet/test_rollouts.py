@@ -17,6 +17,7 @@ import pytest
 from nats.js.api import ObjectMeta
 
 from conductor.fleet import bundle as bundles
+from conductor.fleet import messages, names
 from conductor.fleet import rollout as rolling
 from conductor.fleet.bundle_store import OBJECTS, BundleStore
 from conductor.fleet.bus import Bus
@@ -332,3 +333,32 @@ def test_what_cannot_be_rolled_out(pool: Pool) -> None:
     pool.rollout(unsigned).assert_error(2, "is not signed")
     Path(unsigned).write_bytes(b"x" * 1000)
     pool.rollout(unsigned).assert_error(1, "is no bundle")
+
+
+def test_a_worker_that_stands_still_is_not_taken_for_ready(pool: Pool) -> None:
+    """It has answered once, and NATS still has it: too few are ready, however long it is silent."""
+    pool.worker()
+    file = pool.bundle(PLAIN)
+
+    async def work(bus: Bus) -> None:
+        asked = 0
+
+        async def status(_: bytes) -> bytes:
+            nonlocal asked
+            asked += 1
+            if asked > 1:
+                await asyncio.Event().wait()
+            return messages.write(
+                messages.Status(
+                    kind="worker", id="still", host="h", pid=1, version="1", pool="main",
+                    state="ready", bundles={},
+                )
+            )  # fmt: skip
+
+        await bus.answer(names.STATUS, status)
+        await bus.listen(names.control("still"), lambda _subject, _payload: None)
+        await bus.settled()
+        ran = await asyncio.to_thread(pool.rollout, file, "--wait", "8")
+        ran.assert_error(1, "1 of 2 workers are ready within 8 s", "nothing was switched")
+
+    pool.on_bus(work)
