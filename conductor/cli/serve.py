@@ -338,7 +338,8 @@ class Serving:
         """Where clients find the chains that are served at an address."""
         if not address.takes_token:  # lines name no chain
             return [served]
-        return [f"{served}/{name}".rstrip("/") for name in self._wanted.chains or ("",)]
+        base = served.rstrip("/")
+        return [f"{base}/{name}" if name else base for name in self._wanted.chains or ("",)]
 
     # -- what parts of a fleet do otherwise ------------------------------------------------------
 
@@ -449,7 +450,7 @@ class Serving:
 def _check(address: Address, settings: Settings) -> None:
     """Raises `UsageError` for an address that would let strangers in, or that has another path than
     chains have."""
-    if address.takes_token and address.path != addresses.ENDPOINT:
+    if address.takes_token and address.path.rstrip("/") != addresses.ENDPOINT:
         raise UsageError(
             f"nothing is served at the path of {address}",
             f"leave it out: chains are at {addresses.ENDPOINT}, and {addresses.ENDPOINT}/NAME",
