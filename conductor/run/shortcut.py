@@ -313,9 +313,11 @@ class Shortcut:
         self._bytes += 2 * len(data)
 
     def _forget(self) -> None:
-        """Forgets the oldest requests that are over, and their answers, if too much is kept."""
+        """Forgets the oldest requests that are over, and their answers, if too much is kept; has
+        the router catch up where the oldest is still open, which may be for hours."""
         while len(self._kept) > _MOST_KEPT or self._bytes > _MOST_KEPT_BYTES:
             if self._kept[0].is_open:
+                self.close()
                 return
             oldest = self._kept.popleft()
             oldest.is_forgotten = True
