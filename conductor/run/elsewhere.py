@@ -26,8 +26,7 @@ turn."""
 def planned(
     spec: Spec, role: str, component: Component, options: Options, on_stderr: Stderr
 ) -> Planned:
-    """Plans a component at an address. Raises `UsageError` where nobody can dial it so, and
-    `ComponentError` for its token."""
+    """Plans a component at an address. Raises `UsageError` where nobody can dial it so."""
     assert spec.address is not None
     places = addresses.parse_all(spec.address)
     if any(place.has_tls for place in places) and fast_loop.is_without_tls():
@@ -37,7 +36,10 @@ def planned(
         )
     token = _token(spec) if spec.token else None
     if token is not None:
-        shown(token)  # raises now what is wrong with it
+        try:
+            shown(token)
+        except ComponentError as error:  # nothing runs yet: it is a mistake of the user
+            raise UsageError(error.text, error.hint) from None
     note = partial(on_stderr, spec.name)
 
     patience = backoff.PATIENCE if len(places) == 1 else _ELSEWHERE
