@@ -214,7 +214,9 @@ class HttpRules:
             return self._over("could not be reached", status)
         heading = _read(body)
         refused = bool(bytes(heading.error))
-        if _key(heading) != jsonrpc.canonical_id(Raw(asked.raw)) or heading.method is not None:
+        # A proxy asks its successor before it answers, so a request may come first.
+        is_answer = _key(heading) == jsonrpc.canonical_id(Raw(asked.raw))
+        if heading.method is None and not is_answer:
             return self._over(f"answered `{asked.method}` with a body that is no answer to it")
         if not refused and not _is_name(connection_id):
             return self._over("answered without an id of the connection (Acp-Connection-Id)")

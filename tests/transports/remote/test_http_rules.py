@@ -126,7 +126,7 @@ def test_a_server_without_an_id_that_a_header_carries_ends_it(id_: str) -> None:
     "body",
     [
         *(b"", b"<html>", b"null", b"[" + result(0) + b"]", result(1), result("0"), result(None)),
-        *(request(0, "initialize"), frame(method="x"), frame(id=None, error={})),
+        frame(id=None, error={}),
     ],
 )
 def test_a_server_that_answers_something_else_ends_it(body: bytes) -> None:
@@ -135,6 +135,14 @@ def test_a_server_that_answers_something_else_ends_it(body: bytes) -> None:
     (over,) = rules.opened(only(rules.write(INITIALIZE)), 200, "c1", body)
     assert over == Over("answered `initialize` with a body that is no answer to it")
     assert rules.write(request(1, "x")) == []
+
+
+def test_a_proxy_may_ask_its_successor_before_it_answers() -> None:
+    rules = HttpRules(TRIES)
+    asks = request(7, "proxy/successor")
+    delivered, listen = rules.opened(only(rules.write(INITIALIZE)), 200, "c1", asks)
+    assert isinstance(delivered, Deliver)
+    assert isinstance(listen, Listen)
 
 
 def test_nobody_at_all_ends_it() -> None:
