@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+from benchmarks.card import card
 from benchmarks.chains import Runner
 from benchmarks.goals import GOALS, Goal
 from benchmarks.history import HistoryError
@@ -12,25 +13,7 @@ from benchmarks.history import HistoryError
 _LEFT, _BAR, _RIGHT, _ROW = 330, 340, 220, 26
 _WIDTH: Final = _LEFT + _BAR + _RIGHT
 
-# The card has a ground of its own: a page may be dark where the reader's system is light.
-_STYLE: Final = """
-svg { font: 13px system-ui, sans-serif }
-.ground { fill: #ffffff; stroke: #d1d9e0 }
-.track { fill: #e4e8ec }
-.bar { fill: #0969da }
-.goal { stroke: #1f2328; stroke-width: 2 }
-text { fill: #1f2328 }
-.head { font-weight: 600 }
-.foot { fill: #59636e; font-size: 11px }
-@media (prefers-color-scheme: dark) {
-  .ground { fill: #0d1117; stroke: #3d444d }
-  .track { fill: #262c36 }
-  .bar { fill: #4493f8 }
-  .goal { stroke: #f0f6fc }
-  text { fill: #f0f6fc }
-  .foot { fill: #9198a1 }
-}
-"""
+_BARS: Final = {"bar": ("#0969da", "#4493f8")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +68,8 @@ def draw(run: Mapping[str, Any]) -> str:
     parts.append(f'<text class="foot" x="16" y="{y + 12}">{escape(_foot(run))}</text>')
     height = y + 28
     told = "; ".join(f"{bar.label}: {bar.words}" for bar in (*compared, *absolute))
-    size = f'width="{_WIDTH}" height="{height}"'
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" {size}',
-            ' role="img" aria-labelledby="title told">',
-            '<title id="title">The goals of conductor\'s speed, and what was measured</title>',
-            f'<desc id="told">{escape(told)}</desc>',
-            f"<style>{_STYLE}</style>",
-            f'<rect class="ground" {size} rx="8"/>',
-            *parts,
-            "</svg>\n",
-        ]
-    )
+    title = "The goals of conductor's speed, and what was measured"
+    return card(_WIDTH, height, title, told, _BARS, parts)
 
 
 def _compared(goal: Goal, ratio: float) -> Bar:

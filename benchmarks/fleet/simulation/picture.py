@@ -7,32 +7,13 @@ from html import escape
 from math import log10
 from typing import Final
 
+from benchmarks.card import card
 from benchmarks.fleet.simulation.findings import Row
 
 _LEFT, _BAR, _RIGHT, _ROW = 310, 380, 250, 34
 _WIDTH: Final = _LEFT + _BAR + _RIGHT
 
-# The card has a ground of its own: a page may be dark where the reader's system is light.
-_STYLE: Final = """
-svg { font: 13px system-ui, sans-serif }
-.ground { fill: #ffffff; stroke: #d1d9e0 }
-.track { fill: #e4e8ec }
-.first { fill: #9a6700 }
-.changed { fill: #0969da }
-.goal { stroke: #1f2328; stroke-width: 2 }
-text { fill: #1f2328 }
-.head { font-weight: 600 }
-.foot { fill: #59636e; font-size: 11px }
-@media (prefers-color-scheme: dark) {
-  .ground { fill: #0d1117; stroke: #3d444d }
-  .track { fill: #262c36 }
-  .first { fill: #d29922 }
-  .changed { fill: #4493f8 }
-  .goal { stroke: #f0f6fc }
-  text { fill: #f0f6fc }
-  .foot { fill: #9198a1 }
-}
-"""
+_BARS: Final = {"first": ("#9a6700", "#d29922"), "changed": ("#0969da", "#4493f8")}
 
 
 def draw(steady: Sequence[Row], sudden: Sequence[Row], workers: int) -> str:
@@ -68,19 +49,8 @@ def draw(steady: Sequence[Row], sudden: Sequence[Row], workers: int) -> str:
         " Scales of tens: 10 to 1,000,000 workers, 0.1 to 1,000 s."
     )
     parts.append(f'<text class="foot" x="16" y="{y + 14}">{foot}</text>')
-    size = f'width="{_WIDTH}" height="{y + 30}"'
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y + 30}" {size}',
-            ' role="img" aria-labelledby="title told">',
-            '<title id="title">Where a fleet breaks first, before and after it is changed</title>',
-            f'<desc id="told">{escape(_told(steady, sudden))}</desc>',
-            f"<style>{_STYLE}</style>",
-            f'<rect class="ground" {size} rx="8"/>',
-            *parts,
-            "</svg>\n",
-        ]
-    )
+    title = "Where a fleet breaks first, before and after it is changed"
+    return card(_WIDTH, y + 30, title, _told(steady, sudden), _BARS, parts)
 
 
 def _told(steady: Sequence[Row], sudden: Sequence[Row]) -> str:
