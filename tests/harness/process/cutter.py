@@ -1,17 +1,16 @@
 """A TCP proxy that cuts links: at a moment, or where a text passes.
 
 It reads what it carries: HTTP as it is, WebSocket frames unmasked, so that a cut can wait for a
-message of a turn. It runs in a thread of its own; its methods may be called from any other.
+message of a turn.
 """
 
 import asyncio
 import socket
-import struct
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Self
+from typing import Final
+
+from tests.harness.process.relay import Relay, drop
 
 UP: Final = "up"
 """From the client to the server."""
@@ -19,8 +18,6 @@ DOWN: Final = "down"
 """From the server to the client."""
 
 _CHUNK: Final = 1 << 16
-_LINGER: Final = struct.pack("ii", 1, 0)
-"""A close sends a reset, and what was not sent yet is gone."""
 
 
 class Where(Enum):
@@ -43,51 +40,21 @@ class Cut:
     where: Where
 
 
-class Cutter:
+class Cutter(Relay["_Pair"]):
     """Listens on a port of its own and carries each link to ``port``."""
 
     def __init__(self, port: int) -> None:
-        self._target = port
         self._cuts: list[Cut] = []
-        self._pairs: set[_Pair] = set()
-        self._closed = False
         self._frozen = False
-        self.links = 0
-        """Links that were ever opened."""
         self.made = 0
         """Cuts that were made while a link was there."""
-        self._loop = asyncio.new_event_loop()
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listening.getsockname()[1]
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._do(self._end)
-        self._thread.join()
-        self._listening.close()
-        self._loop.close()
+        super().__init__(
+            ("127.0.0.1", port), lambda: socket.create_server(("127.0.0.1", 0)), _CHUNK
+        )
 
     def when(self, way: str, text: bytes, where: Where) -> None:
         """Cuts once this text passes."""
         self._do(lambda: self._cuts.append(Cut(way, text, where)))
-
-    def cut(self) -> None:
-        """Cuts every link now."""
-        self._do(self._cut)
-
-    def refuse(self, closed: bool) -> None:
-        """Cuts every link, and new ones once they are there, until it is called with False."""
-
-        def change() -> None:
-            self._closed = closed
-            if closed:
-                self._cut()
-
-        self._do(change)
 
     def freeze(self, frozen: bool) -> None:
         """Whether links stay open and carry nothing."""
@@ -110,43 +77,13 @@ class Cutter:
 
     # -- in the thread -----------------------------------------------------------------------
 
-    def _do(self, action: Callable[[], None]) -> None:
-        done = threading.Event()
-
-        def act() -> None:
-            action()
-            done.set()
-
-        self._loop.call_soon_threadsafe(act)
-        done.wait()
-
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-
-    async def _serve(self) -> None:
-        self._over = asyncio.Event()
-        server = await asyncio.start_server(self._carry, sock=self._listening, limit=_CHUNK)
-        await self._over.wait()
-        server.close()
-        self._closed = True
-        self._cut()
-        if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(tasks)
-
-    def _end(self) -> None:
-        self._over.set()
-
-    async def _carry(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        self.links += 1
-        if self._closed:
-            _drop(back)
-            return
-        try:
-            far, on = await asyncio.open_connection("127.0.0.1", self._target, limit=_CHUNK)
-        except OSError:
-            _drop(back)
-            return
+    async def _carry(
+        self,
+        near: asyncio.StreamReader,
+        back: asyncio.StreamWriter,
+        far: asyncio.StreamReader,
+        on: asyncio.StreamWriter,
+    ) -> None:
         pair = _Pair(self, back, on)
         pair.freeze(self._frozen)
         self._pairs.add(pair)
@@ -167,8 +104,7 @@ class Cutter:
 
     def _cut(self) -> None:
         self.made += bool(self._pairs)
-        for pair in list(self._pairs):
-            pair.drop()
+        super()._cut()
 
     def cut_now(self) -> None:
         """A cut that waited is made: of all links, as of a machine that leaves a network."""
@@ -197,7 +133,7 @@ class _Pair:
         """Cuts it."""
         self._flowing.set()
         for end in self._ends:
-            _drop(end)
+            drop(end)
 
     async def pump(
         self, way: str, source: asyncio.StreamReader, target: asyncio.StreamWriter
@@ -273,10 +209,3 @@ def _frame(data: bytes) -> tuple[bytes, bytes] | None:
         both = int.from_bytes(payload, "big") ^ int.from_bytes(pattern, "big")
         payload = both.to_bytes(size, "big")
     return payload, data[at + size :]
-
-
-def _drop(end: asyncio.StreamWriter) -> None:
-    connected = end.get_extra_info("socket")
-    if connected is not None and connected.fileno() >= 0:
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
-    end.transport.abort()

@@ -2,7 +2,7 @@
 
 What TCP makes of a lost packet is a stall: all behind it waits until it was sent again. So a link
 here has a latency, and stalls that chance brings. What waits in it is bounded: a link that is full
-reads no more. It runs in a thread of its own; its methods may be called from any other.
+reads no more.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import struct
-import threading
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
+
+from tests.harness.process.relay import Relay, drop
 
 if TYPE_CHECKING:
     from tests.harness.process.netns import Machine
 
 _CHUNK: Final = 1 << 14
-_LINGER: Final = struct.pack("ii", 1, 0)
-"""A close sends a reset, and what was not sent yet is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Weather:
     seed: int = 1
 
 
-class Delay:
+class Delay(Relay["_Pair"]):
     """Listens on a machine, and carries each link to another address.
 
     Args:
@@ -58,48 +55,15 @@ class Delay:
         weather: Weather = Weather(),
         port: int = 0,
     ) -> None:
-        self.target = target
         self.weather = weather
-        self.links = 0
-        """Links that were ever opened."""
         self.most = 0
         """The most bytes that ever waited in one direction of a link."""
         self._chance = Random(weather.seed)  # noqa: S311 - no secret is drawn
-        self._pairs: set[_Pair] = set()
-        self._closed = False
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._over = asyncio.Event()
-        self._loop = asyncio.new_event_loop()
         self.address = machine.address
         with machine.inside():  # the thread, and what it opens, stay on this machine
-            self._listening = socket.create_server((machine.address, port))
-            self.port: int = self._listening.getsockname()[1]
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._do(self._over.set)
-        self._thread.join()
-        self._listening.close()
-        self._loop.close()
-
-    def cut(self) -> None:
-        """Resets all links that are open now."""
-        self._do(self._cut)
-
-    def refuse(self, closed: bool) -> None:
-        """Resets all links, and new ones as they come, until it is called with False."""
-
-        def change() -> None:
-            self._closed = closed
-            if closed:
-                self._cut()
-
-        self._do(change)
+            super().__init__(target, lambda: socket.create_server((machine.address, port)), _CHUNK)
 
     def freeze(self, frozen: bool) -> None:
         """Whether links stay open and carry nothing."""
@@ -107,43 +71,17 @@ class Delay:
 
     # -- in the thread ---------------------------------------------------------------------------
 
-    def _do(self, action: Callable[[], None]) -> None:
-        done = threading.Event()
-
-        def act() -> None:
-            action()
-            done.set()
-
-        self._loop.call_soon_threadsafe(act)
-        done.wait()
-
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-
-    async def _serve(self) -> None:
-        server = await asyncio.start_server(self._carry, sock=self._listening, limit=_CHUNK)
-        await self._over.wait()
-        server.close()
-        self._closed = True
+    def _end(self) -> None:
         self._flowing.set()
-        self._cut()
-        if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(tasks)
+        super()._end()
 
-    def _cut(self) -> None:
-        for pair in list(self._pairs):
-            pair.drop()
-
-    async def _carry(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-        self.links += 1
-        if self._closed:
-            _drop(back)
-            return
-        try:
-            far, on = await asyncio.open_connection(*self.target, limit=_CHUNK)
-        except OSError:
-            _drop(back)
-            return
+    async def _carry(
+        self,
+        near: asyncio.StreamReader,
+        back: asyncio.StreamWriter,
+        far: asyncio.StreamReader,
+        on: asyncio.StreamWriter,
+    ) -> None:
         pair = _Pair(back, on)
         self._pairs.add(pair)
         try:
@@ -183,7 +121,7 @@ class _Pair:
     def drop(self) -> None:
         """Resets both."""
         for end in self._ends:
-            _drop(end)
+            drop(end)
 
 
 class _Way:
@@ -236,10 +174,3 @@ class _Way:
             self._moved.set()
         with contextlib.suppress(OSError, RuntimeError):
             self._sink.write_eof()
-
-
-def _drop(end: asyncio.StreamWriter) -> None:
-    connected = end.get_extra_info("socket")
-    if connected is not None and connected.fileno() >= 0:
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
-    end.transport.abort()
