@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from tests.places import LONG
 
 if TYPE_CHECKING:
+    from tests.harness.process.fleet import Fleet
     from tests.harness.process.nats import Nats
     from tests.harness.process.rig import Rig
 
@@ -109,3 +110,11 @@ def nats(tmp_path: Path) -> Iterator[Nats]:
 
     with Nats(tmp_path) as server:
         yield server
+
+
+@pytest.fixture
+def fleet(rig: Rig, nats: Nats) -> Fleet:
+    """The parts of a fleet beside a NATS server of their own."""
+    from tests.harness.process.fleet import Fleet
+
+    return Fleet(rig, nats.url)

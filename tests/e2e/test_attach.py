@@ -241,9 +241,7 @@ def test_a_link_that_is_cut_comes_back(rig: Rig, server: Served, scheme: str) ->
 
 
 def test_the_server_starts_again(rig: Rig, port: int) -> None:
-    command = (sys.executable, "-m", "tests.e2e.actors.lasting_agent", str(rig.folder))
-    agent = rig.program(*command, name="A")
-    words = ("serve", agent, "--listen", f"ws://127.0.0.1:{port}")
+    words = ("serve", rig.lasting(), "--listen", f"ws://127.0.0.1:{port}")
     server = served(rig, *words)
     editor = at(server, rig)
     session = editor.begin()

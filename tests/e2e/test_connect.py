@@ -219,9 +219,7 @@ def test_a_link_that_is_cut_goes_on_and_says_so(cutting: Cutting) -> None:
 
 @pytest.mark.parametrize("scheme", ["ws", "http", "unix"])
 def test_the_server_starts_again_and_the_editor_keeps_its_session(rig: Rig, scheme: str) -> None:
-    agent = rig.program(
-        sys.executable, "-m", "tests.e2e.actors.lasting_agent", str(rig.folder), name="A"
-    )
+    agent = rig.lasting()
     with held_port() as port:
         place = f"unix:{rig.folder}/s" if scheme == "unix" else f"{scheme}://127.0.0.1:{port}"
         server = served(rig, "serve", agent, "--listen", place)
@@ -241,8 +239,7 @@ def test_the_server_starts_again_and_the_editor_keeps_its_session(rig: Rig, sche
 
 @pytest.mark.parametrize(("first", "second"), [("http", "unix"), ("unix", "ws")])
 def test_the_session_goes_on_at_another_address(rig: Rig, first: str, second: str) -> None:
-    command = (sys.executable, "-m", "tests.e2e.actors.lasting_agent", str(rig.folder))
-    agent = rig.program(*command, name="A")
+    agent = rig.lasting()
     servers = [
         served(rig, "serve", agent, "--listen", place, "--owners", "none")
         for scheme in (first, second)

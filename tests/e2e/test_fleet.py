@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,18 +18,6 @@ from tests.places import DEADLINE
 if TYPE_CHECKING:
     from tests.harness.process.nats import Nats
     from tests.harness.process.rig import Rig
-
-
-@pytest.fixture
-def fleet(rig: Rig, nats: Nats) -> Fleet:
-    """The parts beside a server of their own."""
-    return Fleet(rig, nats.url)
-
-
-def lasting(rig: Rig) -> str:
-    """The agent whose sessions outlast it."""
-    command = (sys.executable, "-m", "tests.e2e.actors.lasting_agent", str(rig.folder))
-    return rig.program(*command, name="A")
 
 
 def test_a_chain_runs_on_a_worker(fleet: Fleet) -> None:
@@ -73,7 +60,7 @@ def test_two_clients_of_one_principal_meet_through_two_gateways(fleet: Fleet) ->
 
 def test_a_worker_that_is_killed_loses_no_session(fleet: Fleet) -> None:
     for _ in range(2):
-        fleet.worker(lasting(fleet.rig))
+        fleet.worker(fleet.rig.lasting())
     with fleet.gateway() as gateway:
         client = gateway.socket()
         session = client.begin()
@@ -90,7 +77,7 @@ def test_a_worker_that_is_killed_loses_no_session(fleet: Fleet) -> None:
 
 
 def test_a_worker_that_drains_gives_its_rooms_up(fleet: Fleet) -> None:
-    workers = [fleet.worker(lasting(fleet.rig)) for _ in range(2)]
+    workers = [fleet.worker(fleet.rig.lasting()) for _ in range(2)]
     with fleet.gateway() as gateway:
         client = gateway.socket()
         session = client.begin()
@@ -107,7 +94,7 @@ def test_a_worker_that_drains_gives_its_rooms_up(fleet: Fleet) -> None:
 
 def test_a_session_of_somebody_else_does_not_exist(fleet: Fleet) -> None:
     alice, bob = (new_token(fleet.rig, name) for name in ("alice", "bob"))
-    fleet.worker(lasting(fleet.rig))
+    fleet.worker(fleet.rig.lasting())
     with fleet.gateway("--tokens", str(fleet.rig.folder / "tokens")) as gateway:
         hers = gateway.socket(headers=bearer(alice))
         session = hers.begin()

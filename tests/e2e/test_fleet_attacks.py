@@ -9,7 +9,6 @@ import json
 import re
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -23,22 +22,9 @@ from tests.harness.process.fleet import Fleet
 from tests.harness.process.serving import Socket, bearer, new_token
 
 if TYPE_CHECKING:
-    from tests.harness.process.nats import Nats
     from tests.harness.process.rig import Rig
 
 Json = dict[str, Any]
-
-
-@pytest.fixture
-def fleet(rig: Rig, nats: Nats) -> Fleet:
-    """The parts beside a server of their own."""
-    return Fleet(rig, nats.url)
-
-
-def lasting(rig: Rig) -> str:
-    """The agent whose sessions outlast it."""
-    command = (sys.executable, "-m", "tests.e2e.actors.lasting_agent", str(rig.folder))
-    return rig.program(*command, name="A")
 
 
 def on_nats(fleet: Fleet, work: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -84,7 +70,7 @@ def test_a_lease_of_nobody_is_taken(fleet: Fleet, holder: str) -> None:
 
 def test_whose_room_is_taken_away_ends_and_its_client_hears_it(fleet: Fleet) -> None:
     for _ in range(2):
-        fleet.worker(lasting(fleet.rig))
+        fleet.worker(fleet.rig.lasting())
     with fleet.gateway() as gateway:
         client = gateway.socket()
         session = client.begin()
@@ -149,7 +135,7 @@ def test_bad_payloads_change_nothing(fleet: Fleet) -> None:
 
 def test_pools_are_apart(fleet: Fleet) -> None:
     fleet.worker("--pool", "one", fleet.rig.demo())
-    fleet.worker("--pool", "two", lasting(fleet.rig))
+    fleet.worker("--pool", "two", fleet.rig.lasting())
     with fleet.gateway("--pool", "one") as first, fleet.gateway("--pool", "two") as second:
         one, two = first.socket(), second.socket()
         mine, other = one.begin(), two.begin()
@@ -220,7 +206,7 @@ def test_a_client_that_sends_no_more_gets_its_answers(fleet: Fleet) -> None:
 
 
 def test_a_gateway_that_drains_lets_turns_end(fleet: Fleet) -> None:
-    fleet.worker(lasting(fleet.rig))
+    fleet.worker(fleet.rig.lasting())
     with fleet.gateway() as gateway:
         client = gateway.socket()
         session = client.begin()
@@ -239,7 +225,7 @@ def test_a_gateway_that_drains_lets_turns_end(fleet: Fleet) -> None:
 
 
 def test_a_turn_goes_on_when_its_gateway_ends(fleet: Fleet) -> None:
-    fleet.worker(lasting(fleet.rig))
+    fleet.worker(fleet.rig.lasting())
     with fleet.gateway("--wind-down", "0.2") as first, fleet.gateway() as second:
         client = first.socket()
         session = client.begin()
@@ -258,7 +244,7 @@ def test_a_turn_goes_on_when_its_gateway_ends(fleet: Fleet) -> None:
 
 
 def test_a_worker_whose_turns_take_too_long_ends_all_the_same(fleet: Fleet) -> None:
-    workers = [fleet.worker("--wind-down", "0.5", lasting(fleet.rig)) for _ in range(2)]
+    workers = [fleet.worker("--wind-down", "0.5", fleet.rig.lasting()) for _ in range(2)]
     with fleet.gateway() as gateway:
         client = gateway.socket()
         session = client.begin()
@@ -274,7 +260,7 @@ def test_a_worker_whose_turns_take_too_long_ends_all_the_same(fleet: Fleet) -> N
 
 
 def test_fleet_dev_starts_a_lost_worker_again(rig: Rig) -> None:
-    dev = rig.run("fleet", "dev", lasting(rig), "--listen", "ws://127.0.0.1:0")
+    dev = rig.run("fleet", "dev", rig.lasting(), "--listen", "ws://127.0.0.1:0")
     shown = re.compile(r"fleet status --nats (nats://\S+)\n")
     dev.until(lambda: shown.search(dev.stderr) is not None, "the fleet is there")
     url = shown.findall(dev.stderr)[0]
@@ -313,7 +299,7 @@ def test_what_keeps_a_fleet_dev_from_its_start_is_named(rig: Rig) -> None:
 
 
 def test_a_permission_is_asked_through_two_gateways(fleet: Fleet) -> None:
-    fleet.worker(lasting(fleet.rig))
+    fleet.worker(fleet.rig.lasting())
     with fleet.gateway() as first, fleet.gateway() as second:
         one, two = first.socket(), second.socket()
         session = one.begin()

@@ -26,9 +26,8 @@ SANDBOXED = ("passthrough", "datetime", "prompt-prefix,config.text=P:", "passthr
 
 
 def agent(rig: Rig, *flags: str, **options: str) -> str:
-    """The agent whose sessions outlast it."""
-    command = (sys.executable, "-m", "tests.e2e.actors.lasting_agent", str(rig.folder), *flags)
-    return rig.program(*command, name="A", **{"on_failure": "restart", **options})
+    """The agent whose sessions outlast it, started again."""
+    return rig.lasting(*flags, **{"on_failure": "restart", **options})
 
 
 def pid(rig: Rig) -> int:

@@ -142,6 +142,11 @@ class Rig:
         """One of the other programs in `actors`."""
         return self.program(sys.executable, "-m", f"tests.e2e.actors.{actor}", *flags, name=name)
 
+    def lasting(self, *flags: str, **options: str) -> str:
+        """The agent whose sessions, in `folder`, outlast it."""
+        program = ("-m", "tests.e2e.actors.lasting_agent", str(self.folder))
+        return self.program(sys.executable, *program, *flags, name="A", **options)
+
     def nested(self, *components: str, options: tuple[str, ...] = ()) -> str:
         """A conductor in proxy mode over these components, as a shell-parsed command string."""
         return shlex.join([*COMMAND, "proxy", *options, "--cache", str(self.cache), *components])
