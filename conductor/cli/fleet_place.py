@@ -40,6 +40,8 @@ def place(values: dict[str, Any], command: str) -> Place:
 
 def _check_servers(urls: Sequence[str]) -> None:
     """Raises `UsageError` for what can be no address of NATS: nobody waits for that."""
+    from conductor.fleet.bus import without_login
+
     for url in urls:
         try:
             parts = urlsplit(url if "://" in url else f"nats://{url}")
@@ -48,7 +50,7 @@ def _check_servers(urls: Sequence[str]) -> None:
             is_one = False
         if not is_one:
             raise UsageError(
-                f"`--nats`: `{url.rpartition('@')[2]}` is no address of NATS",
+                f"`--nats`: `{without_login(url)}` is no address of NATS",
                 f"write nats://HOST:PORT; other schemes are {', '.join(_SCHEMES[1:])}",
             )
     if not urls:

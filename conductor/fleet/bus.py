@@ -152,7 +152,7 @@ class Bus:
         if place.ca or place.cert:
             others["tls"] = _tls(place)
         failed: list[Exception] = []
-        servers = ", ".join(_shown(url) for url in place.nats)
+        servers = ", ".join(without_login(url) for url in place.nats)
 
         async def note(error: Exception) -> None:
             # `connect` of the client tries again by itself; only its errors come here.
@@ -549,7 +549,7 @@ def _unkept(name: str, error: Exception, is_away: bool = False) -> Unkept:
     return Unkept(name, "NATS is away" if is_away else _why(error), undone=undone)
 
 
-def _shown(url: str) -> str:
+def without_login(url: str) -> str:
     """An address without the user and the password that it may have."""
     scheme, mark, rest = url.rpartition("://")
     return f"{scheme}{mark}{rest.rpartition('@')[2]}"

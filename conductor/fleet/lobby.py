@@ -17,7 +17,7 @@ from conductor.serve.chains import Chain, HubTransport
 from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import frames
 from conductor.serve.hub.params import session_of
-from conductor.serve.room import SHOW, refusal_of
+from conductor.serve.room import SHOW, Served, refusal_of
 from conductor.serve.streams import Streams
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class _Seated:
                     yield bytes(message.id)
 
 
-class Lobby:
-    """The connections of one principal (`conductor.serve.room.Served`)."""
+class Lobby(Served):
+    """The connections of one principal."""
 
     def __init__(
         self, principal: str, gateway: Gateway, settings: Settings, changed: Callable[[], None]
@@ -275,16 +275,6 @@ class Lobby:
 
     def overdue(self) -> None:
         """Does nothing: the room has the time of turns."""
-
-    def close(self, why: Farewell) -> None:
-        """Sends all clients away; their chains end."""
-        for connection in [*self.connections.values()]:
-            connection.close(why)
-
-    def stop(self) -> None:
-        """Ends all chains now."""
-        for chain in self.running:
-            chain.stop()
 
     def set(self, settings: Settings) -> None:
         """Other settings hold from now on; connections that are there stay."""

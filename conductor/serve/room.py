@@ -82,9 +82,13 @@ class Served(Keeper, Protocol):
 
     def close(self, why: Farewell) -> None:
         """Sends all clients away; their chains end."""
+        for connection in [*self.connections.values()]:
+            connection.close(why)
 
     def stop(self) -> None:
         """Ends all chains now."""
+        for chain in self.running:
+            chain.stop()
 
     def set(self, settings: Settings) -> None:
         """Other settings hold from now on."""
@@ -93,7 +97,7 @@ class Served(Keeper, Protocol):
         """All chains read their configuration again."""
 
 
-class Room:
+class Room(Served):
     """The hub of one principal, and what it needs of the world.
 
     Attributes:
@@ -371,16 +375,6 @@ class Room:
         for connection in self._readers.pop(name, ()):
             connection.chains.discard(name)
         self._changed()
-
-    def close(self, why: Farewell) -> None:
-        """Sends all clients away; their chains end."""
-        for connection in [*self.connections.values()]:
-            connection.close(why)
-
-    def stop(self) -> None:
-        """Ends all chains now."""
-        for chain in self.running:
-            chain.stop()
 
     def set(self, settings: Settings) -> None:
         """Other settings hold from now on; connections that are there stay."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import WSCloseCode, WSMsgType
 
 from conductor.link import Limits, Link, LinkError
+from conductor.link.packets import is_text
 
 if TYPE_CHECKING:
     from aiohttp.web import WebSocketResponse
@@ -303,7 +304,7 @@ async def read(
     """Takes what a client sends, until its link is gone. `most`: bytes of the longest message."""
 
     def take(text: bytes) -> bool:
-        if connection.paused or not _is_text(text):
+        if connection.paused or not is_text(text):
             return False
         connection.received(text)
         return True
@@ -315,7 +316,7 @@ async def read(
             if message.type is WSMsgType.TEXT:
                 await connection.may_send()
                 data: bytes = message.data
-                if not _is_text(data):
+                if not is_text(data):
                     await socket.close(code=WSCloseCode.INVALID_TEXT)
                     connection.lost()  # whatever the client answers: it did not begin to close
                     return
@@ -362,13 +363,3 @@ def _texts(taken: ClientSocket, take: Callable[[bytes], bool], most: int) -> Ite
         yield texts
     finally:
         texts.end()
-
-
-def _is_text(data: bytes) -> bool:
-    if data.isascii():
-        return True
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
