@@ -120,7 +120,7 @@ def _wants(spec: Spec) -> str:
     """Whether a component has what it asks for, in a few words."""
     if not spec.sandboxed:
         known, _ = trust.known()
-        is_trusted = known.folder_of(trust.program_of(spec)) is not None
+        is_trusted = trust.trusts_program(spec, known)
         return "runs with all your rights" if is_trusted else "is a program that you do not trust"
     agreements = Agreements(again=False, permit=managed.tried)
     (settled,) = agreements.settled([spec])

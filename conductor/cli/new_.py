@@ -38,7 +38,7 @@ def new(
     template, paths = project.make(name, lang)
     report.say(f"{name}: {template['title']}", *(f"  {path}" for path in sorted(paths)))
     try:
-        trust.own(name)
+        trust.trust_folder(name, own=True)
     except UsageError as error:
         # The folder is made; its component asks like any other.
         report.write(f"{error.text}; {error.hint}", word="warning")

@@ -27,7 +27,6 @@ from conductor.spec.consent.question import Question
 from conductor.spec.digests import short
 from conductor.spec.installed import Receipt
 from conductor.spec.model import Spec
-from conductor.spec.trust import TrustedFolder
 
 EXIT_DECLINED: Final = 1
 
@@ -137,9 +136,7 @@ def put(made: Candidate, decision: Decision) -> None:
         store.forget([receipt.folder])  # what was agreed about it earlier: it was asked anew
     install.commit(made)
     if decision is Decision.ALLOW and made.is_program:
-        folder = trust.storable(os.path.realpath(receipt.folder))
-        new = TrustedFolder(trust.now())
-        trust.change(lambda held: held.folders.setdefault(folder, new))
+        trust.trust_folder(receipt.folder)
     spec = catalog.resolve(receipt.name)
     if decision is Decision.ALLOW and (question := _question(spec)) is not None:
         trust.agree(question.key, msgspec.structs.replace(question.agreement, since=trust.now()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import stat
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
@@ -14,11 +13,11 @@ import typer
 from conductor.cli import report
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import UsageError, did_you_mean, visible_path
-from conductor.spec import catalog, digests, managed, paths, trust
+from conductor.spec import catalog, managed, paths, trust
 from conductor.spec.config import reading
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.digests import short
-from conductor.spec.trust import Agreement, Trust, TrustedFile, TrustedFolder
+from conductor.spec.trust import Agreement, Trust
 
 TRUST_HELP: Final = paragraphs(
     "Trust a folder: its components get what they ask for, programs among them may run, and its "
@@ -59,32 +58,15 @@ def trust_(
 
 
 def _trust_folder(real: str) -> Iterator[str]:
-    # Where everybody may write, everybody's programs would run with the user's rights.
-    if os.stat(real).st_mode & stat.S_IWOTH:
-        raise UsageError(
-            f"every user of this machine may write `{visible_path(real)}`",
-            "trust a folder that is yours alone: `chmod o-w` makes it so",
-        )
-    new = TrustedFolder(trust.now())
-    kept = trust.change(lambda held: held.folders.setdefault(real, new))
-    yield _said(f"the folder {visible_path(real)}", again=kept is not new)
+    yield _said(f"the folder {visible_path(real)}", again=trust.trust_folder(real))
     project = os.path.join(real, paths.CONFIG)
     if os.path.isfile(project):
         yield _trust_file(project)
 
 
 def _trust_file(real: str) -> str:
-    content = reading.content(real, links=False)
-    new = TrustedFile(trust.now(), digests.of_bytes(content))
-
-    def edit(held: Trust) -> bool:
-        before = held.files.get(real)
-        if before is not None and before.sha256 == new.sha256:
-            return True
-        held.files[real] = new
-        return False
-
-    return _said(f"the file {visible_path(real)}, as it is now", again=trust.change(edit))
+    again = trust.trust_file(real, reading.content(real, links=False))
+    return _said(f"the file {visible_path(real)}, as it is now", again=again)
 
 
 def _trust_component(path: str) -> list[str]:

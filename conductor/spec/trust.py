@@ -7,6 +7,7 @@ loads this module only where an answer is needed; a digest is computed only wher
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import stat
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from conductor.errors import UsageError
-from conductor.spec import digests, paths, private_files, untrusted_files
+from conductor.errors import UsageError, visible_path
+from conductor.spec import digests, guarded, paths, private_files, untrusted_files
 
 if TYPE_CHECKING:
     from conductor.spec.model import Spec
@@ -33,22 +34,34 @@ _MOST_UNTRUSTED: Final = 100
 
 Result = TypeVar("Result")
 
-Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**33)]
+_LAST: Final = 2**33
+
+Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_LAST)]
 """A moment, in seconds since 1970; some centuries, so that every one of them is a date."""
 
 
 class TrustedFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A folder that is trusted with everything in it."""
+    """A folder that is trusted with everything in it.
+
+    The path alone names no folder: where the folder has gone, another one may take its path.
+    """
 
     since: Seconds
+    device: int
+    inode: int
     own: bool = False
     """`conductor new` made it."""
 
+    def is_at(self, path: str) -> bool:
+        """Whether the folder is still the one at this path."""
+        status = os.stat(path)
+        return (status.st_dev, status.st_ino) == (self.device, self.inode)
 
-class TrustedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A project file, as it was when the user trusted it."""
 
-    since: Seconds
+class TrustedFile(TrustedFolder, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A project file, as it was when the user trusted it, and its folder: the paths in the file
+    begin there."""
+
     sha256: str
 
 
@@ -96,29 +109,47 @@ class Trust(msgspec.Struct, forbid_unknown_fields=True):
     """The last few."""
 
     def folder_of(self, place: str) -> str | None:
-        """The trusted folder that a path is, or lies in; None if there is none, or if everybody
-        may write on the way to it: what is there may be anybody's."""
-        path = os.path.realpath(place)
-        while not _everybody_writes(path):
-            if path in self.folders:
-                return path
-            above = os.path.dirname(path)
-            if above == path:
-                break
-            path = above
-        return None
+        """The trusted folder that a path is, or lies in; None if there is none, or if another
+        user could have changed what is at the path."""
+        try:
+            path = guard(place)
+            while path not in self.folders or not self.folders[path].is_at(path):
+                above = os.path.dirname(path)
+                if above == path:
+                    return None
+                path = above
+        except (OSError, UsageError):
+            return None
+        return path
 
     def has_file(self, path: str, content: bytes) -> bool:
         """Whether a project file is trusted with this content."""
         known = self.files.get(os.path.realpath(path))
-        return known is not None and known.sha256 == digests.of_bytes(content)
+        if known is None or known.sha256 != digests.of_bytes(content):
+            return False
+        try:
+            return known.is_at(guard(os.path.dirname(os.path.realpath(path))))
+        except (OSError, UsageError):
+            return False
 
 
-def _everybody_writes(path: str) -> bool:
+def guard(path: str) -> str:
+    """The path without links; only this user and root can change what is there.
+
+    Raises `UsageError` where somebody else can, `OSError` where nothing is.
+    """
     try:
-        return bool(os.stat(path).st_mode & stat.S_IWOTH)
-    except OSError:
-        return False  # it is not there, so nothing of it runs
+        real = guarded.real(os.path.join(os.getcwd(), path), {0, os.geteuid()})
+        status = os.stat(real)
+        if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
+            # A sticky folder may stand on the way, but anybody may put something into it.
+            guarded.refuse_others(real, status)
+    except guarded.UnguardedError as error:
+        raise UsageError(
+            f"`{visible_path(path)}` cannot be trusted: {error}",
+            "trust what nobody else can change: `chmod go-w` on that place, or a folder elsewhere",
+        ) from None
+    return real
 
 
 class _Head(msgspec.Struct):
@@ -126,8 +157,8 @@ class _Head(msgspec.Struct):
 
 
 def now() -> int:
-    """The current time as the store keeps it."""
-    return int(time.time())
+    """The current time as the store keeps it: a wrong clock writes nothing that cannot be read."""
+    return min(max(int(time.time()), 0), _LAST)
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -213,10 +244,43 @@ def change(edit: Callable[[Trust], Result]) -> Result:
     return result
 
 
-def own(folder: str) -> None:
-    """Remembers a folder that the user has just made here. Raises `UsageError`."""
-    path = storable(os.path.realpath(folder))
-    change(lambda trust: trust.folders.update({path: TrustedFolder(now(), own=True)}))
+def trust_folder(folder: str, *, own: bool = False) -> bool:
+    """Remembers a folder; whether it was trusted before. Raises `UsageError`, `OSError`.
+
+    Args:
+        own: The user has just made it here.
+    """
+    path = storable(guard(folder))
+    status = os.stat(path)
+    new = TrustedFolder(now(), status.st_dev, status.st_ino, own)
+
+    def edit(trust: Trust) -> bool:
+        before = trust.folders.get(path)
+        if before is not None and before.is_at(path):
+            return True
+        trust.folders[path] = new
+        return False
+
+    return change(edit)
+
+
+def trust_file(file: str, content: bytes) -> bool:
+    """Remembers a project file with its content; whether that was trusted before.
+
+    Raises `UsageError`, `OSError`.
+    """
+    path = storable(os.path.realpath(file))
+    status = os.stat(guard(os.path.dirname(path)))
+    sha256 = digests.of_bytes(content)
+    new = TrustedFile(now(), status.st_dev, status.st_ino, sha256=sha256)
+
+    def edit(trust: Trust) -> bool:
+        if trust.has_file(path, content):
+            return True
+        trust.files[path] = new
+        return False
+
+    return change(edit)
 
 
 def storable(path: str) -> str:
@@ -272,12 +336,33 @@ def program_of(spec: Spec) -> str:
     return os.path.dirname(spec.manifest_path) if spec.manifest_path else ""
 
 
+def trusts_program(spec: Spec, held: Trust) -> bool:
+    """Whether the folder whose manifest names a program is trusted, and with it every file there
+    that the command names."""
+    try:
+        _guard_program(spec)
+    except UsageError:
+        return False
+    return held.folder_of(program_of(spec)) is not None
+
+
+def _guard_program(spec: Spec) -> None:
+    """Raises `UsageError` where another user could change the manifest of a program, or a file in
+    its folder that the command names."""
+    folder = os.path.realpath(program_of(spec))
+    named = (os.path.join(folder, word) for word in spec.command or ())
+    for place in (spec.manifest_path, *(place for place in named if paths.within(place, folder))):
+        with contextlib.suppress(OSError, ValueError):  # what is not there does not run
+            guard(place)
+
+
 def check_program(spec: Spec) -> None:
     """Raises `UsageError` for a program that only a stranger's manifest names: it would run with
     the user's rights."""
     folder = program_of(spec)
     if not folder:
         return
+    _guard_program(spec)
     held, problem = known()
     if held.folder_of(folder) is None:
         raise UsageError(

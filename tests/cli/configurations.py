@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.spec import digests, trust
-from conductor.spec.trust import TrustedFile
+from conductor.spec import trust
 from tests.harness.process.command import Ran, conductor, environment
 
 
@@ -38,9 +37,7 @@ class Place:
     def trusted(self, text: str) -> None:
         """Writes the project's file, and trusts it."""
         self.project_file.write_text(text)
-        entry = TrustedFile(trust.now(), digests.of_bytes(text.encode()))
-        path = os.path.realpath(self.project_file)
-        trust.change(lambda held: held.files.update({path: entry}))
+        trust.trust_file(str(self.project_file), text.encode())
 
     def run(self, *arguments: str, cwd: Path | None = None, **variables: str) -> Ran:
         """Runs `conductor ARGUMENTS` in the project's folder."""

@@ -10,8 +10,7 @@ import pytest
 from conductor.cli import configured
 from conductor.cli.bundled import Bundled
 from conductor.errors import UsageError
-from conductor.spec import managed
-from conductor.spec.managed import guarded
+from conductor.spec import guarded, managed
 
 POLICY = 'contact = "fleet@example.com"\n'
 WORK = '[chains.work]\ncomponents = ["demo"]\n'
@@ -80,7 +79,7 @@ def test_a_machine_has_one_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     place = tmp_path / "policy.toml"
     place.write_text('contact = "machine@example.com"\n')
     monkeypatch.setattr(managed, "PLACE", str(place))
-    monkeypatch.setattr(guarded, "real", lambda path: path)
+    monkeypatch.setattr(guarded, "real", lambda path, owners: path)
     with pytest.raises(UsageError, match="has a policy of its own") as error:
         bundle(tmp_path / "a", WORK, POLICY).take()
     assert "machine@example.com" in error.value.hint

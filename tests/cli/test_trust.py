@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,24 @@ def test_a_program_of_a_stranger_is_refused_until_its_folder_is_trusted() -> Non
     assert run("exec", "./program/", "-p", "hi").code == 2
 
 
+@pytest.mark.parametrize("what", ["folder made anew", "shared folder above", "program", "manifest"])
+def test_a_program_that_another_user_could_have_changed_does_not_run(here: Path, what: str) -> None:
+    manifest = here / "program" / "component.toml"
+    manifest.write_text('name = "program"\nkind = "agent"\ncommand = ["{dir}/run.sh"]\n')
+    program = here / "program" / "run.sh"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -m conductor agent demo\n")
+    program.chmod(0o755)
+    assert run("trust", "program").code == 0
+    assert run("exec", "./program/", "-p", "hi").out == "hi\n"
+    if what == "folder made anew":
+        (here / "program").rename(here / "away")
+        shutil.copytree(here / "away", here / "program")
+        run("exec", "./program/", "-p", "hi").assert_error(2, "its folder is not trusted")
+        return
+    {"shared folder above": here, "program": program, "manifest": manifest}[what].chmod(0o775)
+    run("exec", "./program/", "-p", "hi").assert_error(2, "may be written by others", "chmod go-w")
+
+
 def test_one_version_of_a_component_is_trusted(here: Path) -> None:
     out = run("trust", "date/datetime.wasm").out
     assert "trusted: this version of datetime" in out
@@ -142,7 +161,7 @@ def test_what_cannot_be_trusted_is_an_error(here: Path) -> None:
     run("trust", "nowhere").assert_error(2, "no such file or folder")
     (here / "all").mkdir()
     (here / "all").chmod(0o777)
-    run("trust", "all").assert_error(2, "every user of this machine may write")
+    run("trust", "all").assert_error(2, "may be written by others (mode 0777)", "chmod go-w")
     run("untrust", "nobody").assert_error(2, "nothing that you trust is called `nobody`")
     store = here / "state" / "conductor" / "trust.json"
     store.write_text("{")

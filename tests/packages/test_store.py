@@ -102,8 +102,8 @@ def test_trust_in_content_ends_with_it(tmp_path: Path) -> None:
     real = os.path.realpath(receipt.folder)
 
     def edit(held: trust.Trust) -> None:
-        held.folders[real] = TrustedFolder(trust.now())
-        held.folders["/other"] = TrustedFolder(trust.now())
+        held.folders[real] = TrustedFolder(trust.now(), device=1, inode=2)
+        held.folders["/other"] = TrustedFolder(trust.now(), device=1, inode=2)
         held.agreed["k"] = Agreement(trust.now(), "weather", f"{real}/proxy.py", "0" * 64)
         held.agreed["o"] = Agreement(trust.now(), "weather", "/other/proxy.py", "0" * 64)
 

@@ -6,20 +6,22 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from conductor.errors import UsageError
-from conductor.spec import digests, paths, trust
-from conductor.spec.trust import Agreement, Trust, TrustedFile, TrustedFolder
+from conductor.spec import paths, trust
+from conductor.spec.trust import Agreement, Trust, TrustedFolder
 
 AT_ONCE: Final = """
-import sys
+import os, sys
 from conductor.spec import trust
 for number in range(20):
-    trust.own(f"/{sys.argv[1]}/{number}")
+    os.makedirs(path := f"{sys.argv[1]}/{number}")
+    trust.trust_folder(path)
 """
 
 
@@ -30,9 +32,11 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path(paths.trust())
 
 
-def trust_file(path: Path) -> None:
-    entry = TrustedFile(trust.now(), digests.of_bytes(path.read_bytes()))
-    trust.change(lambda held: held.files.update({os.path.realpath(path): entry}))
+def own(path: Path) -> str:
+    """A folder of the user's that is trusted, made if it is not there."""
+    path.mkdir(exist_ok=True)
+    trust.trust_folder(str(path), own=True)
+    return str(path)
 
 
 def test_without_a_store_nothing_is_trusted_and_nothing_is_made(store: Path) -> None:
@@ -46,10 +50,11 @@ def test_a_folder_is_trusted_with_everything_in_it(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     (folder / "in" / "it").mkdir(parents=True)
     (tmp_path / "link").symlink_to(folder)
-    trust.own(str(tmp_path / "link"))
+    trust.trust_folder(str(tmp_path / "link"), own=True)
     held = trust.load()
     assert list(held.folders) == [str(folder)]
     assert held.folders[str(folder)].own
+    (folder / "in" / "it" / "p.wasm").touch()
     for place in ("mine", "mine/in/it", "mine/in/it/p.wasm", "link/in"):
         assert held.folder_of(str(tmp_path / place)) == str(folder)
     for place in ("", "mine2", "mine/../other"):
@@ -58,45 +63,88 @@ def test_a_folder_is_trusted_with_everything_in_it(tmp_path: Path) -> None:
     assert held.folder_of(str(folder / "out" / "p.wasm")) is None
 
 
-def test_where_everybody_may_write_nothing_is_trusted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775, 0o757])
+def test_where_others_may_write_nothing_is_trusted(tmp_path: Path, mode: int) -> None:
     inner = tmp_path / "mine" / "open" / "p"
     inner.mkdir(parents=True)
-    trust.own(str(tmp_path / "mine"))
-    assert trust.load().folder_of(str(inner)) == str(tmp_path / "mine")
-    for place in (inner, inner.parent, tmp_path / "mine"):
+    own(tmp_path / "mine")
+    sticky = mode & stat.S_ISVTX  # on the way, nobody replaces what is in such a folder
+    for place in (inner, inner.parent, tmp_path / "mine", tmp_path):
+        assert trust.load().folder_of(str(inner)) == str(tmp_path / "mine")
         before = place.stat().st_mode
-        place.chmod(0o777)
-        assert trust.load().folder_of(str(inner)) is None
+        place.chmod(mode)
+        assert (trust.load().folder_of(str(inner)) is None) == (place == inner or not sticky)
+        with pytest.raises(UsageError, match="may be written by others"):
+            trust.trust_folder(str(place))
         place.chmod(before)
-    assert trust.load().folder_of(str(inner)) is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_what_belongs_to_another_user_is_not_trusted(tmp_path: Path) -> None:
+    inner = tmp_path / "mine" / "p"
+    inner.mkdir(parents=True)
+    (inner / "component.toml").touch()
+    own(tmp_path / "mine")
+    for place in (inner / "component.toml", inner, tmp_path / "mine", tmp_path):
+        assert trust.load().folder_of(str(inner / "component.toml")) == str(tmp_path / "mine")
+        os.chown(place, 1, -1)
+        assert trust.load().folder_of(str(inner / "component.toml")) is None
+        os.chown(place, 0, -1)
+
+
+def test_a_folder_that_is_made_anew_is_another_one(tmp_path: Path) -> None:
+    mine, file = tmp_path / "mine", tmp_path / "mine" / "conductor.toml"
+    own(mine)
+    file.write_text("[chains]")
+    trust.trust_file(str(file), b"[chains]")
+    mine.rename(tmp_path / "away")
+    assert trust.load().folder_of(str(mine)) is None
+    mine.mkdir()
+    file.write_text("[chains]")
+    assert trust.load().folder_of(str(mine)) is None
+    assert not trust.trusts_file(str(file), b"[chains]")
+    assert not trust.trust_folder(str(mine))
+    assert trust.trust_folder(str(mine))
+    assert trust.load().folder_of(str(mine)) == str(mine)
+
+
+def test_a_clock_that_is_wrong_writes_nothing_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for moment in (-1.0, 1e15):
+        monkeypatch.setattr(time, "time", lambda moment=moment: moment)
+        own(tmp_path / str(moment))
+    assert len(trust.load().folders) == 2
 
 
 def test_a_project_file_is_trusted_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "conductor.toml"
     file.write_text("[chains]")
-    trust_file(file)
+    trust.trust_file(str(file), b"[chains]")
     assert trust.trusts_file(str(file), b"[chains]")
     assert not trust.trusts_file(str(file), b"[chains] ")
     assert not trust.trusts_file(str(tmp_path / "x" / "conductor.toml"), b"[chains]")
     assert not trust.trusts_file(str(tmp_path / "other.toml"), b"[chains]")
 
 
-def test_the_store_is_private_and_replaced_as_a_whole(store: Path) -> None:
-    trust.own("/a")
+def test_the_store_is_private_and_replaced_as_a_whole(store: Path, tmp_path: Path) -> None:
+    own(tmp_path / "a")
     before = trust.stamp()
     assert stat.S_IMODE(store.stat().st_mode) == 0o600
     assert stat.S_IMODE(store.parent.stat().st_mode) == 0o700
     with store.open("rb") as reader:
-        trust.own("/b")
-        assert b'"/b"' not in reader.read()
+        own(tmp_path / "b")
+        assert b'/b"' not in reader.read()
     assert trust.stamp() != before
     same = trust.stamp()
     trust.change(lambda held: held.folders.pop("/nowhere", None))
     assert trust.stamp() == same
 
 
-def test_two_at_once_lose_nothing() -> None:
-    writers = [subprocess.Popen([sys.executable, "-c", AT_ONCE, name]) for name in "abcd"]
+def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", AT_ONCE, name], cwd=tmp_path) for name in "abcd"
+    ]
     assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
     assert len(trust.load().folders) == 80
 
@@ -116,7 +164,7 @@ def test_two_at_once_lose_nothing() -> None:
     ],
 )
 def test_a_store_that_cannot_be_used_is_nothing_and_is_kept(
-    store: Path, content: str, why: str
+    store: Path, tmp_path: Path, content: str, why: str
 ) -> None:
     store.parent.mkdir(parents=True, mode=0o700)
     store.write_bytes(content.encode("utf-8", "surrogateescape"))
@@ -126,19 +174,19 @@ def test_a_store_that_cannot_be_used_is_nothing_and_is_kept(
     assert held == Trust()
     assert why in problem
     with pytest.raises(UsageError, match=why):
-        trust.own("/a")
+        own(tmp_path / "a")
     assert store.read_bytes() == before
 
 
 def test_a_store_that_others_may_write_is_nothing(store: Path, tmp_path: Path) -> None:
-    trust.own("/a")
+    own(tmp_path / "a")
     os.chmod(store, 0o620)
     assert "can be written by other users" in trust.known()[1]
     os.chmod(store, 0o600)
     store.parent.chmod(0o770)
     assert "can be written by other users" in trust.known()[1]
     with pytest.raises(UsageError, match="can be written by other users"):
-        trust.own("/b")
+        own(tmp_path / "b")
     os.chmod(store.parent, 0o700)
     assert trust.known() == (trust.load(), "")
     elsewhere = tmp_path / "elsewhere"
@@ -147,12 +195,12 @@ def test_a_store_that_others_may_write_is_nothing(store: Path, tmp_path: Path) -
     assert "it is a link" in trust.known()[1]
 
 
-def test_a_folder_that_was_there_before_becomes_private(store: Path) -> None:
+def test_a_folder_that_was_there_before_becomes_private(store: Path, tmp_path: Path) -> None:
     store.parent.mkdir(parents=True)
     store.parent.chmod(0o775)
-    trust.own("/a")
+    own(tmp_path / "a")
     assert stat.S_IMODE(store.parent.stat().st_mode) == 0o700
-    assert list(trust.load().folders) == ["/a"]
+    assert list(trust.load().folders) == [str(tmp_path / "a")]
 
 
 def test_a_pipe_in_its_place_holds_nobody_up(store: Path) -> None:
@@ -167,18 +215,18 @@ def test_a_folder_that_cannot_be_written_is_an_error(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(UsageError, match="cannot be written"):
-        trust.own("/a")
+        own(tmp_path / "a")
     with pytest.raises(UsageError, match="its name is not UTF-8"):
-        trust.own("/\udcff")
+        own(tmp_path / "\udcff")
 
 
-def test_all_of_it_comes_back(store: Path) -> None:
+def test_all_of_it_comes_back(store: Path, tmp_path: Path) -> None:
     agreement = Agreement(
         since=1, name="p", place="/p.wasm", sha256="00", profile="full", services=("kv",)
     )
     trust.change(lambda held: held.agreed.update({"ab": agreement}))
-    trust.own("/a")
+    own(tmp_path / "a")
     held = trust.load()
     assert held.agreed == {"ab": agreement}
-    assert isinstance(held.folders["/a"], TrustedFolder)
-    assert not store.with_name("trust.json.new").exists()
+    assert isinstance(held.folders[str(tmp_path / "a")], TrustedFolder)
+    assert [path.name for path in store.parent.iterdir()] == ["trust.json", "trust.json.lock"]

@@ -97,4 +97,4 @@ class Agreements:
         return [each.spec for each in settled], now
 
     def _trusts(self, spec: Spec) -> bool:
-        return self._kept.trust.folder_of(trust.program_of(spec)) is not None
+        return trust.trusts_program(spec, self._kept.trust)

@@ -1,7 +1,6 @@
 """The managed policy: what a machine's administrator lets conductors run (docs/managed.md).
 
     file        what `policy.toml` holds; its strict reader
-    guarded     paths that nobody but the administrator can change
     identity    whether an entry of the policy is about a component
     signatures  detached signatures of components
     bounds      the most that a component may do and cost
@@ -30,6 +29,16 @@ PLACE: Final = (
 
 OWNERS: Final = frozenset({0})
 """The users who may own the policy, and the files that it names by their path."""
+
+
+def real_path(path: str) -> str:
+    """The absolute `path` without links, which nobody but the administrator can change.
+
+    Raises `guarded.UnguardedError`, or `OSError` where there is no such file.
+    """
+    from conductor.spec import guarded
+
+    return guarded.real(path, OWNERS)
 
 
 _brought: list[Managed] = []

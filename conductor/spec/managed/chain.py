@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from conductor.errors import ConductorError, UsageError
-from conductor.spec import catalog
-from conductor.spec.managed import bounds, guarded, identity
+from conductor.spec import catalog, guarded
+from conductor.spec.managed import bounds, identity, real_path
 from conductor.spec.managed.file import BUNDLED, Entry, Managed, Required
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration
@@ -77,7 +77,7 @@ def _required(managed: Managed) -> list[tuple[Required, Spec]]:
             spec = _resolved(entry)
             spec = identity.allowed(entry, spec, managed.path)
             if spec.config_file is not None:
-                guarded.real(spec.config_file)
+                real_path(spec.config_file)
             configuration(spec)
         except (ConductorError, OSError, identity.OtherError, guarded.UnguardedError) as error:
             why = str(error) or "it is not what the policy says"

@@ -16,8 +16,8 @@ from conductor.core.policy.rule_syntax import parse_grant, parse_rule, surplus
 from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.errors import UsageError, did_you_mean, hint_of, visible_path
 from conductor.services import scopes
-from conductor.spec import limits, toml_files, untrusted_files
-from conductor.spec.managed import guarded
+from conductor.spec import guarded, limits, toml_files, untrusted_files
+from conductor.spec.managed import real_path
 from conductor.spec.toml_files import Key, Mistake
 
 BUNDLED: Final = "bundled"
@@ -184,7 +184,7 @@ def _user() -> str:
 def read(path: str) -> Managed:
     """The policy in a file. Raises `UsageError`."""
     try:
-        text = untrusted_files.read(guarded.real(path), _MOST).decode()
+        text = untrusted_files.read(real_path(path), _MOST).decode()
     except guarded.UnguardedError as error:
         raise _unusable(f"the managed policy cannot be trusted: {error}") from None
     except OSError as error:

@@ -10,8 +10,8 @@ import msgspec
 
 from conductor.errors import ConductorError, UsageError
 from conductor.services.scopes import compile_glob
-from conductor.spec import catalog, digests, paths
-from conductor.spec.managed import guarded, signatures
+from conductor.spec import catalog, digests, guarded, paths
+from conductor.spec.managed import real_path, signatures
 from conductor.spec.managed.file import ANY, BUNDLED, Entry
 from conductor.spec.model import Spec
 from conductor.spec.python_guest import scripts
@@ -70,7 +70,7 @@ def _check_source(entry: Entry, source: str, spec: Spec) -> None:
         return  # who can change it cannot give it the same digest
     try:
         for each in (path, *_parts(spec)):
-            guarded.real(each)
+            real_path(each)
     except guarded.UnguardedError as error:
         text = f"{error}, so that others could put something else there; a `sha256` would hold"
         raise OtherError(text) from None
@@ -110,7 +110,7 @@ def _covers(source: str, path: str) -> bool:
     # The policy may name a link, such as /opt/current. Where that is not the administrator's, the
     # path as it is written counts, and is examined as every other.
     with contextlib.suppress(OSError, guarded.UnguardedError):
-        spellings.add("/".join([guarded.real(beginning or "/").rstrip("/"), *rest]))
+        spellings.add("/".join([real_path(beginning or "/").rstrip("/"), *rest]))
     return any(compile_glob(each[1:]).fullmatch(path[1:]) for each in spellings)
 
 

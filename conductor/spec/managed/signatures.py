@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from conductor.errors import UsageError
-from conductor.spec import signing, untrusted_files
-from conductor.spec.managed import guarded
+from conductor.spec import guarded, signing, untrusted_files
+from conductor.spec.managed import real_path
 
 ENDING: Final = ".sig"
 
@@ -46,7 +46,7 @@ def signed(file: str, digest: str, key: str) -> str:
 def _key(path: str) -> signing.Key:
     """The public key in a file of the administrator's. Raises `UsageError`."""
     try:
-        content = untrusted_files.read(guarded.real(path), signing.MOST)
+        content = untrusted_files.read(real_path(path), signing.MOST)
     except (OSError, guarded.UnguardedError) as error:
         raise UsageError(f"the public key `{path}` cannot be used: {error}", "") from None
     return signing.of_pem(content, path)

@@ -123,7 +123,7 @@ def test_a_trusted_folder_is_not_asked_about(here: Path) -> None:
     embed(HEAD + "[wants]\nprofile = 'trusted'\n[wants.services]\nclock = 'x'\n")
     (one,) = asked()
     assert one.agreement.profile == ""  # nobody is asked for that
-    trust.own(str(here))
+    trust.trust_folder(str(here), own=True)
     (spec,) = agreements().settled([resolve("./p.wasm")])
     assert (spec.policy.profile, spec.grants) == ("trusted", frozenset({"clock"}))
 

@@ -1,13 +1,12 @@
-"""Paths that nobody but the administrator can change: the file, and every folder and link to it."""
+"""Paths that nobody but their owners can change: the file, and every folder and link to it."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from collections.abc import Collection
 from typing import Final
-
-from conductor.spec import managed
 
 _MOST_LINKS: Final = 40
 
@@ -19,16 +18,16 @@ class UnguardedError(Exception):
         super().__init__(f"`{place}` {why}")
 
 
-def real(path: str) -> str:
-    """The absolute `path` without links.
+def real(path: str, owners: Collection[int]) -> str:
+    """The absolute `path` without links, which only the users `owners` can change.
 
-    Each step is examined as the kernel takes it, so no link of a user's is on the way. Raises
+    Each step is examined as the kernel takes it, so no link of somebody else is on the way. Raises
     `UnguardedError`, or `OSError` where there is no such file.
     """
     if "\0" in path or not os.path.isabs(path):
         raise OSError(errno.EINVAL, "is no absolute path", path)
     here = os.sep
-    _examine(here, os.lstat(here))
+    _examine(here, os.lstat(here), owners)
     waiting = path.split(os.sep)[::-1]
     links = 0
     while waiting:
@@ -40,7 +39,7 @@ def real(path: str) -> str:
             continue
         place = os.path.join(here, part)
         status = os.lstat(place)
-        _examine(place, status)
+        _examine(place, status, owners)
         if not stat.S_ISLNK(status.st_mode):
             here = place
             continue
@@ -53,13 +52,18 @@ def real(path: str) -> str:
     return here
 
 
-def _examine(place: str, status: os.stat_result) -> None:
-    if status.st_uid not in managed.OWNERS:
-        raise UnguardedError(place, f"belongs to user {status.st_uid}, not to the administrator")
+def _examine(place: str, status: os.stat_result, owners: Collection[int]) -> None:
+    if status.st_uid not in owners:
+        raise UnguardedError(place, f"belongs to user {status.st_uid}")
     if stat.S_ISLNK(status.st_mode):
         return  # its mode means nothing: who may write in its folder may replace it
     # In a sticky folder, such as /tmp, nobody replaces what belongs to others.
-    sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky:
+    if not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX):
+        refuse_others(place, status)
+
+
+def refuse_others(place: str, status: os.stat_result) -> None:
+    """Raises `UnguardedError` for a file or a folder that others than its owner may write."""
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         mode = stat.S_IMODE(status.st_mode)
         raise UnguardedError(place, f"may be written by others (mode {mode:04o})")
