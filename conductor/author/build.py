@@ -13,7 +13,7 @@ import guest_sdk
 import wasm_host
 from conductor.author.subject import subjects
 from conductor.errors import ComponentError, UsageError
-from conductor.spec import managed
+from conductor.spec import managed, private_files
 from conductor.spec.catalog import resolve
 from conductor.spec.manifest import section
 from conductor.spec.manifest.grants import filled
@@ -123,7 +123,7 @@ def _record(manifest: Manifest, folder: str, path: str) -> str:
     info = wasm_host.describe(module)
     same = manifest.sha256 == info.digest
     if not same:
-        _replace(path, with_digest(source, info.digest))
+        private_files.replace(path, with_digest(source, info.digest).encode(), mode=0o666)
     digest = f"{info.digest[:16]}… {'as recorded' if same else 'recorded'}"
     return f"{manifest.file}: {info.carrier}, {info.size:,} bytes, sha256 {digest}"
 
@@ -151,10 +151,3 @@ def with_digest(source: str, digest: str) -> str:
     if parse(text.encode()).sha256 != digest:
         raise UsageError(f"{MANIFEST} has no place for the digest", 'write `sha256 = ""` on a line')
     return text
-
-
-def _replace(path: str, text: str) -> None:
-    beside = f"{path}.new"  # a reader of `path` sees the old or the new one
-    with open(beside, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    os.replace(beside, path)

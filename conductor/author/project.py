@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,13 +37,19 @@ def make(name: str, lang: str) -> tuple[dict[str, Any], list[str]]:
     folder = Path(name)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(f"`{name}` exists already", "take another name; nothing is overwritten")
+    written = list(files(lang, name))
+    # Beside its place, so that a full disk leaves nothing.
+    fresh = Path(f".{name}.{os.getpid()}.new")
     try:
-        paths = [_write(folder, path, text) for path, text in files(lang, name)]
+        for path, text in written:
+            _write(fresh / path, text)
+        fresh.rename(folder)
     except OSError as error:
+        shutil.rmtree(fresh, ignore_errors=True)
         raise UsageError(
-            f"`{error.filename or name}` cannot be written: {error.strerror}", "check the folder"
+            f"the folder `{name}` cannot be written: {error.strerror}", "check the disk and folder"
         ) from None
-    return template(lang), paths
+    return template(lang), [str(folder / path) for path, _ in written]
 
 
 def languages() -> list[str]:
@@ -76,9 +83,10 @@ def _filled(text: str, words: dict[str, str]) -> str:
     return re.sub(r"@[A-Z]+@", lambda word: words.get(word[0], word[0]), text)
 
 
-def _write(folder: Path, path: str, text: str) -> str:
-    whole = folder / path
-    whole.parent.mkdir(parents=True, exist_ok=True)
-    with whole.open("x", encoding="utf-8", newline="\n") as file:
+def _write(path: Path, text: str) -> None:
+    """Writes a file that others than the user cannot write: such a file cannot be trusted."""
+    for folder in reversed(path.parents):
+        folder.mkdir(mode=0o755, exist_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    with os.fdopen(fd, "w", encoding="utf-8", newline="\n") as file:
         file.write(text)
-    return str(whole)

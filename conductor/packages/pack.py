@@ -25,7 +25,7 @@ import wasm_host
 from conductor.errors import UsageError, visible_path
 from conductor.packages import archive
 from conductor.packages.sources.local import files_of
-from conductor.spec import catalog, digests, untrusted_files
+from conductor.spec import catalog, digests, private_files, untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
 from conductor.spec.paths import MANIFEST
 from conductor.spec.python_guest import scripts
@@ -115,16 +115,8 @@ def pack(folder: str, allowed: Collection[str] = ()) -> Packed:
 
 def write(path: str, content: bytes) -> None:
     """Puts a file in place, whole or not at all. Raises `UsageError`."""
-    beside = f"{path}.{os.getpid()}.new"
     try:
-        try:
-            with open(beside, "xb") as file:
-                file.write(content)
-            os.replace(beside, path)
-        except OSError:
-            if os.path.lexists(beside):
-                os.unlink(beside)
-            raise
+        private_files.replace(path, content, mode=0o666)
     except OSError as error:
         raise UsageError(
             f"cannot write `{path}`: {error.strerror}", "name another with --output"

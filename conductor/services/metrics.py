@@ -144,10 +144,15 @@ def _replace(path: str, text: str) -> None:
     beside = f"{path}.{os.getpid()}.new"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(beside)
-    # A new one, with the user's usual mode: a collector is often another user.
-    with open(beside, "x", encoding="utf-8", errors="replace") as file:
-        file.write(text)
-    os.replace(beside, path)
+    try:
+        # A new one, with the user's usual mode: a collector is often another user.
+        with open(beside, "x", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        os.replace(beside, path)
+    except OSError:  # a full disk gets back what this took
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
 
 
 def _check(metric: _Metric) -> None:

@@ -84,14 +84,18 @@ def alone(path: str) -> Iterator[None]:
         os.close(fd)
 
 
-def replace(path: str, content: bytes) -> None:
-    """Puts content in the place of a file, as a whole; for the holder of its lock."""
-    fresh = f"{path}.new"
+def replace(path: str, content: bytes, *, mode: int = 0o600) -> None:
+    """Puts content in the place of a file, whole or not at all. Raises `OSError`.
+
+    Args:
+        mode: The permissions of a new file, less the umask: 0o666 for a file of a project.
+    """
+    fresh = f"{path}.{os.getpid()}.new"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(fresh)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
+        with os.fdopen(os.open(fresh, flags, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -17,7 +17,7 @@ from conductor.core.policy.older_rules import lifted, read_rule
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown
 from conductor.core.policy.rules import PROFILE_NAMES, TRUSTED, Grants, Rule, merged
 from conductor.errors import UsageError
-from conductor.spec import toml_files, untrusted_files
+from conductor.spec import private_files, toml_files, untrusted_files
 from conductor.spec.model import OlderWords
 from conductor.spec.programs import NAME_RULE, is_name
 from conductor.spec.toml_files import Mistake
@@ -316,11 +316,8 @@ def _inline(members: dict[str, Any]) -> tomlkit.items.InlineTable:
 def save(path: str, text: str) -> None:
     """Puts a lock file in place, whole or not at all. Raises `UsageError`."""
     path = os.path.realpath(path)
-    fresh = f"{path}.{os.getpid()}.new"
     try:
-        with open(fresh, "x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.replace(fresh, path)
+        private_files.replace(path, text.encode(), mode=0o666)
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror or error}", "name another file with --output"

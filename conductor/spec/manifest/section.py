@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 from conductor.errors import UsageError
-from conductor.spec import untrusted_files
+from conductor.spec import private_files, untrusted_files
 
 SECTION: Final = "conductor.manifest"
 """The section's name."""
@@ -52,10 +52,8 @@ def embed(path: str, text: bytes) -> None:
         kept.append(module[at : place.begin])
         at = place.end
     body = _NAME + text
-    beside = f"{path}.new"
-    with open(beside, "wb") as file:
-        file.write(b"".join([*kept, module[at:], bytes([_CUSTOM]), _leb128(len(body)), body]))
-    os.replace(beside, path)
+    section = bytes([_CUSTOM]) + _leb128(len(body)) + body
+    private_files.replace(path, b"".join([*kept, module[at:], section]), mode=0o666)
 
 
 def _places(file: BinaryIO) -> Iterator[_Place]:

@@ -1,0 +1,38 @@
+"""A disk that takes no more: an error, and nothing half-written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.process.command import environment
+
+LIMITED = """
+import resource, sys
+sys.argv[1:] = {arguments!r}
+from conductor.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))
+sys.exit(main())
+"""
+"""A file that grows beyond its limit is refused as on a full disk."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "most"), [(["new", "mine"], 500), (["lock", "datetime", "demo"], 100)]
+)
+def test_nothing_half_written_stays(tmp_path: Path, arguments: list[str], most: int) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LIMITED.format(arguments=arguments, most=most)],
+        cwd=tmp_path,
+        env=environment(XDG_STATE_HOME="/dev/null"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "File too large" in ran.stderr
+    assert list(tmp_path.iterdir()) == []
