@@ -82,7 +82,8 @@ def show(made: Candidate, changed: Sequence[str] = ()) -> None:
         runs = one_line(shlex.join(made.spec.command or ()), 1000)
         report.write(f"{WARNING}. It runs: {runs}", word="warning")
     if made.is_older:
-        report.write(f"it is OLDER than what is installed: {_releases(made)}", word="warning")
+        text = f"its version is NOT HIGHER than that of what is installed: {_releases(made)}"
+        report.write(text, word="warning")
 
 
 def decide(made: Candidate, *, yes: bool, trusting: bool, again: str) -> Decision:
@@ -164,7 +165,7 @@ def command(*words: str) -> str:
 
 def _releases(made: Candidate) -> str:
     before = made.before.release if isinstance(made.before, Receipt) else ""
-    return f"{before} → {made.receipt.release or 'no version'}"
+    return f"{before or 'no version'} → {made.receipt.release or 'no version'}"
 
 
 def _question(spec: Spec) -> Question | None:

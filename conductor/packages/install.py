@@ -52,12 +52,19 @@ class Candidate(msgspec.Struct, frozen=True):
 
     @property
     def is_older(self) -> bool:
-        """Whether its version is lower than that of what is installed."""
-        before = self.before.release if isinstance(self.before, Receipt) else ""
-        try:
-            return bool(before) and Version(self.receipt.release) < Version(before)
-        except InvalidVersion:
+        """Whether its version is not shown to be higher than that of what is installed.
+
+        A file or folder on this machine may change without another version.
+        """
+        before, new = self.before, self.receipt
+        if not isinstance(before, Receipt) or self.is_installed:
             return False
+        if before.release == new.release and os.path.isabs(new.source):
+            return False
+        try:
+            return Version(new.release) <= Version(before.release)
+        except InvalidVersion:
+            return True
 
 
 def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYBODY) -> Candidate:

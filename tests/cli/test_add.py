@@ -284,9 +284,21 @@ def test_an_update_shows_what_changes_and_asks_anew(here: Here) -> None:
     assert installed(here) == before
     assert here.do("update", "--yes").code == 0
     assert DATE not in exec_(here, "weather").out  # what was agreed about 1.0 is not agreed now
-    stranger(here.project / "weather", "0.9")
-    here.do("update", "--yes").assert_error(1, "would become older: 1.1 → 0.9")
+    for version, shown in (("0.9", "0.9"), ("2.0-nightly.x", "2.0-nightly.x"), ("", "no version")):
+        stranger(here.project / "weather", version)
+        here.do("update", "--yes").assert_error(1, f"would become older: 1.1 → {shown}")
+        here.do("add", "./weather", "--yes").assert_error(2, "would become older", "remove weather")
     assert installed(here)["weather"]["version"] == "1.1"
+
+
+def test_what_is_not_shown_to_be_newer_is_not_installed_by_yes(here: Here) -> None:
+    stranger(here.project / "weather", "")
+    assert here.do("add", "./weather", "--yes").code == 0
+    stranger(here.project / "weather", "1.0")
+    here.do("update", "--yes").assert_error(1, "would become older: no version → 1.0")
+    # The user's own folder may change without another version.
+    stranger(here.project / "weather", "", '\n[config.place]\ndescription = "where"\n')
+    assert here.do("update", "--yes").code == 0
 
 
 def test_one_that_cannot_be_updated_keeps_none_from_it(here: Here) -> None:
