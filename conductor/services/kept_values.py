@@ -122,8 +122,17 @@ def remove(db: sqlite3.Connection, spaces: Iterable[str]) -> None:
 def _old(db: sqlite3.Connection, age: int) -> list[str]:
     if not age:
         return []
-    rows = db.execute("select space from spaces where used < ?", (time.time() - age * DAY,))
+    rows = db.execute("select space from spaces where used < ?", (_other_day(db) - age * DAY,))
     return [row[0] for row in rows]
+
+
+def _other_day(db: sqlite3.Connection) -> float:
+    """The last use that was recorded on an earlier day than this.
+
+    Ages count from there: a clock that is wrong for a day makes nothing old.
+    """
+    last = "select coalesce(max(used), 0) from spaces where used < ?"
+    return float(db.execute(last, (time.time() - DAY,)).fetchone()[0])
 
 
 def _surplus(db: sqlite3.Connection) -> Iterator[str]:

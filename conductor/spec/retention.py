@@ -89,7 +89,10 @@ def remove(folder: str, kept: Iterable[Kept]) -> list[Kept]:
 
 def _beyond(found: Iterable[Kept], rule: Rule) -> Iterator[Kept]:
     """Of files, the newest first, those that are to go."""
-    oldest, size = time.time() - rule.age, 0
+    found, yesterday = list(found), time.time() - DAY
+    # Ages count from an earlier day than this: a clock that is wrong for a day makes nothing old.
+    other_day = max((one.changed for one in found if one.changed < yesterday), default=0.0)
+    oldest, size = other_day - rule.age, 0
     for at, one in enumerate(found):
         size += one.size
         if at >= rule.most or size > rule.size or one.changed < oldest:

@@ -154,16 +154,37 @@ def test_values_go_that_are_unused_for_long(home: Path) -> None:
     for name in ("old", "new"):
         keep(file, name).close()
     with sqlite3.connect(file) as db:
-        past = time.time() - 10 * DAY
-        db.execute("update spaces set used = ? where component = 'old'", (past,))
+        for name, days in (("old", 12), ("new", 2)):
+            used = time.time() - days * DAY
+            db.execute("update spaces set used = ? where component = ?", (used, name))
     store = Store(str(file), "/p", 11)
     assert found(store, "new")
     store.close()
+    with sqlite3.connect(file) as db:
+        used = time.time() - 2 * DAY
+        db.execute("update spaces set used = ? where component = 'new'", (used,))
     assert {one.component for one in kept_values.spaces(str(file))} == {"old", "new"}
     store = Store(str(file), "/p", 9)
     assert not found(store, "old")
     store.close()
     assert {one.component for one in kept_values.spaces(str(file))} == {"new"}
+
+
+def test_a_clock_that_is_wrong_for_a_day_deletes_no_values(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, now = home / "kv.sqlite", time.time()
+    keep(file, "one").close()
+    for _ in range(3):
+        monkeypatch.setattr(time, "time", lambda: now + 3650 * DAY)
+        store = Store(str(file), "/p", 180)
+        store.set(grantee("two"), b'{"key":"k","value":"v"}')
+        store.close()
+    monkeypatch.setattr(time, "time", lambda: now)
+    store = Store(str(file), "/p", 180)
+    assert found(store, "one")
+    assert found(store, "two")
+    store.close()
 
 
 def test_of_too_many_values_those_unused_for_longest_go(
