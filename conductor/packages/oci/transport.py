@@ -1,8 +1,8 @@
 """Requests to one registry, within one deadline, with the login where it belongs.
 
-A login is sent to the registry itself and to the token service that it names in its own domain
-(`auth.docker.io` for `registry-1.docker.io`), and nowhere else; a registry that goes on refusing is
-asked no third time. `conductor.packages.download` bounds the rest.
+A login is sent to the registry itself and to the token service that it names, if that is the same
+host or one below it (`auth.docker.io` for `docker.io`), and nowhere else; a registry that goes on
+refusing is asked no third time. `conductor.packages.download` bounds the rest.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Transport:
             raise ComponentError(
                 f"`{self.host}` sends us elsewhere for a token: {error.text}", "ask its owner"
             ) from None
-        is_near = _site(urlsplit(url).hostname) == _site(urlsplit(self.origin).hostname)
+        is_near = _is_below(urlsplit(url).hostname, urlsplit(self.origin).hostname)
         headers = {"Authorization": login.basic} if login is not None and is_near else {}
         answer = download.send(
             "GET", url, None, most=_MOST_ANSWER, until=self._until, headers=headers
@@ -150,10 +150,10 @@ class Transport:
         )
 
 
-def _site(host: str | None) -> str:
-    """The domain that a registry shares with its token service; of an address the whole."""
-    labels = (host or "").split(".")
-    return ".".join(labels if labels[-1].isdigit() else labels[-2:])
+def _is_below(host: str | None, registry: str | None) -> bool:
+    """Whether a token service is at the host of its registry, or below it."""
+    names = [name for name, api in _API_HOSTS.items() if api == registry] or [registry or ""]
+    return f".{host or ''}".endswith(f".{names[0]}")
 
 
 def _reason(answer: download.Answer) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conductor.errors import ConductorError
+from conductor.packages import download
+from conductor.packages.download import Answer
 from conductor.packages.oci import artifact, credentials
+from conductor.packages.oci.transport import Transport
 from tests.packages.oci import registries
 from tests.packages.oci.registries import BASIC, PASSWORD, TOKEN, USER, HandMade, log_in
 from tests.packages.oci.test_pull import MODULE, fetch, manifest
@@ -192,6 +196,44 @@ def test_a_login_stays_in_the_domain_of_its_registry(
             fetch(made, tmp_path)
         assert [path.partition("?")[0] for _, path, _ in elsewhere.asked] == ["/token"]
         assert given(elsewhere) == {""}
+
+
+@pytest.mark.parametrize(
+    ("registry", "realm", "sent"),
+    [
+        ("registry.corp.co.uk", "registry.corp.co.uk", True),
+        ("registry.corp.co.uk", "registry.corp.co.uk:8443", True),
+        ("registry.corp.co.uk:5000", "auth.registry.corp.co.uk", True),
+        ("registry.corp.co.uk", "evil.co.uk", False),
+        ("registry.corp.co.uk", "corp.co.uk", False),
+        ("registry.corp.co.uk", "other.corp.co.uk", False),
+        ("registry.corp.co.uk", "evilregistry.corp.co.uk", False),
+        ("registry.corp.co.uk", "registry.corp.co.uk.evil.com", False),
+        ("registry.corp.co.uk", "registry.corp.co.uk@evil.com", False),
+        ("docker.io", "auth.docker.io", True),
+        ("docker.io", "evildocker.io", False),
+        ("10.1.1.1", "1.1.1.1", False),
+    ],
+)
+def test_a_login_goes_to_a_token_service_at_its_registry_or_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: str, realm: str, sent: bool
+) -> None:
+    log_in(monkeypatch, tmp_path / "docker", registry)
+    asked: list[tuple[str, str]] = []
+
+    def send(_method: str, url: str, _body: object, **given: Any) -> Answer:
+        asked.append((url, given["headers"].get("Authorization", "")))
+        challenge = f'Bearer realm="https://{realm}/token"'
+        return Answer(401, [("www-authenticate", challenge)], b"", url)
+
+    monkeypatch.setattr(download, "send", send)
+    transport = Transport(registry, "p", "pull")
+    try:
+        transport.send("GET", f"{transport.origin}/v2/p/manifests/1")
+    except ConductorError:
+        assert not sent
+    logins = [login for url, login in asked if "/token" in url]
+    assert logins == ([BASIC] if sent else logins and [""])
 
 
 @pytest.mark.parametrize("path", ["/referrers/", "/token"])
