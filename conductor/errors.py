@@ -27,7 +27,8 @@ CONTINUED: Final = "  | "
 _ODD: Final = lazy_pattern(r"\r(?!\n)|[^\t\n\r\x20-\x7e]")
 _FURTHER: Final = lazy_pattern(rf"\n(?!{re.escape(CONTINUED)})")
 _BLANK: Final = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159"
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00013441\U00013442"
+    "\U00016fe4\U0001d159"
 )
 """Letters and marks that show nothing, though Unicode has them among those that do."""
 
@@ -52,6 +53,9 @@ _KEY_LINES: Final = 200
 """Lines that a private key has, at most: one without an end must not hide all that follows."""
 
 _SPACES: Final = "Zs"
+_MARKS: Final = ("Mn", "Me")
+_STACKED: Final = 4
+"""Marks on one letter: no script needs more, and a pile of them covers the lines above it."""
 _SYMBOLS: Final = ("So", "Sm")
 
 
@@ -291,6 +295,10 @@ def _is_seen(character: str, match: re.Match[str]) -> bool:
     if _SELECTORS.match(character):
         before = match.string[max(0, match.start() - 1) : match.start()]
         return character in _STYLES and bool(before) and unicodedata.category(before) in _SYMBOLS
+    if unicodedata.category(character) in _MARKS:
+        before = match.string[max(0, match.start() - _STACKED) : match.start()]
+        if len(before) == _STACKED and all(unicodedata.category(c) in _MARKS for c in before):
+            return False
     if character.isprintable():
         return character not in _BLANK
     return unicodedata.category(character) == _SPACES

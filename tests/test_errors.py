@@ -48,6 +48,8 @@ def assert_harmless(text: str) -> None:
         ("a\ufe0f \u2764\ufe0f", "a\\u{fe0f} \u2764\ufe0f"),
         ("\u2764\ufe00\U000e0100", "\u2764\\u{fe00}\\u{e0100}"),
         ("grün — 日本 👍 1\u202f000\xa0km агент", "grün — 日本 👍 1\u202f000\xa0km агент"),
+        ("e\u0301\u0323 x" + "\u0300" * 6, "e\u0301\u0323 x" + "\u0300" * 4 + "\\u{300}" * 2),
+        ("\U00013441", "\\u{13441}"),
     ],
 )  # fmt: skip
 def test_what_is_not_seen_is_written_out(text: str, shown: str) -> None:

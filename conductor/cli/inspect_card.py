@@ -64,9 +64,9 @@ def lines(
     """
     width = max(width, _NARROWEST)
     if facts.problems:
-        file: Rows = [("file", [visible_path(facts.file)])] if facts.file else []
+        file: Rows = [("file", [one_line(visible_path(facts.file), 1000)])] if facts.file else []
         return [_refusal(facts, width), *_rows([*file, _identity(facts, signer, state)], width)]
-    rows: Rows = [("from", [visible_path(source)])] if source else []
+    rows: Rows = [("from", [one_line(visible_path(source), 1000)])] if source else []
     rows += [
         ("sandbox", _sandbox(facts)),
         ("sees", _sees(facts)),

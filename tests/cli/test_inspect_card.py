@@ -130,6 +130,22 @@ def test_a_stranger_cannot_make_the_card_long_or_speak_as_conductor(tmp_path: Pa
     assert lines[0].count('"') == 2
 
 
+@pytest.mark.parametrize("odd", [" " * 180, "\u3000" * 180, "\u2800" * 180, "a" + "\u0301" * 180])
+def test_blanks_and_stacked_marks_do_not_reach_the_card(tmp_path: Path, odd: str) -> None:
+    file = tmp_path / f"x{odd}y.py"
+    try:
+        file.write_text("proxy = 1\n")
+    except OSError:  # the name is too long
+        file = tmp_path / "x.py"
+        file.write_text("proxy = 1\n")
+    (tmp_path / "component.toml").write_text(
+        f'name = "x"\nfile = "{file.name}"\ndescription = "a{odd}b"\n'
+        f'[wants.services]\n"kv" = "{odd}z"\n'
+    )
+    for lines in (card("./", tmp_path), card(f"./{file.name}", tmp_path)):
+        assert odd[-4:] * 2 not in "".join(text.lstrip() for text in lines)
+
+
 def test_more_than_is_asked_for_is_said() -> None:
     gets = line("gets", card("datetime,profile=full,grant=random"))
     assert gets == "all that it asks for; also profile full; also to get random bytes"
