@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 from packaging.version import InvalidVersion, Version
 
+from conductor.core.guards.names import folded
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
 from conductor.packages import package, signatures, sources, store
 from conductor.packages.catalogue import Named
@@ -158,15 +159,22 @@ def check_name(name: str) -> None:
         )
     if is_reserved(name):
         raise UsageError(f"a component cannot be called `{name}`: logs use that word", hint)
-    # A name that differs in capitals only would be taken for the other, by users and file systems.
-    small = name.lower()
-    if catalog.bundled_manifest(small) is not None:
-        raise UsageError(f"`{small}` is the name of a component that comes with conductor", hint)
-    if agents.named(small) is not None or agents.of_program(small) is not None:
-        raise UsageError(f"`{small}` is the name of an agent that conductor knows", hint)
+    programs = (program for agent in agents.TABLE for program in agent.all_programs)
+    for other in catalog.bundled():
+        if _looks_like(name, other):
+            text = f"`{other}` is the name of a component that comes with conductor"
+            raise UsageError(text, hint)
+    for other in (*agents.words(), *programs):
+        if _looks_like(name, other):
+            raise UsageError(f"`{other}` is the name of an agent that conductor knows", hint)
     for other in installed.names():
-        if other != name and other.lower() == small:
+        if other != name and _looks_like(name, other):
             raise UsageError(f"`{name}` looks like `{other}`, which is installed", hint)
+
+
+def _looks_like(name: str, other: str) -> bool:
+    """Whether people, or file systems, would take one name for the other."""
+    return folded(name) == folded(other)
 
 
 # -- what changes ----------------------------------------------------------------------------------

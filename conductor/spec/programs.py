@@ -140,7 +140,7 @@ def is_name(name: str) -> bool:
 
 def is_reserved(name: str) -> bool:
     """Whether a component of this name could be mistaken for another speaker in a log."""
-    return name.strip("._@+-").lower() in RESERVED
+    return "".join(filter(str.isalnum, name)).lower() in RESERVED
 
 
 def plain(name: str) -> str:

@@ -360,10 +360,22 @@ def test_what_is_known_without_a_catalogue_needs_no_add(
 
 
 @pytest.mark.parametrize(
-    "name", ["Datetime", "Claude", "codex-acp", "npx"], ids=["bundled", "agent", "command", "path"]
+    ("name", "other"),
+    [
+        ("Datetime", "datetime"),
+        ("rate_limit", "rate-limit"),
+        ("permission_guard", "permission-guard"),
+        ("re-dact", "redact"),
+        ("b.u.d.g.e.t", "budget"),
+        ("t00l-filter", "tool-filter"),
+        ("Claude", "claude"),
+        ("codex-acp", "codex-acp"),
+        ("codex_acp", "codex-acp"),
+        ("npx", "npx"),
+    ],
 )
 def test_a_stranger_takes_nobodys_name(
-    here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+    here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, other: str
 ) -> None:
     program = tmp_path / "bin" / "npx"
     program.parent.mkdir()
@@ -372,7 +384,7 @@ def test_a_stranger_takes_nobodys_name(
     monkeypatch.setenv("PATH", str(program.parent))
     manifest = here.project / "weather/component.toml"
     manifest.write_text(manifest.read_text().replace('"weather"', f'"{name}"'))
-    here.do("add", "./weather", "--yes").assert_error(2, f"`{name.lower()}` is ", "--name")
+    here.do("add", "./weather", "--yes").assert_error(2, f"`{other}` is ", "--name")
     assert installed(here) == {}
     assert here.do("add", "./weather", "--yes", "--name", "weather").code == 0
     here.do("add", "./weather", "--yes", "--name", "Weather").assert_error(2, "looks like")
