@@ -18,6 +18,7 @@ import msgspec
 
 from conductor.editors import record
 from conductor.editors.record import Settings
+from conductor.editors.swap import swap
 from conductor.editors.target import Edit, Target
 from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import paths, private_files, untrusted_files
@@ -240,11 +241,6 @@ def _unwritable(path: str, error: OSError) -> UsageError:
 def _write(snapshot: Snapshot, content: bytes | None) -> None:
     """Puts the content in the place of the file, or removes it. Raises `OSError`, and
     `_ChangedError` if the file is not as it was read."""
-    if content is None:
-        _compare(snapshot)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(snapshot.real)
-        return
     folder, name = os.path.split(snapshot.real)
     os.makedirs(folder, exist_ok=True)
     prefix, suffix = f".{name}.", ".conductor"
@@ -254,19 +250,59 @@ def _write(snapshot: Snapshot, content: bytes | None) -> None:
     fd, fresh = tempfile.mkstemp(suffix, prefix, folder)
     try:
         with os.fdopen(fd, "wb") as file:
-            file.write(content)
+            file.write(content or b"")
             file.flush()
             if snapshot.content is not None:
                 _like(snapshot.real, fresh)
             os.fsync(file.fileno())
         _compare(snapshot)
-        os.replace(fresh, snapshot.real)
-    except BaseException:
+        if content is None:
+            _remove(fresh, snapshot)
+        else:
+            _put(fresh, content, snapshot)
+    finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(fresh)
-        raise
     with contextlib.suppress(OSError):  # not every file system can
         private_files.settle(folder)
+
+
+def _put(fresh: str, content: bytes, snapshot: Snapshot) -> None:
+    """Puts the file `fresh`, which holds `content`, in the place of the one that was read.
+
+    Raises `OSError`, and `_ChangedError` where another one came out: that one is back in its place.
+    """
+    if snapshot.content is None:
+        _link(fresh, snapshot.real)
+    elif not swap(fresh, snapshot.real):
+        os.replace(fresh, snapshot.real)
+    elif untrusted_files.read(fresh, MOST) != snapshot.content:
+        swap(fresh, snapshot.real)
+        if untrusted_files.read(fresh, MOST) != content:  # it was written once more: that is newer
+            swap(fresh, snapshot.real)
+        raise _ChangedError
+
+
+def _remove(fresh: str, snapshot: Snapshot) -> None:
+    """Removes the file that was read, by the name `fresh`.
+
+    Raises `OSError`, and `_ChangedError` where it is another one: that one is back in its place.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.replace(snapshot.real, fresh)
+        if untrusted_files.read(fresh, MOST) != snapshot.content:
+            _link(fresh, snapshot.real)
+            raise _ChangedError
+
+
+def _link(fresh: str, path: str) -> None:
+    """Gives a file a second name. Raises `OSError`, and `_ChangedError` where that is taken."""
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        raise _ChangedError from None
+    except OSError:  # not every file system has hard links
+        os.replace(fresh, path)
 
 
 def _like(path: str, fresh: str) -> None:

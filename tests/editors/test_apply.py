@@ -245,14 +245,10 @@ def test_a_file_that_changes_all_the_time_is_given_up(settings: Path) -> None:
 def test_a_write_that_fails_leaves_everything(
     settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = os.replace
+    def swap(fresh: str, path: str) -> bool:
+        raise OSError(28, "No space left on device")
 
-    def replace(fresh: str, path: str) -> None:
-        if path == str(settings):
-            raise OSError(28, "No space left on device")
-        real(fresh, path)
-
-    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(apply, "swap", swap)
 
     with pytest.raises(UsageError, match="No space left on device; nothing was changed"):
         add()
@@ -352,3 +348,32 @@ def test_folders_with_something_in_them_stay(settings: Path) -> None:
 
     assert remove().removed
     assert other.exists()
+
+
+@pytest.mark.parametrize("way", ["whole", "in place", "made"])
+def test_no_edit_of_an_editor_is_lost_between_the_last_look_and_the_write(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The editor writes after the file was compared for the last time."""
+    late = [TEXT.replace(b"One Dark", b"One Light")]
+    real = apply._compare
+    if way == "made":
+        settings.unlink()
+
+    def compare(snapshot: apply.Snapshot) -> None:
+        real(snapshot)
+        if late:
+            beside = settings.with_name("editor")
+            place = settings if way == "in place" else beside
+            place.write_bytes(late.pop())
+            if way != "in place":
+                beside.rename(settings)
+
+    monkeypatch.setattr(apply, "_compare", compare)
+
+    add()
+
+    assert late == []
+    assert b"One Light" in settings.read_bytes()
+    assert names(settings) == {"Conductor"}
+    assert [each.name for each in settings.parent.iterdir()] == [settings.name]
