@@ -4,10 +4,6 @@ componentize-py makes the guest that runs sandboxed `.py` proxies (`guest_sdk/py
 some 10 s, once for each version of the SDK. Where there is no componentize-py for the platform, the
 wheel goes without the guest: `conductor` builds it, or says what is missing, when the first `.py`
 proxy is run.
-
-With `COMPILE_CORE=1` in the environment, the wheel has the compiled core
-(`scripts/compiled_core.py`), and is for one Python on one platform. An editable install has it
-never: the sources that are edited are those that run.
 """
 
 from __future__ import annotations
@@ -24,14 +20,12 @@ SDK = os.path.join("guest_sdk", "python")
 
 
 class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Builds the guest into the checkout, where an editable install finds it, and packs it; packs
-    the compiled core where that is asked for."""
+    """Builds the guest into the checkout, where an editable install finds it, and packs it."""
 
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """What is installed for the build: componentize-py, where there are builds of it, and what
-        compiles the core."""
+        """What is installed for the build: componentize-py, where there are builds of it."""
         system, machine = platform.system(), platform.machine().lower()
         known = {
             "Linux": platform.libc_ver()[0] == "glibc" and machine in ("x86_64", "aarch64"),
@@ -39,15 +33,10 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
             "Windows": machine == "amd64",
         }
         builder = _loaded(os.path.join(self.root, SDK, "build.py"))
-        guest = [f"componentize-py=={builder.COMPONENTIZE}"] if known.get(system) else []
-        return [*guest, *self._core().REQUIRED] if _compiles() else guest
+        return [f"componentize-py=={builder.COMPONENTIZE}"] if known.get(system) else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before the wheel is put together; `version` is `standard` or `editable`."""
-        if version == "standard" and _compiles():
-            built = self._core().build(self.root, os.path.join(self.root, "build", "core"))
-            build_data["force_include"].update(built)
-            build_data["pure_python"], build_data["infer_tag"] = False, True
         builder = _loaded(os.path.join(self.root, SDK, "build.py"))
         folder = os.path.join(self.root, SDK, "_guest")
         if not builder.available():
@@ -60,13 +49,6 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
         for file in (path, path.removesuffix(".wasm") + ".sha256"):
             name = os.path.basename(file)
             build_data["force_include"][file] = f"{SDK}/_guest/{name}".replace(os.sep, "/")
-
-    def _core(self) -> Any:
-        return _loaded(os.path.join(self.root, "scripts", "compiled_core.py"))
-
-
-def _compiles() -> bool:
-    return os.environ.get("COMPILE_CORE", "") not in ("", "0")
 
 
 def _loaded(path: str) -> Any:
