@@ -1,9 +1,9 @@
 """What components ask for, before a chain starts: the user has agreed to it, is asked on the
 terminal, or gets a report.
 
-The report goes to standard error where nobody can be asked. A file in the user's state folder
-remembers each report by the component's place; a component that asks for something else is reported
-again. So are words of older versions on the command line.
+What it then lacks it says at every start (`conductor.spec.lacking`). What asks for nothing is
+reported once, and so are words of older versions: a file in the user's state folder remembers each
+report by the component's place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,10 +20,9 @@ from conductor.cli import report
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import SAYS
 from conductor.spec import managed, paths
-from conductor.spec.consent import Where, wishes
+from conductor.spec.consent import Where
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Answer, Question
-from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
 
 _DEFAULT: Final = PolicyWords().profile
@@ -55,18 +54,15 @@ def agreed(
         where: Where the user is asked; in an editor that is later.
     """
     agreements = agreements or Agreements(again=ask == "always", permit=managed.tried)
+    agreements.asks = where is Where.EDITOR
     now = agreements.settled(specs)
     if agreements.problem:
         report.write(agreements.problem, word="warning")
-    reported = [spec for spec in now if spec in specs]
     if where is Where.TERMINAL and agreements.questions:
-        reported = _not_asked(reported, agreements)
         answers = [_ask(question, agreements) for question in agreements.questions]
         if any(answers):
             now, _ = agreements.renewed()
-    elif where is Where.EDITOR:
-        reported = _not_asked(reported, agreements)
-    announce(reported)
+    announce(specs)
     for spec, why in agreements.refused:
         report.write(f"{spec.name}: it runs with the default rights: {why}", word="warning")
     return agreements, now
@@ -75,11 +71,6 @@ def agreed(
 def kept(specs: Sequence[Spec]) -> list[Spec]:
     """The components with what the user has agreed to before; nobody is asked."""
     return Agreements(again=False, permit=managed.tried).settled(specs)
-
-
-def _not_asked(specs: Sequence[Spec], agreements: Agreements) -> list[Spec]:
-    asked = {question.component for question in agreements.questions}
-    return [spec for spec in specs if spec.name not in asked]
 
 
 def _ask(question: Question, agreements: Agreements) -> bool:
@@ -103,8 +94,8 @@ def _ask(question: Question, agreements: Agreements) -> bool:
 def announce(specs: Sequence[Spec]) -> None:
     """Reports the components that are new here, or ask for something else than before."""
     for spec in specs:
-        if spec.bundled is None:
-            _announce(_place(spec), _claims(spec), lines(spec))
+        if spec.bundled is None and (why := _claims(spec)) is not None:
+            _announce(_place(spec), why, lines(spec))
         _announce(_text(f"older {spec.source} {spec.name}"), spec.older, older(spec))
 
 
@@ -124,47 +115,22 @@ def _text(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def _claims(spec: Spec) -> Any:
-    """What to report of a component and to remember; None if there is nothing to report."""
-    manifest = spec.manifest
-    if manifest is not None and manifest.wants:
-        return manifest.wants
-    if not spec.sandboxed or spec.profile_chosen:
+def _claims(spec: Spec) -> str | None:
+    """Why a component that asks for nothing has the default; None: it asks, or the user chose."""
+    asks = spec.manifest is not None and spec.manifest.wants
+    if asks or not spec.sandboxed or spec.profile_chosen:
         return None
-    return HIDDEN if spec.unreadable_profile else _DEFAULT
+    return HIDDEN if spec.unreadable_profile else "it names no profile"
 
 
 def lines(spec: Spec) -> Iterator[str]:
-    """What a component asks for and why, and whether it gets it."""
-    manifest = spec.manifest or Manifest(name=spec.name)
-    version = f" {manifest.version}" if manifest.version else ""
-    wants, words = manifest.wants, spec.policy
-    asks = ", which asks for" if wants else ""
-    yield f"conductor: first use of `{spec.name}`{version} ({spec.source}){asks}"
-    if wants.profile is not None:
-        why = f", {wants.reason}" if wants.reason else ""
-        fate = "granted"
-        if words.profile != wants.profile:
-            more = f"; add `,profile={wants.profile}` to grant it" if spec.sandboxed else ""
-            fate = f"it gets {words.profile}{more}"
-        yield f"  profile {wants.profile}{why}: {fate}"
-    elif spec.sandboxed and not spec.profile_chosen:
-        says = HIDDEN if spec.unreadable_profile else "it names no profile"
-        yield (
-            f"  {says}, so it gets `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
-            "add `,profile=full` to grant all within the guards"
-        )
-    yield from _each("right", wants.rights, "allow=", lambda rule: wishes.allows(words, rule))
-    yield from _each("grant", wants.grants, "", lambda grant: wishes.gives(words, grant))
-    yield from _each("service", wants.services, "grant=", lambda name: wishes.serves(spec, name))
-
-
-def _each(
-    noun: str, wanted: dict[str, str], option: str, granted: Callable[[str], bool]
-) -> Iterator[str]:
-    for key, reason in wanted.items():
-        fate = "granted" if granted(key) else f"not granted; add `,{option}{key}` to grant it"
-        yield f"  {noun} {key}, {reason}: {fate}"
+    """What a component has that asks for nothing."""
+    version = f" {spec.manifest.version}" if spec.manifest and spec.manifest.version else ""
+    yield f"conductor: first use of `{spec.name}`{version} ({spec.source})"
+    yield (
+        f"  {_claims(spec)}, so it gets `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
+        "add `,profile=full` to grant all within the guards"
+    )
 
 
 def older(spec: Spec) -> Iterator[str]:

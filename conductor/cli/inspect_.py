@@ -34,12 +34,12 @@ from conductor.spec import (
     agents,
     catalog,
     component_options,
+    lacking,
     limits,
     paths,
     syntax,
     untrusted_files,
 )
-from conductor.spec.consent import wishes
 from conductor.spec.installed import Receipt
 from conductor.spec.manifest.reading import Manifest, Setting
 from conductor.spec.model import Spec
@@ -394,10 +394,10 @@ def _wants(spec: Spec, manifest: Manifest) -> ShownWants:
         services=wants.services,
         rights=wants.rights,
         grants=wants.grants,
-        not_granted=[name for name in wants.services if not wishes.serves(spec, name)],
-        profile_granted=wants.profile is None or wishes.covers(words, wants.profile),
-        rights_not_granted=[rule for rule in wants.rights if not wishes.allows(words, rule)],
-        grants_not_given=[grant for grant in wants.grants if not wishes.gives(words, grant)],
+        not_granted=[name for name in wants.services if not lacking.serves(spec, name)],
+        profile_granted=wants.profile is None or lacking.covers(words, wants.profile),
+        rights_not_granted=[rule for rule in wants.rights if not lacking.allows(words, rule)],
+        grants_not_given=[grant for grant in wants.grants if not lacking.gives(words, grant)],
     )
 
 
@@ -409,6 +409,6 @@ def _services(spec: Spec, reasons: dict[str, str]) -> list[Service]:
     """
     named = (spec.grants or frozenset()) | reasons.keys()
     return [
-        Service(name, wishes.serves(spec, name), reasons.get(name))
+        Service(name, lacking.serves(spec, name), reasons.get(name))
         for name in sorted((SERVICES - granted_names(named)) | named)
     ]

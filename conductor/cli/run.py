@@ -24,7 +24,7 @@ from conductor.errors import ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run import spawn
 from conductor.run.launch import obliged
-from conductor.spec import limits, managed, paths
+from conductor.spec import lacking, limits, managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.spec.consent import Where
 from conductor.transports.process_groups import adopt_orphans, end_strays
@@ -362,6 +362,8 @@ class Started:
         """The same components with what the user agrees to now; whether any may do less."""
         assert self._agreements is not None
         specs, less = self._agreements.renewed()
+        for spec in specs:
+            lacking.check(spec)
         return self._held_to_lock(specs), less
 
     def respec(self) -> Sequence[Spec]:

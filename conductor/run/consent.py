@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core import Closure
 from conductor.errors import ConductorError
+from conductor.spec import lacking
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.asking import Agreed, Ask, Asking, Narrow, Resume, State, Step, Wake
 from conductor.spec.consent.question import METHOD, Question
@@ -59,6 +60,8 @@ class Consent:
         self._asking = Asking(lambda: f"conductor-{os.urandom(16).hex()}")
         self._session = ""
         self._holds = False
+        self._told: set[str] = set()
+        """Components of which it was said what they lack."""
         runtime.start(self._look())
 
     def put(self) -> None:
@@ -101,6 +104,7 @@ class Consent:
                 case Narrow(questions, why):
                     self._stays_narrow(questions, why)
                 case Resume():
+                    self._agreements.asks = False
                     runtime.start(self._renew())
                     runtime.start(self._let_go())
 
@@ -138,6 +142,8 @@ class Consent:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_IN_FORCE):
                 await self._runtime.rearranging()
+        if self._runtime.failure is not None:
+            return  # what fails closed has not got its rights: no prompt goes on
         if self._holds and self._asking.state in (State.LATE, State.DONE):
             self._holds = False
             self._runtime.release()
@@ -148,7 +154,17 @@ class Consent:
         except ConductorError as error:
             self._runtime.fail(Closure(error.text, error.hint))
             return
+        if not self._agreements.asks:
+            self._tell(specs)
         await self._runtime.rearrange(specs, now=less)
+
+    def _tell(self, specs: Sequence[Spec]) -> None:
+        """Says what components lack whose user was asked: at the start they did not say so."""
+        asked = {question.component for question in self._agreements.questions} - self._told
+        self._told |= asked
+        for spec in (spec for spec in specs if spec.name in asked):
+            for text in lacking.notes(spec):
+                self._runtime.log("warning", spec.name, text)
 
     async def _follow(self) -> None:
         """What the user trusts has changed."""

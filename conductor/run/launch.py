@@ -19,7 +19,7 @@ from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host
 from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, grantee, ports
-from conductor.spec import limits, managed
+from conductor.spec import lacking, limits, managed
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration, environment
 from conductor.transports.base import Transport
@@ -125,6 +125,9 @@ class Launcher:
         """
         specs, options = self._held(specs)
         _refuse(specs, options, agent_last=self.agent_last)
+        if not self._tried:  # tools give what they try out all that it asks for
+            for spec in specs[:-1] if self.agent_last else specs:
+                lacking.check(spec)
         return specs, options
 
     def _held(self, specs: Sequence[Spec]) -> tuple[Sequence[Spec], Options]:
@@ -160,7 +163,7 @@ def _same(running: Sequence[Spec], group: Sequence[Spec]) -> bool:
 
 
 def _unset(spec: Spec) -> Spec:
-    return msgspec.structs.replace(spec, config={}, config_file=None)
+    return msgspec.structs.replace(spec, config={}, config_file=None, asked=False)
 
 
 def _groups(specs: Sequence[Spec], isolation: str) -> Iterator[list[Spec]]:

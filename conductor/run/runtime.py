@@ -62,7 +62,7 @@ from conductor.run.service_requests import ServiceRequests, Stand
 from conductor.run.supervisor import Supervisor
 from conductor.run.tasks import Tasks
 from conductor.run.teardown import Phase, Teardown, closure
-from conductor.spec import settings
+from conductor.spec import lacking
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
@@ -286,7 +286,7 @@ class Runtime:
         self._tidying = Tidying(loop)
         self._tasks.watch(loop)
         self.apply(self.router.start())
-        self._report_idle()
+        self._report_lacking()
         try:
             for name, planned in self.planned.items():
                 await self.connect(name, planned.transport)
@@ -311,10 +311,10 @@ class Runtime:
                 self._audit.end(self.failure.text if self.failure is not None else None)
         return 1 if self.failure is not None else 0
 
-    def _report_idle(self) -> None:
-        """Logs which components do nothing, for want of a setting."""
+    def _report_lacking(self) -> None:
+        """Logs which components do not do all that they are there for."""
         for spec in (spec for planned in self.planned.values() for spec in planned.specs):
-            if spec.manifest is not None and (text := settings.idle(spec)) is not None:
+            for text in lacking.notes(spec) if spec.manifest is not None else ():
                 self._log("warning", spec.name, text)
 
     async def _drain(self) -> None:

@@ -101,6 +101,8 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """Services it may use; None: all."""
     required: bool = False
     """Whether the managed policy requires it as it is: its user need agree to nothing."""
+    asked: bool = False
+    """Whether its user is about to be asked for what it lacks: until then it runs without that."""
     denied: frozenset[str] = frozenset()
     """Services that the user denies it, or `*`: it is not asked about them."""
     config: dict[str, Any] = {}

@@ -57,40 +57,13 @@ def test_a_module_that_says_nothing_is_told_of_once(told: Told) -> None:
     assert told("./p.wasm,name=q,grant=clock") == []
 
 
-def test_what_a_module_says_of_itself_is_told_with_what_it_gets(here: Path, told: Told) -> None:
-    text = HEAD + (
-        "[wants]\nprofile = 'filter'\nreason = 'to look'\n"
-        "[wants.rights]\n'down:session/prompt:carry' = 'to add'\n"
-        "'down:session/prompt:answer' = 'to refuse'\n"
-        "[wants.grants]\ntexts = 'to look there too'\n'turns=within' = 'to ask'\n"
-        "[wants.services]\nclock = 'to know'\n"
-    )
-    section.embed(str(here / "p.wasm"), text.encode())
-    assert told("./p.wasm,turns=unprompted") == [
-        "conductor: first use of `p` 1.0 (./p.wasm), which asks for",
-        "  profile filter, to look: it gets context; add `,profile=filter` to grant it",
-        "  right down:session/prompt:carry, to add: granted",
-        (
-            "  right down:session/prompt:answer, to refuse: not granted; "
-            "add `,allow=down:session/prompt:answer` to grant it"
-        ),
-        "  grant texts, to look there too: not granted; add `,texts` to grant it",
-        "  grant turns=within, to ask: granted",
-        "  service clock, to know: not granted; add `,grant=clock` to grant it",
-    ]
+def test_what_asks_for_something_is_not_told_of_here(here: Path, told: Told) -> None:
+    """What it lacks is said at every start (`tests/cli/test_lacking.py`)."""
+    section.embed(str(here / "p.wasm"), f"{HEAD}[wants]\nprofile = 'filter'".encode())
     assert told("./p.wasm") == []
-    section.embed(str(here / "p.wasm"), text.replace("clock", "kv").encode())
-    assert "  service kv, to know: granted" in told("./p.wasm,profile=trusted,grant=kv")
-
-
-def test_what_a_source_says_is_told(here: Path, told: Told) -> None:
     source = here / "x.py"
     source.write_text("proxy = Proxy('x', profile='observer', wants={'kv': 'to keep'})")
-    assert told("./x.py,grant=kv") == [
-        "conductor: first use of `x` (./x.py), which asks for",
-        "  profile observer: granted",
-        "  service kv, to keep: granted",
-    ]
+    assert told("./x.py,grant=kv") == []
     source.write_text("proxy = Proxy('x')")
     assert told("./x.py") == ["conductor: first use of `x` (./x.py)", DEFAULT]
 
@@ -121,15 +94,6 @@ def test_a_profile_that_cannot_be_is_an_error(here: Path) -> None:
         resolve("./x.py")
 
 
-def test_a_manifest_without_a_profile(here: Path, told: Told) -> None:
-    (here / "component.toml").write_text(HEAD + "[wants.services]\nkv = 'to keep'")
-    assert told("./") == [
-        "conductor: first use of `theirs` 1.0 (./), which asks for",
-        DEFAULT,
-        "  service kv, to keep: not granted; add `,grant=kv` to grant it",
-    ]
-
-
 @pytest.mark.usefixtures("here")
 def test_words_of_older_versions_are_told_once(told: Told) -> None:
     old = "passthrough,allow=up:session/update:modify,unguard=files,unguard=tool-calls"
@@ -158,22 +122,11 @@ def test_what_an_older_manifest_says_is_told_in_todays_words(here: Path, told: T
         + "[wants]\nprofile = 'observer'\n[wants.verbs]\n'down:session/prompt:modify' = 'to add'"
     )
     assert told("./,name=mine") == [
-        "conductor: first use of `mine` 1.0 (./), which asks for",
-        "  profile observer: granted",
-        "  right down:session/prompt:carry, to add: granted",
         (
             'conductor: `mine`: `[wants.verbs] "down:session/prompt:modify"` is written '
             '`[wants.rights] "down:session/prompt:carry"` today'
         ),
     ]
-
-
-def test_a_stranger_cannot_speak_to_the_terminal(here: Path, told: Told) -> None:
-    text = HEAD + '[wants]\nprofile = "full"\nreason = "\\u001b[2J\\nerror: forged"\n'
-    section.embed(str(here / "p.wasm"), text.encode())
-    assert told("./p.wasm")[1] == (
-        "  profile full, \\u{1b}[2J error: forged: it gets context; add `,profile=full` to grant it"
-    )
 
 
 def test_what_cannot_be_remembered_is_told_again(here: Path, told: Told) -> None:

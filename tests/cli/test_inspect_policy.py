@@ -14,8 +14,7 @@ from conductor.core.guards import GUARDS
 from conductor.core.policy.key_table import ROWS
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import PROFILES, SAYS, TRUSTED, Grants
-from conductor.spec import policy_text
-from conductor.spec.consent import wishes
+from conductor.spec import lacking, policy_text
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import conductor, environment
 
@@ -287,7 +286,7 @@ def test_profiles_are_compared_by_what_they_allow(given: str, wanted: str) -> No
         "full": set(PROFILES),
         TRUSTED: set(PROFILES),
     }
-    assert wishes.covers(PolicyWords(given), wanted) == (wanted in wider[given])
+    assert lacking.covers(PolicyWords(given), wanted) == (wanted in wider[given])
 
 
 def test_doctor_looks_at_this_machine() -> None:

@@ -129,6 +129,40 @@ def test_anything_but_yes_is_narrow(rig: Rig, version: int, how: str) -> None:
     assert trust.load().agreed == {}
 
 
+@pytest.mark.parametrize("how", ["keep-narrow", "cancelled", "error", "allow-session"])
+def test_a_prompt_passes_what_fails_closed_with_all_its_rights_or_never(
+    rig: Rig, stranger: Path, how: str
+) -> None:
+    manifest = stranger / "component.toml"
+    manifest.write_text(manifest.read_text().replace("[wants]", '[wants]\nfails = "closed"'))
+    chain = rig.agent("./date/", rig.demo())
+    if how == "cancelled":
+        chain.serves[PERMISSION] = lambda params: {"outcome": {"outcome": "cancelled"}}
+    elif how != "error":
+        chain.serves[PERMISSION] = answer(how)
+    session = begin(chain, 1)
+    if how == "allow-session":
+        assert has_date(chain, session)
+        assert "does not get" not in chain.stderr
+        return
+    error = chain.answer(chain.start_prompt(session, "a secret"))["error"]
+    assert "`datetime` does not get what it asks for: the service clock" in error["message"]
+    assert "`./date/,grant=clock` grants that" in error["message"]
+    assert chain.exit_code() == 1
+    assert "session/prompt" not in rig.methods("A")
+
+
+@pytest.mark.usefixtures("stranger")
+def test_what_was_declined_is_said_once_in_a_chain(rig: Rig) -> None:
+    chain = rig.agent("./date/", rig.demo(log=False))
+    chain.serves[PERMISSION] = answer("keep-narrow")
+    session = begin(chain, 1)
+    assert "does not get" not in chain.stderr
+    assert not has_date(chain, session)
+    assert not has_date(chain, session)
+    assert chain.stderr.count("warning: datetime: it does not get what it asks for") == 1
+
+
 @pytest.mark.usefixtures("stranger")
 def test_a_client_that_shows_notices_gets_one(rig: Rig) -> None:
     chain = rig.agent("./date/", rig.demo(log=False))
@@ -188,7 +222,7 @@ def test_without_a_way_to_ask_it_is_narrow(
     chain.serves[PERMISSION] = answer("allow-version")
     assert not has_date(chain, begin(chain, 1))
     assert questions(chain) == []
-    assert "add `,grant=clock` to grant it" in chain.stderr
+    assert "`./date/,grant=clock` grants that" in chain.stderr
     assert trust.load().folders == {}
     assert stranger.is_dir()
 

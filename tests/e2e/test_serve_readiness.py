@@ -32,6 +32,7 @@ WRONG: Final = {
     "no guest": (("empty.wasm,profile=full", "A"), 1, "is no guest this host runs"),
     "no agent": (("datetime", "passthrough"), 1, "a chain ends with an agent"),
     "wrong limit": (("passthrough,memory=much", "A"), 2, "`memory=much` of `passthrough`"),
+    "no rights": (("budget,profile=none", "A"), 2, "`budget` does not get what it asks for"),
     "no such code": (("py:no.such:thing", "A"), 2, "cannot load `py:no.such:thing`"),
 }
 

@@ -29,6 +29,9 @@ class Agreements:
         self._stamp = trust.stamp()
         self._components: list[Spec] = []
         self._running: set[str] = set()
+        self.asks = False
+        """The user is asked before the next prompt goes on: until then what fails closed may run
+        without what it asks for."""
         self.questions: list[Question] = []
         """What may be asked."""
         self.refused: list[tuple[Spec, str]] = []
@@ -94,7 +97,12 @@ class Agreements:
         self.questions = [each.question for each in settled if each.question is not None]
         self.refused = [(each.spec, each.why) for each in settled if each.why]
         now = {each.spec.name for each in settled if each.agreed}
-        return [each.spec for each in settled], now
+        return [
+            msgspec.structs.replace(each.spec, asked=True)
+            if self.asks and each.question is not None
+            else each.spec
+            for each in settled
+        ], now
 
     def _trusts(self, spec: Spec) -> bool:
         return trust.trusts_program(spec, self._kept.trust)

@@ -13,21 +13,12 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import PolicyWords, parse_grant, parse_rule
-from conductor.core.policy.rules import (
-    PROFILES,
-    TRUSTED,
-    Grants,
-    Policy,
-    lacking,
-    merged,
-    permits,
-    within,
-)
-from conductor.core.service_table import ALWAYS_GRANTED
+from conductor.core.policy.rule_syntax import parse_grant
+from conductor.core.policy.rules import TRUSTED, Grants, merged
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.spec import component_options, digests
+from conductor.spec import component_options, digests, lacking
 from conductor.spec.consent.question import Question, is_shown, named, sentences
+from conductor.spec.lacking import Wish
 from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
 from conductor.spec.trust import Agreement, Trust
@@ -37,80 +28,20 @@ MOST: Final = 32
 stay readable."""
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """What a component asks for beyond what it has."""
-
-    profile: str = ""
-    rights: tuple[str, ...] = ()
-    grants: tuple[str, ...] = ()
-    services: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.profile or self.rights or self.grants or self.services)
-
-    def within(self, held: Agreement | None) -> bool:
-        """Whether the user has agreed to all of it."""
-        return (
-            held is not None
-            and all(
-                set(getattr(self, field)) <= set(getattr(held, field))
-                for field in ("rights", "grants", "services")
-            )
-            and self.profile in ("", held.profile)
-        )
-
-
-# -- what a component has --------------------------------------------------------------------------
-
-
-def covers(words: PolicyWords, wanted: str) -> bool:
-    """Whether a policy allows all that the profile `wanted` would."""
-    return wanted not in PROFILES or within(Policy(wanted), words.policy())
-
-
-def allows(words: PolicyWords, rule: str) -> bool:
-    """Whether a component may do what a rule (`up:session/update:carry`) says."""
-    return permits(words.policy(), parse_rule(rule))
-
-
-def gives(words: PolicyWords, grant: str) -> bool:
-    """Whether a component has a named grant (`turns=within`)."""
-    policy = words.policy()
-    if policy is None:
-        return True
-    held = msgspec.structs.replace(policy.grants, turns=policy.turns)
-    return not lacking(parse_grant(grant), held).names()
-
-
-def serves(spec: Spec, service: str) -> bool:
-    """Whether a component may use a service."""
-    return spec.grants is None or service in spec.grants or service in ALWAYS_GRANTED
-
-
 # -- what it asks for ------------------------------------------------------------------------------
 
 
 def missing(spec: Spec) -> Wish:
-    """What a component asks for and does not have."""
-    if not spec.sandboxed or spec.bundled is not None or spec.manifest is None or spec.required:
+    """What a component asks for, does not have, and may be given by its user."""
+    if not spec.sandboxed or spec.bundled is not None or spec.required:
         return Wish()
-    wants, words = spec.manifest.wants, spec.policy
+    wish = lacking.of(spec)
     services = tuple(
-        service
-        for service in sorted(wants.services)
-        if not serves(spec, service) and not component_options.denies(spec.denied, service)
+        service for service in wish.services if not component_options.denies(spec.denied, service)
     )
     if spec.profile_chosen:
         return Wish(services=services)
-    profile = wants.profile or ""
-    if not profile or (profile != TRUSTED and covers(words, profile)) or words.profile == TRUSTED:
-        profile = ""
-    return Wish(
-        profile,
-        tuple(rule for rule in sorted(wants.rights) if not allows(words, rule)),
-        tuple(grant for grant in sorted(wants.grants) if not gives(words, grant)),
-        services,
-    )
+    return msgspec.structs.replace(wish, services=services)
 
 
 def granted(spec: Spec, wish: Wish) -> Spec:

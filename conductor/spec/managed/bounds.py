@@ -67,40 +67,5 @@ def _check_services(most: Most, spec: Spec) -> None:
             raise BeyondError("services", "it may use every service")
         return  # of a program: it has its user's rights and needs no service
     for grant in sorted(spec.grants - ALWAYS_GRANTED):
-        if not any(_covers(grant, held) for held in most.services):
+        if not any(scopes.covers(grant, held) for held in most.services):
             raise BeyondError("services", f"it may use `{grant}`")
-
-
-def _covers(grant: str, held: str) -> bool:
-    """Whether all that a grant gives is given by another."""
-    if grant == held:
-        return True
-    name, _, scope = grant.partition(":")
-    kind, _, bound = held.partition(":")
-    if name != kind or not scope or not bound:
-        return False
-    if name == "files":
-        return _below(scope.split("/"), bound.split("/"))
-    if name == "write":
-        return _below(scope.split("/"), [*bound.split("/"), "**"])
-    if name == "fetch":
-        wanted, given = scopes.destination(scope), scopes.destination(bound)
-        is_there = given.covers(wanted.scheme, wanted.host, wanted.port)
-        return is_there and wanted.methods <= given.methods
-    return False
-
-
-def _below(glob: list[str], bound: list[str]) -> bool:
-    """Whether each path of a glob is one of the other's, for bounds such as `docs/**` and
-    `**/*.md`; of other forms only the same glob is. A `**` means no hidden name."""
-    if bound[-1] == "**":
-        first = bound[:-1]
-        inner = glob[len(first) :]
-        return glob[: len(first)] == first and bool(inner) and not _hidden(inner)
-    if bound[0] == "**" and len(bound) == 2:
-        return glob[-1] == bound[1] and not _hidden(glob[:-1])
-    return False
-
-
-def _hidden(parts: list[str]) -> bool:
-    return any(part.startswith(".") for part in parts)

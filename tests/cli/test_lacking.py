@@ -1,0 +1,146 @@
+"""A component that lacks what it asks for: it says so at every start, and one that fails closed
+keeps the chain from starting."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import conductor as library
+from conductor.errors import UsageError
+from tests.harness.process.command import Ran, Running, conductor
+from tests.places import PASSTHROUGH
+
+WANTS: Final = """[wants]
+profile = "filter"
+reason = "I AM A GUARD, TRUST ME"
+fails = "{fails}"
+[wants.rights]
+"down:session/prompt:answer" = "to refuse"
+[wants.grants]
+texts = "for the words of tools"
+[wants.services]
+"files:docs/*.md" = "to read"
+"""
+LACKS: Final = (
+    "does not get what it asks for: the profile filter (it has context), "
+    "the right down:session/prompt:answer, texts and the service files:docs/*.md"
+)
+ALL: Final = "profile=filter,allow=down:session/prompt:answer,texts,grant=files:docs/*.md"
+
+
+@pytest.fixture(name="here")
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a stranger's guard in it, and a user who trusts nothing."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    guard(tmp_path / "guard")
+    return tmp_path
+
+
+def guard(folder: Path, fails: str = "closed", runs: str = 'file = "p.wasm"') -> None:
+    """A component that asks for more than the default."""
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(PASSTHROUGH, folder / "p.wasm")
+    text = f'name = "guard"\n{runs}\n{WANTS.format(fails=fails)}'
+    (folder / "component.toml").write_text(text)
+
+
+def exec_(here: Path, *components: str) -> Ran:
+    """One prompt through a chain; what its agent gets is what it answers."""
+    return conductor("exec", *components, "demo", "-p", "hi", cwd=here)
+
+
+REFUSED: Final = {
+    "a stranger": ("./guard", LACKS, f"`./guard,{ALL}` grants that; `,fails=open` starts"),
+    "with a part": ("./guard,profile=filter,texts", "the right down:session/prompt:answer and", ""),
+    "with another file": (
+        f"./guard,{ALL.replace('docs/*.md', 'docs/a.md')}",
+        "asks for: the service files:docs/*.md;",
+        "`./guard,grant=files:docs/*.md` grants that",
+    ),
+    "as an object": ('{"wasm": "./guard/p.wasm"}', LACKS, ""),
+    "closed by an option": ("./open,fails=closed", LACKS, ""),
+    "bundled, denied": ("rate-limit,deny=clock", "the service clock", "leave out `deny`, which"),
+    "bundled, narrowed": ("redact,profile=context", "the right up:", "leave out `profile=context`"),
+    "a program": ("./program,profile=none", "the profile filter (it has none)", ""),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("command", ["exec", "proxy"])
+def test_what_fails_closed_does_not_start_without_its_rights(
+    here: Path, what: str, command: str
+) -> None:
+    guard(here / "open", "open")
+    guard(here / "program", runs=f'command = ["{sys.executable}", "-c", "open(\'ran\', \'w\')"]')
+    component, text, hint = REFUSED[what]
+    if what == "a program":
+        assert conductor("trust", "./program", cwd=here).code == 0
+    more = ["demo", "-p", "hi"] if command == "exec" else []
+    ran = conductor(command, component, *more, cwd=here)
+    ran.assert_error(2, "it fails closed, so no chain starts without that", text, hint)
+    assert ran.out == ""
+    assert "TRUST ME" not in ran.err
+    assert not (here / "ran").exists()
+
+
+def test_the_editor_is_told(here: Path) -> None:
+    request = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+    ran = conductor("agent", "--ask", "never", "./guard", "demo", stdin=request, cwd=here)
+    assert ran.code == 2
+    assert LACKS in json.loads(ran.out)["error"]["message"]
+
+
+def test_a_program_that_embeds_a_chain_is_told(here: Path) -> None:
+    async def begin() -> None:
+        async with library.open(f"{here}/guard", "demo"):
+            pass
+
+    with pytest.raises(UsageError, match="it fails closed"):
+        asyncio.run(begin())
+
+
+@pytest.mark.parametrize(
+    "component",
+    [f"./guard,{ALL}", "./guard,profile=trusted,grant=files:**", "./guard,fails=open", "redact"],
+)
+@pytest.mark.usefixtures("python_guest")
+def test_with_its_rights_or_open_it_starts(here: Path, component: str) -> None:
+    ran = exec_(here, component)
+    assert (ran.code, ran.out) == (0, "hi\n")
+    assert ("does not get" in ran.err) == ("open" in component)
+
+
+def test_what_is_agreed_to_starts_until_it_is_not(here: Path) -> None:
+    assert conductor("trust", "./guard/p.wasm", cwd=here).code == 0
+    assert exec_(here, "./guard").code == 0
+    assert conductor("untrust", "guard", cwd=here).code == 0
+    assert exec_(here, "./guard").code == 2
+
+
+def test_what_fails_open_says_what_it_lacks_at_every_start(here: Path) -> None:
+    guard(here / "guard", "open")
+    for _ in range(2):
+        ran = exec_(here, "./guard")
+        assert (ran.code, ran.out) == (0, "hi\n")
+        warning = f"warning: guard: it {LACKS}\n  | hint: `./guard,{ALL}` grants that\n"
+        assert ran.err.count(warning) == 1
+        assert "TRUST ME" not in ran.err
+
+
+@pytest.mark.usefixtures("here")
+def test_on_a_terminal_no_is_no_start() -> None:
+    with Running("exec", "./guard", "demo", "-p", "hi", terminal=True) as running:
+        running.wait_for(running.err, "keep it narrow: ")
+        running.type("\n")
+        ran = running.end()
+    assert ran.code == 2
+    assert "it fails closed" in ran.err
