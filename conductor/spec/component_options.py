@@ -297,7 +297,8 @@ OPTIONS: Final = (
     _named("editor", "WORDS",
            "it may show panels (`panel`) with scripts (`widget`), comment in files (`comment`), "
            "have the editor do things (`operation`), write to its log (`log`), read files of the "
-           "session's folders (`read`), run commands (`terminal`): words joined by `+`"),
+           "session's folders (`read`), run commands (`terminal`), ask you by its MCP servers "
+           "(`ask`): words joined by `+`"),
     _named("methods", "NAMES", "extension methods it may send, change and answer: `_x/*+_y/z`"),
     _named("texts", "yes",
            "it may change words in tool calls, plans, notices and metadata; also `texts` alone"),

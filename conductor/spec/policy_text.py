@@ -85,6 +85,7 @@ _EDITOR: Final = {
     "read": "read files of the session's folders, as the editor has them",
     "terminal": "run commands on your machine",
     "widget": "run scripts in its panels",
+    "ask": "ask you questions, in its own name",
 }
 """What each word of `editor=` lets a component do."""
 

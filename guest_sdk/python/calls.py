@@ -52,6 +52,10 @@ class Link(Protocol):
     level: str | None
     """The least level of log messages it wants; None: none at all."""
 
+    @property
+    def name(self) -> str:
+        """What the proxy is called in its chain."""
+
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Tells it."""
 
@@ -145,7 +149,8 @@ class Call:
         """Has the agent's model complete something; its answer, e.g. `answer.content.text`.
 
         `messages`: texts or blocks of the user, or pairs `("assistant", "…")`. `more`: further
-        members of `sampling/createMessage`. Raises `NotOffered`.
+        members of `sampling/createMessage`. A sandboxed proxy needs the grant `turns=within`.
+        Raises `NotOffered`.
         """
         if system:
             more["systemPrompt"] = system
@@ -155,10 +160,12 @@ class Call:
     async def elicit(self, message: str, form: type | None = None) -> Elicited:
         """Asks the person at the client. `form`: a dataclass whose fields are to be filled in.
 
+        The message begins with the proxy's name. A sandboxed proxy needs the grant `editor=ask`.
         Fields are text, numbers, true or false, or one of several texts. None asks for nothing but
         consent. Raises `NotOffered`; `ProxyError` if what came is not of that form.
         """
         wanted = _form(form) if form is not None else {"type": "object", "properties": {}}
+        message = f"{self._link.name}: {message}"
         held = await self.ask("elicitation/create", message=message, requestedSchema=wanted)
         action = str(held.get("action", "cancel"))
         if action != "accept" or form is None:

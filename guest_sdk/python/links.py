@@ -49,6 +49,11 @@ class Connection:
     """Resources it subscribed to."""
     token: Any = None
 
+    @property
+    def name(self) -> str:
+        """What the proxy is called in its chain."""
+        return self.engine.name
+
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Tells it."""
         inner = {"connectionId": self.id, "method": method, "params": params}
@@ -69,6 +74,7 @@ class _Calling:
 
     def __init__(self, connection: Connection, token: Any) -> None:
         self.token = token
+        self.name = connection.name
         self.able = connection.able
         self.level = connection.level
         self.notify = connection.notify
@@ -98,6 +104,11 @@ class Work:
         """What its caller was told that it asks."""
         self._news: Waiter[None] = Waiter()
         self._count = 0
+
+    @property
+    def name(self) -> str:
+        """What the proxy is called in its chain."""
+        return self._engine.name
 
     def read(self, params: dict[str, Any]) -> None:
         """What a request says of its caller."""

@@ -99,7 +99,7 @@ def test_the_same_as_an_object() -> None:
         ("turns=", "`turns` is within or unprompted"),
         ("permission=wide", "`permission` is narrow, not `wide`"),
         ("mcp=own", "`mcp` is others, not `own`"),
-        ("editor=panel+door", "operation or log or read or terminal or widget, not `door`"),
+        ("editor=panel+door", "operation or log or read or terminal or widget or ask, not `door`"),
         ("commands=/review", "commands are named without their slash: review+plan"),
         ("methods=x/y", "extension methods start with `_`"),
         ("capabilities=fs", "capabilities are pointers: /fs/readTextFile"),

@@ -164,7 +164,7 @@ def test_its_mcp_servers_still_answer(component: Component) -> None:
         pb >> ("g", "s", result(Hole("c"), {"connectionId": "k"}))
         pb.effects = [one for one in pb.effects if not isinstance(one, OwnedAddresses)]
         pb << ("agent", result("c", {"connectionId": "k"}))
-        told = notification("mcp/message", {"connectionId": "k", "method": "x"})
+        told = notification("mcp/message", {"connectionId": "k", "method": "ping"})
         pb >> ("g", "s", told) << ("agent", told)
         past(pb, 2)
 

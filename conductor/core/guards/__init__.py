@@ -19,6 +19,7 @@ return. See docs/architecture.md.
                     prompts, and what is a command or leads outside in them
     sessions, servers
                     set-ups and lists of sessions; MCP
+    mcp_words       what a component says by MCP servers of its own
     modes, command_lists, permissions, updates, capabilities, extensions, conversations
                     one kind of message each
 """

@@ -112,6 +112,12 @@ class _Reference(msgspec.Struct, frozen=True):
         return all(_leads_inside(form, folders, embedded=self.embedded) for form in forms)
 
 
+def of_server(uri: str, folders: tuple[str, ...]) -> bool:
+    """Whether an MCP server of a component's may name this: it has what it names under schemes that
+    nobody opens."""
+    return _Reference("link", uri, embedded=True).fits(folders)
+
+
 def added(attempt: Attempt) -> Breaches:
     """No link and no mention is added to a prompt that leads outside of the session's folders."""
     before, after = blocks(attempt)

@@ -43,6 +43,8 @@ class Context(msgspec.Struct, frozen=True):
     component: str = ""
     """What the component is called in its chain."""
     grants: Grants = Grants()
+    prompts: bool = False
+    """Whether it may prompt the agent by itself, in sessions of the user's."""
     servers: AbstractSet[str] = frozenset()
     """Addresses (see `servers.declared`) of the MCP servers that this component declared …"""
     foreign: AbstractSet[str] = frozenset()

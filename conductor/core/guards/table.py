@@ -19,6 +19,7 @@ from conductor.core.guards import (
     every_message,
     extensions,
     links,
+    mcp_words,
     modes,
     permissions,
     prompts,
@@ -56,6 +57,9 @@ from conductor.core.policy.key_table import (
     TOOL_KINDS,
     UPDATE,
 )
+
+MCP_KEYS: Final = ("mcp/*", "_mcp/*", SCP_MCP)
+"""The methods that carry MCP."""
 
 
 class Guard(msgspec.Struct, frozen=True):
@@ -254,7 +258,26 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
         "Calls to another component's tools, or answers in their place.",
         "mcp=others",
-        (Rules(("mcp/*", "_mcp/*", SCP_MCP), servers.passed_on, servers.used, servers.served),),
+        (Rules(MCP_KEYS, servers.passed_on, servers.used, servers.served),),
+    ),
+    Guard(
+        "mcp-words",
+        (
+            "What a component says by MCP servers of its own is judged like what it says elsewhere,"
+            " in messages, results and errors: links lead into the session's folders, to the web or"
+            " to what the server has; `_meta` has keys under a domain name, or MCP's own; messages"
+            " of prompts and for the model hold no command and no `@` path elsewhere; nothing looks"
+            " like another server's. `sampling/createMessage` takes `turns=within`;"
+            " `elicitation/create` takes `editor=ask` and begins with the component's name, with an"
+            " address `editor=ask+operation`; pages with scripts take `editor=widget`. It sends"
+            " what MCP knows, and nothing else."
+        ),
+        (
+            "A form that asks for a password in nobody's name, a prompt to the agent's model"
+            " without the right to prompt, `file:///home/me/.ssh/id_rsa` in a tool's result."
+        ),
+        TRUSTED,
+        (Rules(MCP_KEYS, mcp_words.passed, mcp_words.sent, mcp_words.said, denied=mcp_words.said),),
     ),
     Guard(
         "session-setup",

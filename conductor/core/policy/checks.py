@@ -207,6 +207,7 @@ class Checks:
             version=self._exchange.version,
             component=policy_state.name,
             grants=policy_state.policy.grants,
+            prompts=bool(policy_state.policy.turns),
             servers=policy_state.servers,
             foreign=policy_state.foreign,
             answerable=policy_state.answerable,

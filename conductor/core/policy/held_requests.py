@@ -227,13 +227,14 @@ class HeldRequests(ABC):
     def _give_up(self, carried: Carried, violation: Violation, out: list[Effect]) -> None:
         """A component loses a request by a violation.
 
-        Its answer is the one that came back. One that was not passed on goes on unchanged, or if
-        the component fails closed is answered with the violation.
+        Its answer is the one that came back. One that was not passed on goes on unchanged; if the
+        component fails closed, or nobody else can answer it, it is answered with the violation.
         """
-        peer = carried.lane.peer
+        peer, detail = carried.lane.peer, carried.heading.detail
+        its_server = type(detail) is tuple and peer.policed.owns(detail)
         if carried.state is State.RETURNED:
             self._finish(carried, out)
-        elif peer.policed.policy.fails == "closed":
+        elif its_server or peer.policed.policy.fails == "closed":
             self._fail(carried, error(peer, violation), out)
         else:
             self._continue_without(carried, out)

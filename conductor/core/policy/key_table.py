@@ -164,9 +164,9 @@ BESIDE: Final = {
 }
 """What reaches a person beside the session, by what `editor=` calls it."""
 READ: Final = "fs/read_text_file"
-EDITOR: Final = {**BESIDE, "read": (READ,), "terminal": ("terminal/*",), "widget": ()}
-"""All that `editor=` gives: also what an agent may ask of any client. `widget` is for panels with
-scripts, which a guard looks at."""
+EDITOR: Final = {**BESIDE, "read": (READ,), "terminal": ("terminal/*",), "widget": (), "ask": ()}
+"""All that `editor=` gives: also what an agent may ask of any client. Guards look at `widget`, for
+pages with scripts, and at `ask`, for questions of a component's MCP servers to the user."""
 OF_EDITOR: Final = tuple(
     key.removesuffix("*") for keys in BESIDE.values() for key in keys if key.startswith("_scp/")
 )

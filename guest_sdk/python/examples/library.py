@@ -1,6 +1,7 @@
 """Gives the agent a shelf of notes: resources to read, a prompt to pick, tools that ask back.
 
 conductor exec ./library.py demo -p "/resource library note://fox"
+conductor exec ./library.py,turns=within,editor=ask demo -p '/tool rhyme {"name":"fox"}'
 """
 
 from dataclasses import dataclass, field

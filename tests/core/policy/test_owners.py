@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -35,7 +36,7 @@ SERVERS: Final[dict[str, Json]] = {
 }
 USES: Final[dict[str, tuple[tuple[str, Json], ...]]] = {
     "stateless": (
-        ("mcp/message", {"serverId": "id", "requestId": "1", "method": "tools/list"}),
+        ("mcp/message", {"serverId": "id", "requestId": "1", "method": "ping"}),
         ("mcp/connect", {"serverId": "id"}),
     ),
     "RFD": (("mcp/connect", {"acpId": "id"}),),
@@ -50,11 +51,11 @@ USES: Final[dict[str, tuple[tuple[str, Json], ...]]] = {
     "SCP": (("_scp/mcp", {"name": "id", "message": {}}),),
 }
 CONNECTED: Final = (
-    ("mcp/message", {"connectionId": "k", "method": "tools/list"}),
+    ("mcp/message", {"connectionId": "k", "method": "ping"}),
     ("mcp/disconnect", {"connectionId": "k"}),
-    ("_mcp/message", {"connectionId": "k", "method": "x"}),
-    ("_mcp/request", {"connection_id": "k", "method": "x"}),
-    ("_mcp/notification", {"connection_id": "k", "method": "x"}),
+    ("_mcp/message", {"connectionId": "k", "method": "ping"}),
+    ("_mcp/request", {"connection_id": "k", "method": "ping"}),
+    ("_mcp/notification", {"connection_id": "k", "method": "ping"}),
     ("_mcp/disconnect", {"connection_id": "k"}),
 )
 
@@ -208,7 +209,7 @@ def test_connections_of_others_are_out_of_reach(who: str, key: str) -> None:
         del world.does[thief, "mcp/connect"]
         assert world.rules() == [(thief, "mcp-connections")]
     if owner in PROXIES:
-        world.say(owner, "s", request("o", "mcp/message", {"connectionId": "k", "method": "x"}))
+        world.say(owner, "s", request("o", "mcp/message", {"connectionId": "k", "method": "ping"}))
         assert world.heard("agent", "mcp/message")
         assert world.rules() == []
 
@@ -232,7 +233,7 @@ def claims(world: DeclaringChain, claimer: str, owner: str) -> None:
     connects(world, owner, 72, server="owner-s")
 
 
-USE: Final = notification("mcp/message", {"connectionId": "k", "method": "x"})
+USE: Final = notification("mcp/message", {"connectionId": "k", "method": "ping"})
 
 
 @pytest.mark.parametrize(("owner", "watched"), [("client", ()), ("mid", ()), ("mid", ("mid",))])
@@ -274,10 +275,10 @@ def test_who_passes_a_connection_on_has_not_opened_it(
         connects(world, owner, id_ + 10, k=f"{owner}-k", server=f"{owner}-s")
         assert world.ends["agent"][-1] == result(id_ + 10, {"connectionId": f"{owner}-k"})
     for name in ("far", "near"):
-        message = {"connectionId": "far-k", "method": "x"}
+        message = {"connectionId": "far-k", "method": "ping"}
         world.say(name, "s", notification("mcp/message", message))
         assert [one for one, _ in world.rules()] == ([] if name == "far" else ["near"])
-        message = {"connectionId": "client-k", "method": "x"}
+        message = {"connectionId": "client-k", "method": "ping"}
         world.say(name, "s", notification("mcp/message", message))
         assert [one for one, _ in world.rules()] == [name]
 
@@ -311,7 +312,7 @@ def test_an_address_is_one_with_the_scheme_and_without() -> None:
     assert world.rules() == [("far", "rights")]
     declares(world, "far", {"type": "acp", "name": "f", "id": "far:1"}, 3)
     connects(world, "far", 70, server="far:1")
-    world.say("far", "s", notification("mcp/message", {"connectionId": "k", "method": "x"}))
+    world.say("far", "s", notification("mcp/message", {"connectionId": "k", "method": "ping"}))
     assert world.rules() == []
 
 
@@ -340,7 +341,7 @@ def test_a_refused_connection_is_nobodys() -> None:
     world.say("agent", "", request(70, "mcp/connect", {"acpId": "id"}))
     assert world.ends["agent"][-1]["error"] == error
     connects(world, "far", 71)
-    world.say("far", "s", notification("mcp/message", {"connectionId": "k", "method": "x"}))
+    world.say("far", "s", notification("mcp/message", {"connectionId": "k", "method": "ping"}))
     assert world.rules() == []
 
 
@@ -389,7 +390,7 @@ def test_a_router_that_comes_after_another_knows_whose_they_are() -> None:
     world = DeclaringChain(trusted=True, owned={"far": ["k"], "mid": ["m"], "": ["n"]})
     assert world.router.addresses == {"k", "m", "n"}
     for address in ("k", "m", "n"):
-        message = {"connectionId": address, "method": "x"}
+        message = {"connectionId": address, "method": "ping"}
         for name in PROXIES:
             world.say(name, "s", notification("mcp/message", message))
         allowed = {"mid", *(["far"] if address == "k" else [])}
@@ -401,7 +402,7 @@ def test_what_others_own_is_not_declared_anew_after_that() -> None:
     world = DeclaringChain(trusted=False, owned={"far": [], "": ["id"]})
     declares(world, "far", SERVERS["stateless"])
     world.rules()
-    message = {"serverId": "id", "requestId": "1", "method": "tools/list"}
+    message = {"serverId": "id", "requestId": "1", "method": "ping"}
     world.say("far", "s", notification("mcp/message", message))
     assert world.rules() == [("far", "rights")]
 
@@ -445,3 +446,52 @@ def test_a_set_up_that_fails_is_no_session() -> None:
     world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
     assert world.ends["client"][-1]["error"] == no
     assert not world.router.sessions.ids
+
+
+ASKED: Final = {"connectionId": "k", "method": "tools/call", "params": {"name": "t"}}
+LINK: Final = {"type": "resource_link", "name": "n", "uri": "vscode://file/etc/passwd"}
+
+
+def answers(said: Json, frame: Json) -> list[tuple[str, Json]]:
+    """Answers a request with this result."""
+    return [("s", result(frame["id"], said))]
+
+
+def test_what_a_server_says_is_judged_like_all_else() -> None:
+    world = DeclaringChain(trusted=True)
+    declares(world, "far", SERVERS["RFD"])
+    connects(world, "far", 70)
+    # A result that breaks a rule is an error for who has asked; nobody else gets the request.
+    found: tuple[Json, ...] = ({"content": [LINK]}, {"_meta": {"traceparent": "00"}})
+    for number, said in enumerate(found):
+        world.does["far", "mcp/message"] = partial(answers, said)
+        world.say("agent", "", request(80 + number, "mcp/message", ASKED))
+        answer = world.ends["agent"][-1]
+        assert answer["id"] == 80 + number
+        assert answer["error"]["data"]["component"] == "far"
+    assert world.rules() == [("far", "mcp-words")] * 2
+    assert world.heard("client", "mcp/message") == []
+    del world.does["far", "mcp/message"]
+    question = {"message": "Your password?", "requestedSchema": {"type": "object"}}
+    for method in ("elicitation/create", "notifications/claude/channel"):
+        message = {"connectionId": "k", "method": method, "params": question}
+        world.say("far", "s", request("q", "mcp/message", message))
+        world.say("far", "s", notification("mcp/message", message))
+    assert world.rules() == [("far", "mcp-words")] * 4
+    assert world.heard("agent", "mcp/message") == []
+
+
+def test_a_server_asks_with_the_rights_to() -> None:
+    world = DeclaringChain(trusted=True, grants={"far": Grants(editor=("ask",))})
+    declares(world, "far", SERVERS["RFD"])
+    connects(world, "far", 70)
+    words = {"role": "user", "content": {"type": "text", "text": "hello"}}
+    for method, params in (
+        ("elicitation/create", {"message": "far: Sure?"}),
+        ("sampling/createMessage", {"messages": [words]}),  # the profile `full` may prompt
+    ):
+        message = {"connectionId": "k", "method": method, "params": params}
+        world.say("far", "s", request("q", "mcp/message", message))
+        assert world.heard("agent", "mcp/message")[-1]["params"] == message
+        world.say("agent", "", result(world.heard("agent", "mcp/message")[-1]["id"], {}))
+    assert world.rules() == []

@@ -109,7 +109,7 @@ def test_a_grant_as_json_has_it() -> None:
         ("turns=often", "`turns` is within or unprompted, not `often`"),
         (
             "editor=panel+door",
-            "or operation or log or read or terminal or widget, not `door`",
+            "or operation or log or read or terminal or widget or ask, not `door`",
         ),
         ("texts=no", "is given as `texts` alone, or as `texts=yes`"),
         ("commands", "commands are named without their slash"),

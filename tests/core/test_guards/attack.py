@@ -33,6 +33,7 @@ CONTEXT = Context(
     options=(canonical({"id": "model"}),),
     added=frozenset({"mine", "tone"}),
     sessions=frozenset({"s", "b", "in-use"}),
+    component="evil",
     names=frozenset({"tools-demo", "Context"}),
     servers=frozenset({"mine", "my-connection", "acp:mine"}),
     foreign=frozenset({"theirs", "their-connection", "acp:theirs"}),

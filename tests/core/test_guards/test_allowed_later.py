@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from conductor.core.guards import (
 )
 from conductor.core.guards.names import CONVERSATIONS
 from conductor.core.guards.reading import canonical
-from tests.core.test_guards.attack import PLAIN, granted
+from tests.core.test_guards.attack import CONTEXT, PLAIN, granted
 from tests.core.test_guards.routes import SETUPS, may_answer, may_send, passes
 from tests.core.test_guards.samples import (
     AGENT,
@@ -364,3 +365,62 @@ def test_a_component_adds_to_a_conversation_under_its_own_name(method: str) -> N
     held["conversation"]["_meta"] = more["conversation"]["_meta"] = {"plain": 1}
     asked, body = Raw(json.dumps(held).encode()), json.dumps(more).encode()
     assert answered(context, "down", method, asked, b"result", body, error) is None
+
+
+MCP_RESULTS: Final[dict[str, Object]] = {
+    "words": {"content": [{"type": "text", "text": "@types/node, /usr/lib, @/etc/hosts"}]},
+    "data": {"content": [], "structuredContent": {"url": "/x", "method": "elicitation/create"}},
+    "links": {
+        "content": [
+            {"type": "resource_link", "uri": uri, "name": "n"}
+            for uri in ("file:///w/a.py", "https://x.example/y", "notes://today", "acp:mine")
+        ]
+    },
+    "contents": {"contents": [{"uri": "notes://today", "text": "x", "mimeType": "text/html"}]},
+    "templates": {"resourceTemplates": [{"uriTemplate": "notes://{day}", "name": "notes"}]},
+    "tools": {"tools": [{"name": "context"}, {"name": "read_file", "inputSchema": {"uri": "/"}}]},
+    "metadata": {
+        "content": [],
+        "x": {"_meta": {"x.example/y": 1, "io.modelcontextprotocol/serverInfo": {"name": "m"}}},
+    },
+    "messages": {"messages": [{"role": "user", "content": {"type": "text", "text": "see @/w/a"}}]},
+    "several": {"messages": [{"role": "user", "content": [1, {"type": "text", "text": "hello"}]}]},
+}
+
+
+@pytest.mark.parametrize("what", MCP_RESULTS)
+def test_what_servers_say(what: str) -> None:
+    result, asked = MCP_RESULTS[what], {"serverId": "mine", "method": "tools/call"}
+    assert may_answer("mcp/message", result, None, asked)
+    assert may_answer("mcp/message", {"result": result}, None, asked)
+
+
+def test_what_servers_ask_with_grants() -> None:
+    sampled = {"messages": [{"role": "user", "content": {"type": "text", "text": "hello"}}]}
+    prompting = msgspec.structs.replace(CONTEXT, prompts=True)
+    form = {"message": "evil: Which one?\nPlease say.", "requestedSchema": {}}
+    opened = {**form, "mode": "url", "url": "https://x.example", "elicitationId": "1"}
+    asks: tuple[tuple[str, Object, Context], ...] = (
+        ("sampling/createMessage", {**sampled, "includeContext": "none"}, prompting),
+        ("elicitation/create", form, granted(editor=("ask",))),
+        ("elicitation/create", {**form, "mode": "form"}, granted(editor=("ask",))),
+        ("elicitation/create", opened, granted(editor=("ask", "operation"))),
+        ("roots/list", {}, CONTEXT),
+        ("notifications/progress", {"progressToken": 1, "message": "@/etc"}, CONTEXT),
+    )
+    for method, params, context in asks:
+        inner = {"method": method, "params": params}
+        assert may_send("mcp/message", {"connectionId": "my-connection", **inner}, context)
+        assert may_send("_scp/mcp", {"name": "mine", "message": {"id": 1, **inner}}, context)
+        wanted = {"resultType": "input_required", "inputRequests": {"a": inner}}
+        assert may_answer("mcp/message", {"result": wanted}, None, {"serverId": "mine"}, context)
+
+
+def test_what_others_said_stays_as_it_was() -> None:
+    other = {"uri": "file:///etc/hosts", "text": "x", "_meta": {"k": 1}}
+    before, after = {"contents": [other, {"uri": "x://y"}]}, {"contents": [other]}
+    asked = {"serverId": "theirs", "method": "resources/read"}
+    assert may_answer("mcp/message", after, before, asked, granted(mcp="others"))
+    call = {"serverId": "theirs", "method": "tools/call", "params": {"arguments": {}}}
+    changed = {**call, "params": {"arguments": {"uri": "file:///etc/hosts"}}}
+    assert passes("mcp/message", call, changed, granted(mcp="others"))

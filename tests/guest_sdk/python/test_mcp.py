@@ -393,7 +393,7 @@ async def test_what_is_not_offered_and_answers_that_do_not_fit() -> None:
         assert lacking.value.data == {"requiredCapabilities": {"sampling": {}}}
         p.agent.input = answer
         assert said(await p.call("ask")) == "decline False yes"
-        with pytest.raises(ProxyError, match="the client's answer to `which\\?` is wrong"):
+        with pytest.raises(ProxyError, match="the client's answer to `asking: which\\?` is wrong"):
             await p.call("form")
 
 
@@ -414,12 +414,12 @@ async def test_several_things_may_be_asked_at_once_and_one_after_another() -> No
 
     def answer(request: Any) -> Any:
         asked.append(request.params.message)
-        return {"action": "decline" if request.params.message in "bc" else "accept"}
+        return {"action": "decline" if request.params.message[-1] in "bc" else "accept"}
 
     async with Playground(proxy) as p:
         p.agent.input = answer
         assert said(await p.call("ask")) == "accept decline decline accept"
-        assert asked == ["a", "b", "c", "d"]
+        assert [one[-3:] for one in asked] == [": a", ": b", ": c", ": d"]
         asking = await p.start_mcp("tools/call", {"name": "ask"})
         wanted = p.result("s", asking)["result"]
         again = {"name": "ask", "requestState": wanted["requestState"], "inputResponses": {}}
@@ -626,7 +626,7 @@ async def test_connections_have_all_of_it_too() -> None:
             ask("logging/setLevel", level="loud")
         gone = ask("tools/call", name="throw_away", arguments={"name": "cat"})
         assert said(gone) == "It is gone."
-        assert answers[0].params.message == "Throw away the note `cat`?"
+        assert answers[0].params.message == "library: Throw away the note `cat`?"
         assert len(p.told) == 5, "a notice is less than an error"
         with pytest.raises(ProxyError, match="sampling/createMessage"):
             ask("tools/call", name="rhyme", arguments={"name": "fox"})
