@@ -74,6 +74,8 @@ class Enforcer:
     def gone(self, peer: Peer, out: list[Effect]) -> None:
         """A component is gone: what it carried, and what waits for that."""
         if peer.policy_state is not None:
+            if peer.p.across is not None:
+                self.notifications.show_withheld(peer.p.other, None, out)
             self.notifications.gone(peer.p, out, settled=False)
             self.notifications.gone(peer.p.other, out, settled=False)
 

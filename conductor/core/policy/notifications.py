@@ -249,6 +249,7 @@ class PolicedNotifications:
             elif rights & CARRY and not peer.left_out:
                 break
             elif policy_state.prompts and self._is_for_own_turn(lane, message, rights, out):
+                self._turns.withhold(policy_state, source, message)
                 return
             else:
                 if (rights & COPY or onward.in_flight.queue) and self._waits(
@@ -272,7 +273,7 @@ class PolicedNotifications:
         policy_state, turns = lane.peer.policed, self._turns
         key, session = message.key, message.session
         alone = turns.heard_alone(policy_state, lane, message.heading)
-        if turns.heard_too(policy_state, message.heading) and not rights & COPY:
+        if not alone and turns.heard_too(policy_state, message.heading) and not rights & COPY:
             self._observers.notification(lane, message, out, must=key == _STATE)
         own_session = turns.is_own_session(policy_state, session)
         # To the user their own turn runs on while one of the component's runs within it.
@@ -285,7 +286,17 @@ class PolicedNotifications:
             turns.state_reported(policy_state, session, message.params)
         if own_session or within or alone:
             self._observers.notification(lane, message, out, must=own_session or key == _STATE)
+        elif policy_state.withheld and turns.goes_on(policy_state, message):
+            self.show_withheld(lane, session, out)
         return own_session or within or alone
+
+    def show_withheld(self, lane: Lane, session: str | None, out: list[Effect]) -> None:
+        """What tools did in hidden turns of the component at `lane` goes on past it, in this
+        session (None: in any): the agent asks something there, or the component is gone."""
+        for source, message in self._turns.unhide(lane.peer.policed, session):
+            if not self._waits(lane, source, message, 0, out):
+                changes.went_past(self._exchange, lane.other, message.session)
+                self._leave(lane.other, source, message, out)
 
     def _waits(
         self, lane: Lane, source: Source, message: Message, rights: int, out: list[Effect]

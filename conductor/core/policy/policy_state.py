@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductor.core.guards.capabilities import PROMISES
 from conductor.core.policy.key_table import (
@@ -20,6 +20,9 @@ from conductor.core.policy.key_table import (
     update,
 )
 from conductor.core.policy.rules import Policy
+
+if TYPE_CHECKING:
+    from conductor.core.policy.withheld import Withheld
 
 PLACE: Final = 64
 """A component that carries texts holds this right on messages with a place among those texts: they
@@ -61,6 +64,7 @@ class PolicyState:
         "text",
         "turns",
         "watches_only",
+        "withheld",
     )
 
     def __init__(self, policy: Policy | None, name: str = "") -> None:
@@ -94,7 +98,9 @@ class PolicyState:
         """The sessions in which a prompt of its own is open; whether its answer has come, which in
         version 2 is not the end of its turn."""
         self.asked: set[str] = set()
-        """The sessions of those prompts in which the agent has asked for a permission since."""
+        """The sessions of those prompts in which the agent has asked the user since."""
+        self.withheld: dict[str, Withheld] = {}
+        """What tools do in those prompts, and the client has not seen, by session."""
         self.shown: dict[str, tuple[str, bool]] = {}
         """Its turns: the session of each, and whether the client sees it; the innermost last."""
         self.others: dict[str, tuple[int, int]] = {}

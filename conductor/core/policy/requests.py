@@ -20,7 +20,7 @@ from conductor.core.policy.observers import release
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
 from conductor.core.policy.states import MOST_RETRIES, Event, State, to
-from conductor.core.policy.turns import TURNS
+from conductor.core.policy.turns import NO_QUESTIONS, TURNS
 from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest
 
 _ID_RULE: Final = (
@@ -230,8 +230,11 @@ class PolicedRequests(HeldRequests):
             if policy_state.paused:
                 rights = lane.rights_while_paused(message.heading)
             upwards = onward.direction is Direction.UP
-            if upwards and self._turns.refuses(lane, message.heading, pending, out):
-                return
+            if upwards:
+                if self._turns.refuses(lane, message, pending, out):
+                    return
+                if policy_state.prompts and not message.method.startswith(NO_QUESTIONS):
+                    self._notifications.show_withheld(lane, message.session, out)
             if message.method == PROMPT:
                 self._notifications.user_goes_on(onward, message.session, out)
             if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:

@@ -26,17 +26,18 @@ from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import (
     COPY,
+    MCP_FAMILIES,
     PERMISSION,
     PROMPT,
     STATE_KIND,
     STOP,
     TEXT_KINDS,
-    TOOL_KINDS,
     update,
 )
 from conductor.core.policy.observers import Observers
 from conductor.core.policy.policy_state import MOST_TURNS, PolicyState
 from conductor.core.policy.states import Event, State, to
+from conductor.core.policy.withheld import TOOLS, Withheld
 from conductor.core.state import Carried, Lane, PendingRequest, Source
 
 GRACE: Final = 2.0
@@ -47,8 +48,7 @@ TURNS: Final = "turns"
 
 _TEXT: Final = frozenset(map(update, TEXT_KINDS))
 _STATE: Final = update(STATE_KIND)
-_TOOLS: Final = frozenset(map(update, ("tool_call", "tool_call_update", *TOOL_KINDS)))
-_TURNS: Final = _TEXT | _TOOLS | {_STATE}
+_TURNS: Final = _TEXT | TOOLS | {_STATE}
 """Keys of updates that belong to a turn, rather than to its session."""
 
 Over = Callable[[Carried, bytes, bytes, list[Effect]], None]
@@ -71,6 +71,11 @@ NOT_GIVEN: Final = b'{"outcome":{"outcome":"cancelled"}}'
 _NOBODY: Final = jsonrpc.error_object(
     INVALID_REQUEST, "A proxy has opened this session: no user is there to answer"
 )
+_UNSEEN: Final = jsonrpc.error_object(
+    INVALID_REQUEST, "The user has not seen this tool call, and it cannot be shown any more"
+)
+NO_QUESTIONS: Final = ("fs/", "terminal/", *MCP_FAMILIES)
+"""How requests of the agent begin that no user answers."""
 
 
 class Turns:
@@ -202,22 +207,64 @@ class Turns:
         return self._exchange.sessions.is_client(policy_state.name, session)
 
     def refuses(
-        self, lane: Lane, heading: Heading, pending: PendingRequest, out: list[Effect]
+        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
     ) -> bool:
-        """Whether a request of the agent's is refused because it is of a session that the component
-        at `lane` has opened: no user is there to answer. MCP has its own owners."""
-        policy_state = lane.peer.policed
-        if heading.key == PERMISSION and heading.session in policy_state.turns:
-            policy_state.asked.add(heading.session)
-        aside = policy_state.enforced and self._exchange.is_set_aside(lane, heading.session)
-        own = aside or self.is_own_session(policy_state, heading.session)
-        if type(heading.detail) is tuple or not own:
+        """Whether a request of the agent's is refused at the component of `lane`: no user is there
+        to answer it, in a session that the component has opened; or it is about a tool call that a
+        turn of the component has hidden, and that nobody can show any more. MCP has its own
+        owners."""
+        policy_state, session = lane.peer.policed, message.session
+        if type(message.heading.detail) is tuple:
             return False
-        if heading.key == PERMISSION:
+        refusal = b""
+        if (
+            policy_state.enforced and self._exchange.is_set_aside(lane, session)
+        ) or self.is_own_session(policy_state, session):
+            refusal = _NOBODY
+        elif any(one.hides(message.params) for one in self._hidden(policy_state, session)):
+            text = f"`{message.method}` refused: it is about a tool call that {lane.peer.label} hid"
+            self._exchange.log(out, "warning", lane.peer, text)
+            refusal = _UNSEEN
+        if refusal and message.key == PERMISSION:
             self._exchange.reply(pending, b"result", NOT_GIVEN, out)
-        else:
-            self._exchange.reply(pending, b"error", _NOBODY, out)
-        return True
+        elif refusal:
+            self._exchange.reply(pending, b"error", refusal, out)
+        return bool(refusal)
+
+    # -- tool calls of hidden turns ----------------------------------------------------------------
+
+    def _hidden(self, policy_state: PolicyState, session: str | None) -> list[Withheld]:
+        """What is withheld of a session of others and its ancestors; None: of all."""
+        known = policy_state.withheld
+        if not known:
+            return []
+        line = known if session is None else self._exchange.sessions.line(session)
+        theirs = (id_ for id_ in line if not self.is_own_session(policy_state, id_))
+        return [known[id_] for id_ in theirs if id_ in known]
+
+    def withhold(self, policy_state: PolicyState, source: Source, message: Message) -> None:
+        """An update goes to the component alone: what tools do is kept."""
+        session = self._own_turn(policy_state, message.session)
+        if session is not None and message.key in TOOLS:
+            policy_state.withheld.setdefault(session, Withheld()).keep(source, message)
+
+    def goes_on(self, policy_state: PolicyState, message: Message) -> bool:
+        """An update goes on past the component. Whether it is about a tool call of which something
+        is withheld, which is to go before."""
+        hidden = self._hidden(policy_state, message.session) if message.key in TOOLS else []
+        for one in hidden:
+            one.begins(message)
+        return any(one.about(message.heading.detail) for one in hidden)
+
+    def unhide(
+        self, policy_state: PolicyState, session: str | None
+    ) -> list[tuple[Source, Message]]:
+        """The user is to see what tools do in a turn of the component in this session (None: in
+        any) from now on. Returns what is withheld of that."""
+        turns = policy_state.turns
+        line = turns if session is None else self._exchange.sessions.line(session)
+        policy_state.asked.update(id_ for id_ in line if id_ in turns)
+        return [kept for one in self._hidden(policy_state, session) for kept in one.take()]
 
     @staticmethod
     def held(lane: Lane, session: str) -> list[Carried]:
@@ -280,14 +327,22 @@ class Turns:
 
     def heard_alone(self, policy_state: PolicyState, lane: Lane, heading: Heading) -> bool:
         """Whether an update belongs to a turn of the component's own that the client does not see:
-        in that session, or in an ancestor of it. Once the agent has asked for a permission in it,
+        in that session, or in an ancestor of it. Once the agent has asked the user something in it,
         the client sees what its tools do."""
         session = self._own_turn(policy_state, heading.session)
-        if session is None or _is_shown(policy_state, session):
+        if session is None:
+            return False
+        if heading.key in TOOLS:
+            if session in policy_state.asked:
+                return False
+            hidden = policy_state.withheld.get(session)
+            begun = hidden is not None and hidden.about(heading.detail)
+            return begun or not _is_shown(policy_state, session)
+        if _is_shown(policy_state, session):
             return False
         if heading.key == _STATE:  # within a turn of the user's it may be of what was before
             return not self.held(lane, session)
-        return heading.key in _TEXT or (heading.key in _TOOLS and session not in policy_state.asked)
+        return heading.key in _TEXT
 
     def heard_too(self, policy_state: PolicyState, heading: Heading) -> bool:
         """Whether an update belongs to one that the client sees."""
@@ -316,6 +371,9 @@ def _ended(policy_state: PolicyState, session: str) -> None:
     """A component's own prompt is over."""
     policy_state.turns.pop(session, None)
     policy_state.asked.discard(session)
+    hidden = policy_state.withheld.get(session)
+    if hidden is not None and not hidden.over():
+        del policy_state.withheld[session]
 
 
 def _count(policy_state: PolicyState, session: str, waiting: int, running: int) -> None:

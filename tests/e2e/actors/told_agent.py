@@ -1,5 +1,6 @@
 """An agent that reports what a prompt tells it to: its text is a JSON list of updates.
 
+`{"ask": METHOD, …}` among these is a request with the other members; its answer is said as a text.
 Version 1 of ACP; standard library only.
 """
 
@@ -15,6 +16,12 @@ def send(message: dict[str, Any]) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
+def said(text: str) -> dict[str, Any]:
+    """An update that says something."""
+    content = {"type": "text", "text": text}
+    return {"sessionUpdate": "agent_message_chunk", "content": content}
+
+
 def heard(message: dict[str, Any]) -> None:
     """Takes one message."""
     params = message.get("params", {})
@@ -24,9 +31,13 @@ def heard(message: dict[str, Any]) -> None:
         case "session/new":
             send({"id": message["id"], "result": {"sessionId": "s"}})
         case "session/prompt":
-            for update in json.loads(params["prompt"][-1]["text"]):
-                told = {"sessionId": params["sessionId"], "update": update}
-                send({"method": "session/update", "params": told})
+            for told in json.loads(params["prompt"][-1]["text"]):
+                session = {"sessionId": params["sessionId"]}
+                method = told.pop("ask", None)
+                if method:
+                    send({"id": "asked", "method": method, "params": {**session, **told}})
+                update = said(sys.stdin.readline()) if method else told
+                send({"method": "session/update", "params": {**session, "update": update}})
             send({"id": message["id"], "result": {"stopReason": "end_turn"}})
 
 

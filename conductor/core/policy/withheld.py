@@ -1,0 +1,149 @@
+"""What a component's hidden turn keeps from the client: the updates of tool calls.
+
+What an approval rests on is never hidden. So these updates are kept, and go on before the agent
+asks anything of the user. Of what is beyond the bounds only the ids are known: a question about
+such a call is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import UnsetType
+
+from conductor.core.guards.reading import Json, pairs, value_of
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import Message, size_of
+from conductor.core.policy.key_table import TOOL_KINDS, update
+from conductor.core.state import Source
+
+MOST_CALLS: Final = 64
+"""Tool calls of one hidden turn with updates that are kept, at most …"""
+MOST_BYTES: Final = 1024 * 1024
+"""… and bytes of these updates."""
+_MOST_LOST: Final = 1024
+"""Tool calls of one session, at most, of which it is known that their updates are kept no more."""
+_LONGEST_ID: Final = 256
+"""Characters of an id in that list; a longer one is a part of no list."""
+
+TOOLS: Final = frozenset(map(update, ("tool_call", "tool_call_update", *TOOL_KINDS)))
+"""Keys of the updates that say what tools do."""
+_BEGINS: Final = update("tool_call")
+_OVER: Final = ("completed", "failed")
+
+
+class _Call(msgspec.Struct):
+    status: str | None = None
+    title: str | None = None
+
+
+class _Update(msgspec.Struct):
+    update: _Call
+
+
+_read = msgspec.json.Decoder(_Update).decode
+
+
+class Withheld:
+    """What is withheld in one session, in order."""
+
+    __slots__ = ("_bytes", "_calls", "_hiding", "_kept", "_lost", "_too_many")
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[str | None, Source, Message]] = []
+        """The updates, each with the call that it is about; None: it names none."""
+        self._bytes = 0
+        self._hiding: set[str] = set()
+        """The calls that these updates are about."""
+        self._calls: dict[str, bool] = {}
+        """The calls of this turn of which nothing is lost: whether each is finished."""
+        self._lost: dict[str, bool] = {}
+        """The calls that cannot be shown any more; likewise."""
+        self._too_many = False
+        """Whether more is lost in this turn than that list has."""
+
+    def keep(self, source: Source, message: Message) -> None:
+        """The client does not get an update of a tool call."""
+        detail, size = message.heading.detail, size_of(message.params)
+        call = detail if isinstance(detail, str) else None
+        done = _call(message.params).status in _OVER
+        new = call is not None and call not in self._calls
+        if (
+            call in self._lost
+            or self._bytes + size > MOST_BYTES
+            or (new and len(self._calls) >= MOST_CALLS)
+        ):
+            self._lose(call, done=done)
+            return
+        self._kept.append((call, source, message))
+        self._bytes += size
+        if call is not None:
+            self._hiding.add(call)
+            self._calls[call] = done or self._calls.get(call, False)
+
+    def _lose(self, call: str | None, *, done: bool) -> None:
+        """A call cannot be shown any more. Of what names no call nobody knows whose it is."""
+        if call is None or len(call) > _LONGEST_ID or len(self._lost) >= _MOST_LOST:
+            self._too_many = True
+        else:
+            self._lost[call] = done or self._lost.get(call, False)
+        if call is not None and self._calls.pop(call, None) is not None:
+            self._bytes -= sum(size_of(one.params) for of, _, one in self._kept if of == call)
+            self._kept = [entry for entry in self._kept if entry[0] != call]
+            self._hiding.discard(call)
+
+    def about(self, call: object) -> bool:
+        """Whether updates of a call are kept, so that what follows them may not go on alone."""
+        return call in self._hiding
+
+    def begins(self, message: Message) -> None:
+        """The client gets an update: a call that begins by it is another than the lost one."""
+        if self._lost and (message.key == _BEGINS or _call(message.params).title is not None):
+            self._lost.pop(str(message.heading.detail), None)
+
+    def hides(self, question: Params) -> bool:
+        """Whether a question is about a call that cannot be shown."""
+        if not (self._lost or self._too_many):
+            return False
+        calls = set(_named(value_of(question)))
+        if self._too_many and not (calls and calls <= self._calls.keys()):
+            return True
+        return not calls.isdisjoint(self._lost)
+
+    def take(self) -> list[tuple[Source, Message]]:
+        """The updates, which go on now."""
+        kept, self._kept, self._bytes, self._hiding = self._kept, [], 0, set()
+        return [(source, message) for _, source, message in kept]
+
+    def over(self) -> bool:
+        """The turn is over: nothing is kept any more. Returns whether calls go on that the client
+        has not seen: a question about such a call is refused still."""
+        unseen = {call: self._calls[call] for call in self._hiding}
+        self._lost = {of: done for of, done in {**self._lost, **unseen}.items() if not done}
+        self._calls, self._too_many = {}, False
+        self.take()
+        return bool(self._lost)
+
+
+def _call(params: Params) -> _Call:
+    """What an update says about its call; nothing, where that cannot be read."""
+    try:
+        return _Call() if isinstance(params, UnsetType) else _read(params).update
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Call()
+
+
+def _named(value: Json) -> Iterator[str]:
+    """The ids of tool calls anywhere in a value."""
+    found = [value]
+    while found:
+        one = found.pop()
+        if isinstance(one, list):
+            found += one
+            continue
+        for name, held in pairs(one):
+            if name == "toolCallId" and isinstance(held, str):
+                yield held
+            found.append(held)

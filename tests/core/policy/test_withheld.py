@@ -1,0 +1,269 @@
+"""What tools do in hidden turns: the user sees it before the agent asks anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from conductor.core import Closure, Send
+from conductor.core.policy.withheld import MOST_BYTES, MOST_CALLS
+from tests.core.policy.test_hosts import ABOVE, host, turn_given
+from tests.harness.router.playbook import Noted
+from tests.harness.router.policed import (
+    DONE,
+    KINDS,
+    PERMISSION,
+    PROMPT,
+    UPDATE,
+    Hole,
+    Json,
+    Playbook,
+    chain,
+    chain_of,
+    error,
+    given,
+    guest,
+    notification,
+    passed,
+    permission,
+    prompt,
+    request,
+    result,
+    skip,
+    tool_call,
+    update,
+    wrapped,
+)
+
+CARRIES: Final = "down:session/prompt:carry+amend"
+WITHIN: Final[Json] = {"grants": "turns=within"}
+NOBODY: Final[Json] = {"outcome": {"outcome": "cancelled"}}
+ELICIT: Final = "elicitation/create"
+COMMAND: Final[Json] = {"rawInput": {"command": "rm -rf ~"}}
+INSERTED: Final[Json] = {"messageId": "m"}
+
+
+def told(kind: str, id_: str | None = "t", session: str = "S", **more: object) -> Json:
+    """An update about a tool call, or about a terminal."""
+    held = {"sessionUpdate": kind, **({"toolCallId": id_} if id_ else {}), **more}
+    return notification(UPDATE, {"sessionId": session, "update": held})
+
+
+def own(pb: Playbook, id_: str = "own", name: str = "g") -> None:
+    """The component sends a prompt of its own, and the agent gets it."""
+    pb >> (name, "s", request(id_, PROMPT, prompt("mine")))
+    pb << ("agent", request(Hole(f"a-{id_}"), PROMPT, prompt("mine")))
+
+
+def over(pb: Playbook, id_: str = "own") -> None:
+    """The agent has answered that."""
+    pb >> ("agent", result(Hole(f"a-{id_}"), DONE)) << ("g", "s", result(id_, DONE))
+
+
+def hidden(pb: Playbook, *updates: Json, name: str = "g") -> None:
+    """The component alone hears of these."""
+    for one in updates:
+        pb >> ("agent", one) << (name, "s", one)
+
+
+def asks(pb: Playbook, id_: str = "t", session: str = "S", method: str = PERMISSION) -> Json:
+    """The agent asks about a tool call that it names by its id alone."""
+    asked = f"q{len(pb.values)}"
+    pb.values["asked"] = asked
+    params = {**permission(session), "toolCall": {"toolCallId": id_}}
+    pb >> ("agent", request(asked, method, params))
+    return request(Hole(f"of-{asked}"), method, params)
+
+
+def refused(pb: Playbook, id_: str = "t", session: str = "S") -> None:
+    """It is told that nobody permits it."""
+    asks(pb, id_, session)
+    pb << Noted("warning", "g", "about a tool call that proxy `g` hid")
+    pb << ("agent", result(Hole("asked"), NOBODY))
+
+
+V1: Final = (tool_call("t"), told("tool_call_update", **COMMAND), tool_call("u"))
+V2: Final = (
+    told("tool_call_update", title="run", status="pending"),
+    told("tool_call_content_chunk", content={"type": "terminal", "terminalId": "x"}),
+    told("terminal_update", None, terminalId="x", command="rm"),
+    told("terminal_output_chunk", None, terminalId="x", data="gone"),
+)
+
+
+@pytest.mark.parametrize(("version", "updates"), [(1, V1), (2, V2)])
+@pytest.mark.parametrize("method", [PERMISSION, ELICIT, "_agent/confirm"])
+def test_it_goes_before_the_question(version: int, updates: Sequence[Json], method: str) -> None:
+    with chain(CARRIES, version=version, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        hidden(pb, *updates)
+        question = asks(pb, method=method)
+        for one in updates:
+            pb << ("client", one)
+        pb << ("client", question)
+        later = told("tool_call_update", status="in_progress")
+        pb >> ("agent", later) << ("client", later)
+
+
+def test_a_question_that_names_no_session_may_be_about_any() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        hidden(pb, tool_call("t"))
+        form = {"requestId": 1, "mode": "form", "message": "Sure?"}
+        pb >> ("agent", request("q", ELICIT, form)) << ("client", tool_call("t"))
+        pb << ("client", request(Hole("q"), ELICIT, form))
+
+
+def test_what_the_editor_does_is_no_question() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        hidden(pb, tool_call("t"))
+        read = {"sessionId": "S", "path": "/p"}
+        pb >> ("agent", request("r", "fs/read_text_file", read))
+        pb << ("client", request(Hole("r"), "fs/read_text_file", read))
+        hidden(pb, told("tool_call_update"))
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_also_of_a_program(kind: str) -> None:
+    with chain(CARRIES, kind=kind, grants="turns=within", ids="kept") as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb >> ("g", wrapped(kind, request("own", PROMPT, prompt("mine"))))
+        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("mine")))
+        pb >> ("agent", tool_call("t")) << ("g", wrapped(kind, tool_call("t")))
+        question = asks(pb)
+        pb << ("client", tool_call("t")) << ("client", question)
+
+
+def test_who_may_refuse_sees_it_before() -> None:
+    front = guest(profile="full", grants="permission=narrow", name="f")
+    with chain_of(front, guest(CARRIES, **WITHIN)) as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("f", "p", request(Hole("f-a"), PROMPT, prompt("hi")))
+        pb >> ("f", "s", request(Hole("f-a"), PROMPT, prompt("hi")))
+        pb << ("g", "p", request(Hole("g-a"), PROMPT, prompt("hi")))
+        own(pb)
+        hidden(pb, tool_call("t"))
+        question = asks(pb)
+        pb << ("f", "s", tool_call("t")) << ("client", tool_call("t"))
+        pb << ("f", "s", {**question, "id": Hole("f-q")})
+
+
+def test_in_a_host_too() -> None:
+    """What the host gets a copy of, it has for its other guests as well."""
+    front = guest(profile="full", grants="permission=narrow", name="f")
+    with host(front, guest(grants="turns=unprompted")) as pb:
+        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
+        turn_given(pb, "g")
+        pb << (ABOVE, "s", request(Hole("own"), PROMPT, prompt("mine")))
+        pb >> (ABOVE, "s", tool_call("t")) << ("g", "s", tool_call("t"))
+        asked = request(7, PERMISSION, permission())
+        pb >> (ABOVE, "s", asked) << ("f", "s", tool_call("t"))
+        pb << (ABOVE, "p", tool_call("t")) << ("f", "s", asked)
+
+
+def test_of_a_sub_agent() -> None:
+    child = told("subagent_update", None)
+    child["params"]["update"]["sessionId"] = "S/1"
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        pb >> ("agent", child) << ("client", child)
+        hidden(pb, told("tool_call", session="S/1", title="run"))
+        question = asks(pb, session="S/1")
+        pb << ("client", told("tool_call", session="S/1", title="run")) << ("client", question)
+
+
+def test_what_follows_a_hidden_part_is_hidden_or_behind_that_part() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        hidden(pb, tool_call("t"))
+        pb >> ("g", "c", request(1, "turn/begin", {"sessionId": "S", "show": True}))
+        pb << ("g", "c", result(1, {"turn": Hole("turn")}))
+        more = told("tool_call_update", **COMMAND)
+        hidden(pb, more)  # although the turn within is one that the client sees
+        passed(pb)
+        last = told("tool_call_update", status="pending")
+        pb >> ("agent", last)
+        pb << ("client", tool_call("t")) << ("client", more) << ("client", last)
+        question = asks(pb)
+        pb << ("client", question)
+
+
+@pytest.mark.parametrize("of", ["calls", "bytes", "terminals"])
+def test_what_is_beyond_the_bounds_is_not_asked_about(of: str) -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        hidden(pb, tool_call("t"))
+        lost = "t" if of == "bytes" else "u"
+        if of == "calls":
+            hidden(pb, *(tool_call(f"t-{number}") for number in range(1, MOST_CALLS)))
+            hidden(pb, tool_call("u"))
+        else:
+            long = "x" * MOST_BYTES
+            which = "t" if of == "bytes" else None
+            kind = "tool_call_update" if which else "terminal_update"
+            hidden(pb, told(kind, which, title=long))
+            hidden(pb, tool_call("v"))
+        refused(pb, lost)
+        hidden(pb, told("tool_call_update", lost))
+        if of == "bytes":
+            question = asks(pb, "v")
+            pb << ("client", tool_call("v")) << ("client", question)
+        elif of == "terminals":
+            pb >> ("agent", request("q", ELICIT, {"sessionId": "S"}))
+            pb << Noted("warning", "g", "about a tool call")
+            pb << ("agent", error("q", -32600, Hole("why")))
+        else:
+            pb >> ("agent", request("q", PERMISSION, permission()))
+            for id_ in ("t", *(f"t-{number}" for number in range(1, MOST_CALLS))):
+                pb << ("client", tool_call(id_))
+            pb << ("client", request(Hole("q"), PERMISSION, permission()))
+            refused(pb, lost)
+
+
+def test_once_the_turn_is_over_nothing_is_kept_and_what_goes_on_is_not_asked_about() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        hidden(pb, tool_call("t"), told("tool_call_update", "t", status=1))
+        hidden(pb, tool_call("u"), told("tool_call_update", "u", status="failed"))
+        over(pb)
+        passed(pb)
+        refused(pb, "t")
+        question = asks(pb, "u")
+        pb << ("client", question)
+        pb >> ("agent", tool_call("t")) << ("client", tool_call("t"))  # another, of the same id
+        question = asks(pb, "t")
+        pb << ("client", question)
+
+
+def test_who_is_gone_hides_nothing() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        hidden(pb, tool_call("t"))
+        pb >> (lambda router: router.bypassed("g", Closure("gone")))
+        frames = [one.frame for one in skip(pb) if isinstance(one, Send) and one.peer == "client"]
+        assert [json.loads(frame) for frame in frames] == [tool_call("t")]
+        question = asks(pb)
+        pb << ("client", question)
+
+
+def test_outside_hidden_turns_nothing_is_kept() -> None:
+    with chain(CARRIES, **WITHIN) as pb:
+        given(pb)
+        passed(pb)
+        for one in (update("said"), tool_call("t")):
+            pb >> ("agent", one) << ("client", one)
+        question = asks(pb)
+        pb << ("client", question)
