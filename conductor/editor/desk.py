@@ -281,7 +281,7 @@ class Desk:
         same = old is not None and old.contents == panel.contents
         panel.body = old.body if old is not None and same else texts.of_html(panel.contents)
         if old is None or not same or old.label != panel.label:
-            text = texts.of_panel(panel.label, panel.contents, panel.body)
+            text = texts.of_panel(panel.owner, panel.label, panel.contents, panel.body)
             self._text(key[0], panel.owner, text, out)
         out.append(ToChain(id_, b"result", b'{"shown":"text"}'))
 
@@ -321,7 +321,8 @@ class Desk:
             comment.start,
         ):
             at = self._at(key[0], comment)
-            self._text(key[0], comment.owner, texts.of_comment(at, comment.text), out)
+            text = texts.of_comment(comment.owner, at, comment.text)
+            self._text(key[0], comment.owner, text, out)
         out.append(ToChain(id_, b"result", b'{"shown":"text"}'))
 
     def _owner_replies(self, id_: bytes, params: bytes, out: list[Effect]) -> None:
@@ -337,7 +338,8 @@ class Desk:
             self._ask_client(id_, REPLY, asked, session, members, _taken, out)
             return
         at = self._at(session, comment)
-        self._text(session, asked.owner, texts.of_comment(at, str(asked.text)), out)
+        text = texts.of_comment(asked.owner, at, str(asked.text))
+        self._text(session, asked.owner, text, out)
         out.append(ToChain(id_, b"result", _TAKEN))
 
     def _clear(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
@@ -436,8 +438,9 @@ class Desk:
             raise Refused(f"comment `{asked.id}` of `{comment.owner}` takes no replies")
         text = str(asked.text)
         self._add_reply(comment, "user", text)
-        at = self._at(session, comment)
-        prompt = [{"type": "text", "text": texts.of_reply(at, comment.text, text)}]
+        folders = self._client.folders(session)
+        said = texts.of_reply(comment.url, comment.start, comment.end, folders, text)
+        prompt = [{"type": "text", "text": said}]
         nobody = _encode({"sessionId": session, "prompt": prompt})
 
         def settle(member: bytes, body: bytes) -> tuple[bytes, bytes]:
@@ -551,7 +554,7 @@ class Desk:
         out.append(ToClient(id_, method, params))
 
     def _text(self, session: str, owner: str, text: str, out: list[Effect]) -> None:
-        """Shows a text in a session, as if the agent had said it."""
+        """Shows a text of a component's in a session, among what the agent says."""
         self._said += 1
         update: dict[str, object] = {
             "sessionUpdate": "agent_message_chunk",

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Final
+from urllib.parse import quote
 
+from conductor.core.guards.paths import inside
 from conductor.editor.html import markdown
 from conductor.editor.messages import Position
 from conductor.editor.ranges import path_of
-from conductor.errors import visible
+from conductor.errors import one_line, visible
 
 MOST: Final = 8192
 """Characters of one text; what is beyond is counted."""
 _MOST_HTML: Final = 8 * MOST
 """Characters that are read for one text: most of what is read of HTML is then shown."""
+_LONGEST_PLACE: Final = 256
+"""Characters of a path in a prompt."""
 
 
 def of_html(html: str) -> str:
@@ -20,40 +25,60 @@ def of_html(html: str) -> str:
     return markdown(html[:_MOST_HTML])
 
 
-def _bounded(text: str, more: int = 0) -> str:
+def _of(name: str, text: str, more: int = 0) -> str:
+    """What a component shows, as a text under its name.
+
+    Each line is quoted: no line of it looks as if the agent, or another component, had said it.
+    """
     more += max(0, len(text) - _MOST_HTML)
-    text = visible(text[:_MOST_HTML])
-    left = max(0, len(text) - MOST) + more
-    return f"{text[:MOST]}\n… ({left} more characters)" if left else text
+    text = visible(text[:_MOST_HTML]).strip("\n")
+    more += max(0, len(text) - MOST)
+    lines = [f"> {line}".rstrip() for line in text[:MOST].splitlines()]
+    if more:
+        lines.append(f"> … ({more} more characters)")
+    return "\n".join([f"{one_line(name)}:", "", *lines, "", ""])
 
 
-def of_panel(label: str, contents: str, body: str | None = None) -> str:
-    """A panel as a text of the agent's; `body`: its contents as Markdown, where that is known."""
+def of_panel(name: str, label: str, contents: str, body: str | None = None) -> str:
+    """A panel of the component `name`; `body`: its contents as Markdown, where that is known."""
     body = of_html(contents) if body is None else body
     more = max(0, len(contents) - _MOST_HTML)
-    return _bounded(f"**{' '.join(label.split())}**\n\n{body}\n\n", more)
+    return _of(name, f"**{' '.join(label.split())}**\n\n{body}", more)
 
 
 def place(url: str, start: Position, end: Position | None, folders: tuple[str, ...]) -> str:
     """A range in a file as a person writes it: `src/a.rs:3-5`."""
     path = path_of(url) or url
-    for folder in folders:
-        inside = folder.rstrip("/") + "/"
-        if path.startswith(inside):
-            path = path.removeprefix(inside)
-            break
+    return (_below(path, folders) or path) + _lines(start, end)
+
+
+def _below(path: str, folders: tuple[str, ...]) -> str | None:
+    """The rest of a path that begins with one of the folders."""
+    homes = (folder.rstrip("/") + "/" for folder in folders)
+    return next((path.removeprefix(home) for home in homes if path.startswith(home)), None)
+
+
+def _lines(start: Position, end: Position | None) -> str:
     last = start.line if end is None else end.line
     if end is not None and end.column == 1 and end.line > start.line:
         last -= 1  # it ends before that line's first character
-    return f"{path}:{start.line}" + (f"-{last}" if last > start.line else "")
+    return f":{start.line}" + (f"-{last}" if last > start.line else "")
 
 
-def of_comment(at: str, text: str) -> str:
-    """A comment, or a reply to it, as a text of the agent's."""
-    return _bounded(f"`{at}`: {text}\n\n")
+def of_comment(name: str, at: str, text: str) -> str:
+    """A comment of the component `name`, or a reply of its own to one."""
+    return _of(name, f"`{at}`: {text}")
 
 
-def of_reply(at: str, comment: str, reply: str) -> str:
-    """The prompt that takes a user's reply to the agent."""
-    quoted = "\n".join(f"> {line}" for line in _bounded(comment).splitlines())
-    return f"At {at} stands this comment:\n\n{quoted}\n\nMy reply to it:\n\n{reply}"
+def of_reply(
+    url: str, start: Position, end: Position | None, folders: tuple[str, ...], reply: str
+) -> str:
+    """The prompt that takes a user's reply to the agent. The editor sends it as the user's, so no
+    word of the comment is in it; of its place only a file inside the session's folders is, in the
+    characters of a URL, which say nothing else to an agent."""
+    path = path_of(url) or ""
+    rest = _below(path, folders) if inside(path, folders) else None
+    quoted = quote(rest or "", safe="/", errors="replace").replace("~", "%7E")
+    if not 0 < len(quoted) <= _LONGEST_PLACE or posixpath.normpath(quoted) != quoted:
+        return f"My reply to a comment:\n\n{reply}"
+    return f"My reply to the comment at {quoted}{_lines(start, end)}:\n\n{reply}"

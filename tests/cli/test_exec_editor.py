@@ -59,7 +59,7 @@ def test_panels_comments_operations_and_logs_are_shown(tmp_path: Path) -> None:
         "the user's reply to comment `why` becomes a prompt\n",
     ):
         assert shown in ran.err
-    first, _, second = ran.out.partition("\nAt /p/a.py:3-5 stands this comment:\n")
+    first, _, second = ran.out.partition("\nMy reply to a comment:\n")  # not of this folder
     assert first.startswith("hi\n[Capabilities(panel=True")
     assert "\npass it on\n" in second
 
@@ -105,7 +105,7 @@ def test_what_the_editor_cannot_is_text(tmp_path: Path) -> None:
     ran = played(
         tmp_path, fixture, asking("html_panel/show", id="p", label="P", contents="<b>x</b>")
     )
-    assert (ran.code, ran.out, ran.err) == (0, "**P**\n\n**x**\n\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, "X:\n\n> **P**\n>\n> **x**\n\n", "")
 
 
 def test_operations_are_listed_described_and_fail() -> None:

@@ -152,7 +152,7 @@ def test_an_editor_without_panels_gets_text(rig: Rig, version: int) -> None:
     (one,) = degraded(chain)
     assert one["sessionUpdate"] == "agent_message_chunk"
     assert one["_meta"] == {"conductor.component": "X"}
-    expected = "**Walk**\n\n# Plan\n\n- one `x`\n\nmore (http://a.b/)\n\n"
+    expected = "X:\n\n> **Walk**\n>\n> # Plan\n>\n> - one `x`\n>\n> more (http://a.b/)\n\n"
     assert one["content"] == {"type": "text", "text": expected}
     assert ask(chain, session, "html_panel/get", id="w") == {"result": html}
     assert not chain.seen(SHOW)
@@ -185,7 +185,7 @@ def test_the_sdk_shows_and_hears(rig: Rig, form: str, version: int) -> None:
     assert chain.expect("_scp/file_comment/reply")["params"]["text"] == "You wrote: because"
     passed = chain.request("_scp/file_comment/reply", {**reply, "text": "pass it on"})["result"]
     assert passed["sessionId"] == session
-    assert "At p/a.py:3-5 " in passed["prompt"][0]["text"]
+    assert "comment at p/a.py:3-5:" in passed["prompt"][0]["text"]
     chain.prompt(session, "again")
     replies = "[('user', 'because'), ('owner', 'You wrote: because'), ('user', 'pass it on')]"
     heard = f"{found}, {replies}, [{{'x': 1}}]]"
@@ -265,7 +265,7 @@ def test_51_replies_reach_the_owner_or_the_agent(rig: Rig, form: str, version: i
     passed = reply("open", "pass")["result"]  # its owner does not take this one
     assert passed["sessionId"] == session
     (block,) = passed["prompt"]
-    said = "At src/a.py:3 stands this comment:\n\n> Why?\n\nMy reply to it:\n\npass"
+    said = "My reply to the comment at src/a.py:3:\n\npass"
     assert block == {"type": "text", "text": said}
     chain.prompt(session, block["text"])
     chain.until(lambda: said in "".join(chain.texts(session)), "the agent has the reply")
@@ -373,8 +373,8 @@ def test_an_editor_without_comments_gets_text(rig: Rig, version: int) -> None:
         assert shown == {"result": {"shown": "text"}}
     assert ask(chain, session, "file_comment/reply", id="c", text="So?") == {"result": {}}
     assert [one["content"]["text"] for one in degraded(chain)] == [
-        "`src/a.py:3-5`: Why?\n\n",
-        "`src/a.py:3-5`: So?\n\n",
+        "X:\n\n> `src/a.py:3-5`: Why?\n\n",
+        "X:\n\n> `src/a.py:3-5`: So?\n\n",
     ]
     assert ask(chain, session, "file_comment/clear", id="c") == {"result": {}}
     assert not [one for one in chain.frames if "_scp/" in str(one.get("method"))]
@@ -400,7 +400,7 @@ def test_an_agent_owns_what_it_shows(rig: Rig, version: int) -> None:
     chain.expect(COMMENT)  # in version 2 the prompt is answered before the agent has done that
     reply = {"sessionId": session, "id": "c", "text": "because"}
     answer = chain.request("_scp/file_comment/reply", reply)["result"]
-    assert "At a.py:1 stands" in answer["prompt"][0]["text"]
+    assert "comment at a.py:1:" in answer["prompt"][0]["text"]
     assert events(chain, session) == []
     assert chain.finish() == 0
 

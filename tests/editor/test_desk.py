@@ -362,9 +362,7 @@ def test_a_reply_is_taken_or_becomes_a_prompt() -> None:
     assert answer is not None
     prompt = json.loads(answer.body)
     assert prompt["sessionId"] == "S"
-    assert prompt["prompt"][0]["text"] == (
-        "At a.py:3-4 stands this comment:\n\n> Why?\n\nMy reply to it:\n\nagain"
-    )
+    assert prompt["prompt"][0]["text"] == "My reply to the comment at a.py:3-4:\n\nagain"
     side.shown("file_comment/reply", id="c", text="I see")
     assert side.result("file_comment/get", id="c")["replies"] == [
         {"from": "user", "text": "because"},
@@ -400,15 +398,18 @@ def test_what_cannot_be_shown_is_text_once(version: int) -> None:
 
     first = text("html_panel/show", **PANEL)
     again = text("html_panel/show", id="w", contents="y")
-    assert (first[1], again[1]) == ("**L**\n\n**x**\n\n", "**L**\n\ny\n\n")
+    assert (first[1], again[1]) == (
+        "X:\n\n> **L**\n>\n> **x**\n\n",
+        "X:\n\n> **L**\n>\n> y\n\n",
+    )
     assert (first[0] is None) == (version == 1)
     assert version == 1 or first[0] != again[0]
     (answer,) = side.up("html_panel/show", id="w", scripts=True)
     assert answer.body == b'{"shown":"text"}'
-    assert text("file_comment/show", **COMMENT)[1] == "`a.py:3`: Why?\n\n"
+    assert text("file_comment/show", **COMMENT)[1] == "X:\n\n> `a.py:3`: Why?\n\n"
     (answer,) = side.up("file_comment/show", **COMMENT)
     assert answer.body == b'{"shown":"text"}'
-    assert text("file_comment/reply", id="c", text="So?")[1] == "`a.py:3`: So?\n\n"
+    assert text("file_comment/reply", id="c", text="So?")[1] == "X:\n\n> `a.py:3`: So?\n\n"
     assert side.result("file_comment/clear", id="c") == {}
 
 

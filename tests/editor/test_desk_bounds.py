@@ -85,7 +85,8 @@ def test_html_is_read_once_whatever_its_label_becomes(monkeypatch: pytest.Monkey
     for n in range(5):
         shown = sends(desk, n, f"{PANEL}/show", id="w", label=f"l{n}", contents="c")
         assert isinstance(shown, ToClient)
-        assert json.loads(shown.params)["update"]["content"]["text"] == f"**l{n}**\n\nbody\n\n"
+        text = json.loads(shown.params)["update"]["content"]["text"]
+        assert text.endswith(f"> **l{n}**\n>\n> body\n\n")
     assert read == ["c"]
     assert isinstance(sends(desk, 9, f"{PANEL}/show", id="w"), ToChain)
     sends(desk, 9, f"{PANEL}/show", id="w", contents="d")

@@ -33,18 +33,18 @@ def test_html_as_markdown(html: str, text: str) -> None:
 
 @given(st.text("<>/abhlpre =\"'&;\n!-", max_size=60))
 def test_any_html_is_text(html: str) -> None:
-    assert isinstance(texts.of_panel("L", html), str)
+    assert isinstance(texts.of_panel("X", "L", html), str)
 
 
 def test_a_long_text_says_how_much_follows() -> None:
-    text = texts.of_comment("a:1", "x" * (texts.MOST + 5))
-    assert text.endswith("characters)")
-    assert len(text) < texts.MOST + 40
-    assert "more characters" in texts.of_panel("L", "<p>" + "x" * (9 * texts.MOST))
+    text = texts.of_comment("X", "a:1", "x" * (texts.MOST + 5))
+    assert text.endswith("characters)\n\n")
+    assert len(text) < texts.MOST + 50
+    assert "more characters" in texts.of_panel("X", "L", "<p>" + "x" * (9 * texts.MOST))
 
 
 def test_control_characters_are_written_out() -> None:
-    assert "\x1b" not in texts.of_panel("a\x1b[1m", "b\x1b[2m")
+    assert "\x1b" not in texts.of_panel("X", "a\x1b[1m", "b\x1b[2m")
 
 
 @pytest.mark.parametrize(

@@ -323,7 +323,7 @@ def test_row_77_a_walkthrough_is_shown(rig: Rig, tmp_path: Path, form: str, vers
     ]
     reply = {"sessionId": session, "id": "walkthrough-1", "text": "why?"}
     prompt = chain.request("_scp/file_comment/reply", reply)["result"]["prompt"]
-    assert "At add.py:2 stands this comment" in prompt[0]["text"]
+    assert "comment at add.py:2:" in prompt[0]["text"]
     assert chain.finish() == 0
 
 
@@ -331,8 +331,9 @@ def test_row_77_a_walkthrough_is_shown(rig: Rig, tmp_path: Path, form: str, vers
 def test_row_77_an_editor_without_panels_gets_text(rig: Rig, tmp_path: Path, version: int) -> None:
     chain, session = begun(rig, "sandboxed", version, tmp_path, False)
     said = walks(chain, session, WALK)
-    assert "**Add**\n\nThe sum:\n\n→ `add.py:2` `add`\n\n→ `add.py:4`" in said
-    assert "`add.py:4`\n\n`add.py:2`: It **adds**.\n\n" in said
-    assert "`add.py:4`: And shows it.\n" in said
+    begins = "walkthrough:\n\n> "
+    panel = "**Add**\n>\n> The sum:\n>\n> → `add.py:2` `add`\n>\n> → `add.py:4`\n\n"
+    assert f"{begins}{panel}{begins}`add.py:2`: It **adds**.\n\n" in said
+    assert f"{begins}`add.py:4`: And shows it.\n" in said
     assert not [one for one in chain.frames if "_scp/" in str(one.get("method"))]
     assert chain.finish() == 0
