@@ -7,12 +7,12 @@ from typing import Annotated, Final
 import typer
 
 from conductor.cli import configured, offer, report, signer
-from conductor.cli.offer import Decision
+from conductor.cli.offer import Allowed, Decision
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError
 from conductor.packages import catalogue, install, signatures, sources, store
 from conductor.packages.sources import Source
-from conductor.spec import agents, catalog, catalogues
+from conductor.spec import agents, catalog, catalogues, syntax
 from conductor.spec.digests import short
 
 HELP: Final = paragraphs(
@@ -23,7 +23,10 @@ HELP: Final = paragraphs(
     "catalogue offers.",
 )
 EPILOG: Final = paragraphs(
-    "Examples:", "  conductor add ./proxy.wasm", "  conductor add weather --index ./catalogue"
+    "Examples:",
+    "  conductor add ./proxy.wasm",
+    "  conductor add weather --index ./catalogue",
+    "  conductor add ./proxy.wasm,profile=filter,grant=clock --yes",
 )
 
 Index = Annotated[
@@ -39,6 +42,15 @@ Yes = Annotated[
     bool,
     typer.Option("--yes", "-y", help="Install without a question; it gets the default rights."),
 ]
+Grant = Annotated[
+    str,
+    typer.Option(
+        "--grant",
+        metavar="all",
+        help="Install without a question, and allow this version all that it asks for.",
+        show_default=False,
+    ),
+]
 Trusting = Annotated[
     bool,
     typer.Option("--trust", help="Install a program too, which runs with all your rights."),
@@ -49,7 +61,9 @@ def add(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="A path, a URL, or a name of a catalogue.", show_default=False
+            metavar="SOURCE",
+            help="A path, a URL, or a name of a catalogue; behind a comma rights that it asks for.",
+            show_default=False,
         ),
     ],
     name: Annotated[
@@ -58,6 +72,7 @@ def add(
     ] = "",
     index: Index = None,
     yes: Yes = False,
+    grant: Grant = "",
     trust: Trusting = False,
     identity: signer.Identity = "",
     issuer: signer.Issuer = "",
@@ -68,6 +83,8 @@ def add(
     """Installs a component."""
     given = (identity, issuer, key, trusted_root)
     wanted = signatures.demand(*given, any_signer=any_signer)
+    source, options = syntax.split(source)
+    allowed = Allowed.of(grant, options)
     words = ["add", source, *(["--name", name] if name else [])]
     words += signer.words(*given, any_signer=any_signer)
     for each in index or ():
@@ -75,16 +92,19 @@ def add(
     meant = _source(source, index)
     with store.incoming() as folder:
         made = install.candidate(meant, folder, name, wanted)
+        again = offer.command(*words)
         if made.is_installed:
             install.commit(made)  # content that was lost or damaged is whole again
             report.say(f"installed already: {made.receipt.name}, {short(made.receipt.content)}")
+            offer.agree(catalog.resolve(made.receipt.name), allowed, again)
             return 0
         offer.show(made)
-        decision = offer.decide(made, yes=yes, trusting=trust, again=offer.command(*words))
+        allowed.check(made.spec)
+        decision = offer.decide(made, allowed, yes=yes, trusting=trust, again=again)
         if decision is Decision.NO:
             report.say("nothing was installed")
             return offer.EXIT_DECLINED
-        offer.put(made, decision)
+        offer.put(made, decision, allowed, again)
     report.say(f"try it: {offer.command('exec', made.receipt.name, 'demo', '-p', 'hello')}")
     return 0
 

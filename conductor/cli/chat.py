@@ -129,7 +129,7 @@ class _Sitting:
         secret = server.new_secret()
         pause = partial(self._pause, running)
         routes = [
-            *ChatRoutes(self._chat, self._source, pause).all,
+            *ChatRoutes(self._chat, self._source, pause, self._runtime.lacks).all,
             *EditorRoutes(self._chat, self._chat.cwd).all,
         ]
         config = server.config(self._source, self._listening, secret, _START, routes, frames=True)

@@ -19,7 +19,7 @@ import msgspec
 from conductor.cli import report
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import SAYS
-from conductor.spec import managed, paths
+from conductor.spec import lacking, managed, paths
 from conductor.spec.consent import Where
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Answer, Question
@@ -71,6 +71,13 @@ def agreed(
 def kept(specs: Sequence[Spec]) -> list[Spec]:
     """The components with what the user has agreed to before; nobody is asked."""
     return Agreements(again=False, permit=managed.tried).settled(specs)
+
+
+def say_lacking(specs: Sequence[Spec]) -> None:
+    """Warns of what components lack with what the user has agreed to; nobody is asked."""
+    for spec in kept(specs):
+        for text in lacking.notes(spec):
+            report.write(f"{spec.name}: {text}", word="warning")
 
 
 def _ask(question: Question, agreements: Agreements) -> bool:

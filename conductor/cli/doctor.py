@@ -19,10 +19,10 @@ from typing import Final
 
 import msgspec
 
-from conductor.cli import doctor_editors, report
+from conductor.cli import consent, doctor_editors, report
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import UsageError, one_line
-from conductor.spec import catalog, managed, paths, retention
+from conductor.errors import ConductorError, UsageError, one_line
+from conductor.spec import catalog, installed, lacking, managed, paths, retention
 from conductor.spec.limits import size_in_words
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
@@ -89,6 +89,7 @@ def checks(cache: str | None = None) -> list[CheckResult]:
         _python_guest(cache),
         *_modules(),
         *_cage(probe()),
+        *_installed(),
         *_editors(),
     ]
 
@@ -333,6 +334,21 @@ def _cage(layers: Sequence[Layer]) -> Iterator[CheckResult]:
         needed = layer.name in ESSENTIAL and sys.platform == "linux"
         hint = _CURES.get(layer.name, general)
         yield CheckResult(f"cage: {layer.name}", layer.in_force, layer.detail, hint, needed)
+
+
+def _installed() -> Iterator[CheckResult]:
+    """Whether each installed component gets what it asks for."""
+    for name in sorted(installed.names()):
+        label = f"component {name}"
+        try:
+            (spec,) = consent.kept([catalog.resolve(name)])
+        except ConductorError as error:
+            yield CheckResult(label, False, error.text, error.hint, needed=False)
+            continue
+        lacks = lacking.of(spec)
+        text, _, hint = next(lacking.notes(spec), "").partition("\nhint: ")
+        detail = text if lacks else "it gets all that it asks for"
+        yield CheckResult(label, not lacks, detail, hint, needed=False)
 
 
 def _editors() -> Iterator[CheckResult]:

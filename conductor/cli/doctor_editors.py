@@ -8,11 +8,12 @@ import shutil
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from conductor.cli import configured, fast
+from conductor.cli import configured, consent, fast
 from conductor.editors import apply, launcher, table
 from conductor.editors.target import ENTRY, Launch, Target
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
 from conductor.record.redaction import redacted as redact
+from conductor.spec import lacking
 from conductor.spec.catalog import resolve_all
 from conductor.spec.lock.entries import redacted
 
@@ -55,9 +56,10 @@ def _finding(target: Target) -> Finding | None:
         if not path:
             detail = f"{place}: `conductor setup {target.name} …` prints how to start it"
         return Finding(target.name, True, detail, "")
+    lacks: list[str] = []
     for name, launch in ours.items():
         try:
-            _check(launch)
+            lacks += _check(launch)
         except UsageError as error:
             detail = f"{place}: the entry `{one_line(name)}` does not start: {error.text}"
             hint = error.hint or "correct what it names"
@@ -70,11 +72,15 @@ def _finding(target: Target) -> Finding | None:
         f"`{one_line(name)}` starts {_arguments(launch)}" for name, launch in ours.items()
     )
     note = f"; {target.note}" if target.note else ""
+    if lacks:
+        text, hint = lacks[0].split("\n")[0], "see `conductor inspect`"
+        more = f", and {len(lacks) - 1} more like this" if len(lacks) > 1 else ""
+        return Finding(target.name, False, f"{place}: {listed}{note}; {text}{more}", hint)
     return Finding(target.name, True, f"{place}: {listed}{note}", "")
 
 
-def _check(launch: Launch) -> None:
-    """Whether what an entry names is there. Raises `UsageError`."""
+def _check(launch: Launch) -> list[str]:
+    """What the components of an entry lack. Raises `UsageError` if one is not there."""
     if shutil.which(launch.command) is None:
         raise UsageError(
             f"there is no program `{one_line(launch.command)}` any more", "install conductor again"
@@ -92,7 +98,8 @@ def _check(launch: Launch) -> None:
     config = None
     if not configured.is_isolated(parsed.values):
         config = configured.load(parsed.values)[1]
-    resolve_all(parsed.components, agent_last=not wraps_any, config=config)
+    specs = consent.kept(resolve_all(parsed.components, agent_last=not wraps_any, config=config))
+    return [f"`{spec.name}`: {text}" for spec in specs for text in lacking.notes(spec)]
 
 
 def _arguments(launch: Launch) -> str:

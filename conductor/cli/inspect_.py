@@ -37,6 +37,7 @@ from conductor.spec import (
     lacking,
     limits,
     paths,
+    settings,
     syntax,
     untrusted_files,
 )
@@ -134,6 +135,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     peers: tuple[str, ...] = ()
     on_failure: str = "fail"
     timeout: float | None = None
+    idle: str = ""
+    """That it does nothing with the settings it has; empty: it does something."""
     lock: Locked | None = None
     """How it compares with the lock file of this folder; None for what is no component."""
     receipt: Receipt | None = None
@@ -240,6 +243,10 @@ def _is_module(path: str) -> bool:
 
 def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) -> Facts:
     """The facts that every component has, and its `own`."""
+    own["notes"] = [
+        *own.get("notes", ()),
+        *(text.replace("\n", "; ") for text in lacking.notes(spec)),
+    ]
     manifest = manifest or Manifest(name=spec.name)
     wants = _wants(spec, manifest)
     if spec.sandboxed:
@@ -266,6 +273,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
             "peers": spec.peers,
             "on_failure": spec.on_failure,
             "timeout": spec.timeout,
+            "idle": settings.idle(spec) or "",
             "lock": locked(spec),
             "receipt": spec.receipt,
             **own,
@@ -361,12 +369,12 @@ def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
     notes = []
     if spec.unreadable_profile and not spec.profile_chosen:
         notes = [f"{consent.HIDDEN}; so it has `{spec.policy.profile}`"]
-    settings = declared.settings
+    declares = declared.settings
     if manifest is not None and manifest.settings:
-        settings = {
+        declares = {
             # The source alone knows the defaults; a manifest need not repeat them.
-            key: msgspec.structs.replace(setting, default=settings[key].default)
-            if setting.default is None and key in settings
+            key: msgspec.structs.replace(setting, default=declares[key].default)
+            if setting.default is None and key in declares
             else setting
             for key, setting in manifest.settings.items()
         }
@@ -380,7 +388,7 @@ def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
         size=sum(len(text.encode()) for text in script.files.values()),
         carrier="python",
         dialect="channel",
-        settings=settings,
+        settings=declares,
         notes=notes,
     )
 

@@ -47,6 +47,8 @@ _OUTSIDE: Final = "NO: it runs with all your rights: files, network, other progr
 _ELSEWHERE: Final = "NO: it runs elsewhere, at "
 _TRUSTED: Final = "no rule limits it"
 _AGENT: Final = "it is the agent"
+_IDLE: Final = "does nothing without a setting"
+_CLOSED: Final = "NO CHAIN STARTS WITH IT"
 
 
 def lines(
@@ -195,8 +197,11 @@ def _gets(facts: Facts) -> Items:
     grants = [grant for grant in policy.grants if grant != implied]
     given = _powers(policy.profile, services, grants)
     asked = _asks(facts)
+    if facts.idle:
+        has.append((facts.idle.partition(": ")[0].removeprefix("it "), _IDLE))
     if lacks:
-        return [*has, *given[:1], *_marked(_NOT, lacks), *given[1:]]
+        closed = [(_CLOSED,) * 2] if policy.fails == "closed" else []
+        return [*has, *closed, *given[:1], *_marked(_NOT, lacks), *given[1:]]
     if asked[0][0] == _NOTHING:
         return [*has, *given]
     more = [each for each in given if each not in asked]

@@ -125,7 +125,7 @@ def _wants(spec: Spec) -> str:
     agreements = Agreements(again=False, permit=managed.tried)
     (settled,) = agreements.settled([spec])
     if agreements.questions:
-        return "has the default rights: you have not agreed to what it asks for"
+        return "has less than it asks for: you have not agreed to that"
     if agreements.refused:
         return f"has the default rights: {agreements.refused[0][1]}"
     if settled != spec:

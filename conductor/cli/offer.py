@@ -1,7 +1,8 @@
 """Shows a package and asks: shared by `conductor add` and `conductor update`.
 
 Installing and agreeing are two decisions. `--yes` installs; what a component asks for beyond the
-default stays a question of its own, and so does a program, which no sandbox holds.
+default takes words of its own (`Allowed`), and so does a program, which no sandbox holds. What a
+component does not get is said.
 """
 
 from __future__ import annotations
@@ -12,20 +13,25 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from conductor.cli import consent, inspect_card, report
+from conductor.core.policy import rules as rights
+from conductor.core.policy.rule_syntax import PolicyWords, parse_rule
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
 from conductor.packages import install, store
 from conductor.packages.install import Candidate
 from conductor.run import compiled
-from conductor.spec import catalog, managed, trust
+from conductor.spec import catalog, component_options, lacking, managed, trust
+from conductor.spec.component_options import Options
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Question
 from conductor.spec.digests import short
 from conductor.spec.installed import Receipt
+from conductor.spec.lacking import Wish
+from conductor.spec.manifest.reading import Wants
 from conductor.spec.model import Spec
 
 EXIT_DECLINED: Final = 1
@@ -41,6 +47,71 @@ class Decision(enum.Enum):
     """With what it asks for; a program is trusted."""
 
 
+class Allowed(msgspec.Struct, frozen=True):
+    """What of that which a component asks for the user allows by words of the command line."""
+
+    everything: bool = False
+    options: tuple[tuple[str, Any], ...] = ()
+    """As behind a component: `profile=filter`, `texts`, `grant=clock`."""
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.options)
+
+    @classmethod
+    def of(cls, grant: str, options: Options) -> Allowed:
+        """Raises `UsageError` for words that are no rights."""
+        if grant not in ("", "all"):
+            raise UsageError(
+                f"`--grant {one_line(grant)}`: it takes `all`",
+                "single rights stand behind the source: `conductor add SOURCE,grant=clock`",
+            )
+        for key, _ in options:
+            if key not in _RIGHTS:
+                raise UsageError(
+                    f"`{one_line(key)}` is no right, and a component is installed without options",
+                    "write it where a chain names the component",
+                )
+        return cls(bool(grant), tuple(options))
+
+    def check(self, spec: Spec) -> None:
+        """Raises `UsageError` for a right that the component does not ask for."""
+        wants = spec.manifest.wants if spec.manifest is not None else Wants()
+        rules = [parse_rule(rule) for rule in wants.rights]
+        given = self._given(spec)
+        names = [str(value) for key, value in self.options if key == "profile"]
+        surplus = [f"profile={name}" for name in names if name != wants.profile]
+        surplus += [f"allow={each}" for each in given.policy.allow if parse_rule(each) not in rules]
+        surplus += rights.lacking(given.policy.grants, wants.named).words()
+        services = sorted((given.grants or frozenset()) - wants.services.keys())
+        surplus += [f"grant={each}" for each in services]
+        if surplus:
+            asks = lacking.options(lacking.wanted(spec)).removeprefix(",") or "nothing"
+            raise UsageError(
+                f"`{spec.name}` does not ask for `{one_line(surplus[0])}`",
+                f"it asks for {one_line(asks, 1000)}; what it does not ask for you give it where a "
+                "chain names it",
+            )
+
+    def part(self, spec: Spec, wish: Wish) -> Wish:
+        """What of a wish the words allow."""
+        if self.everything:
+            return wish
+        given = self._given(spec)
+        words, rules = given.policy, [parse_rule(rule) for rule in given.policy.allow]
+        return Wish(
+            wish.profile if words.profile == wish.profile else "",
+            tuple(rule for rule in wish.rights if parse_rule(rule) in rules),
+            tuple(each for each in wish.grants if lacking.gives(words, each)),
+            tuple(each for each in wish.services if each in (given.grants or ())),
+        )
+
+    def _given(self, spec: Spec) -> Spec:
+        """A component that has the rights of the words, and no others. Raises `UsageError`."""
+        bare = Spec(name=spec.name, grants=frozenset(), policy=PolicyWords(rights.NO_PROFILE))
+        return component_options.apply(bare, [*self.options])
+
+
+_RIGHTS: Final = frozenset({"profile", "allow", "grant", "grants", *rights.GRANT_NAMES})
 _YES: Final = {"y": Decision.INSTALL, "yes": Decision.INSTALL}
 _PLAIN: Final = "install it? [y/N] "
 _ASKING: Final = (
@@ -86,10 +157,11 @@ def show(made: Candidate, changed: Sequence[str] = ()) -> None:
         report.write(text, word="warning")
 
 
-def decide(made: Candidate, *, yes: bool, trusting: bool, again: str) -> Decision:
+def decide(made: Candidate, allowed: Allowed, *, yes: bool, trusting: bool, again: str) -> Decision:
     """What the user wants: asks on a terminal, unless options say it.
 
     Args:
+        allowed: What the command line allows, which is a yes to the component too.
         yes: Install without a question.
         trusting: `--trust`: a program may run.
         again: The command that would do it without a question.
@@ -97,7 +169,7 @@ def decide(made: Candidate, *, yes: bool, trusting: bool, again: str) -> Decisio
     Raises:
         UsageError: It takes a decision, and nobody can be asked.
     """
-    if yes or trusting:
+    if yes or trusting or allowed:
         if made.is_program and not trusting:
             raise UsageError(
                 f"`{made.receipt.name}` is a program: it would run with all your rights, and "
@@ -129,8 +201,11 @@ def decide(made: Candidate, *, yes: bool, trusting: bool, again: str) -> Decisio
     return _YES.get(typed, Decision.NO)
 
 
-def put(made: Candidate, decision: Decision) -> None:
-    """Installs it as the user has decided, and compiles it. Raises `ConductorError`."""
+def put(made: Candidate, decision: Decision, allowed: Allowed, again: str) -> None:
+    """Installs it as the user has decided, compiles it, and says what it does not get.
+
+    `again`: the command that has installed it. Raises `ConductorError`.
+    """
     receipt = made.receipt
     others = (each for each in store.receipts() if isinstance(each, Receipt))
     if not any(each.content == receipt.content for each in others):
@@ -139,11 +214,28 @@ def put(made: Candidate, decision: Decision) -> None:
     if decision is Decision.ALLOW and made.is_program:
         trust.trust_folder(receipt.folder)
     spec = catalog.resolve(receipt.name)
-    if decision is Decision.ALLOW and (question := _question(spec)) is not None:
-        trust.agree(question.key, msgspec.structs.replace(question.agreement, since=trust.now()))
     release = f" {receipt.release}" if receipt.release else ""
     report.say(f"installed: {receipt.name}{release}, sha256:{short(receipt.content)}")
+    agree(spec, Allowed(everything=True) if decision is Decision.ALLOW else allowed, again)
     prepare(spec)
+
+
+def agree(spec: Spec, allowed: Allowed, again: str) -> None:
+    """Keeps what the user has allowed an installed component, and says what it does not get.
+
+    Raises `UsageError`.
+    """
+    if allowed:
+        allowed.check(spec)
+    question = _question(spec)
+    if question is not None and allowed:
+        held = question.agreement
+        wish = Wish(held.profile, held.rights, held.grants, held.services)
+        part = msgspec.structs.asdict(allowed.part(spec, wish))
+        trust.agree(question.key, msgspec.structs.replace(held, since=trust.now(), **part))
+    consent.say_lacking([spec])
+    if question is not None and not allowed.everything:
+        report.write(f"`{again} --grant all` allows this version all that it asks for")
 
 
 def prepare(spec: Spec) -> None:

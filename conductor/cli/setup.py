@@ -208,6 +208,7 @@ def _say_how(request: Request) -> int:
 
 def _prepare(words: list[str], rest: list[str], config: Config | None, *, wrapped: bool) -> None:
     """Finds out what the components are, and compiles them. Raises `ConductorError`."""
+    from conductor.cli import consent
     from conductor.run import compiled, launch
     from conductor.spec.catalog import resolve_all
 
@@ -217,6 +218,7 @@ def _prepare(words: list[str], rest: list[str], config: Config | None, *, wrappe
     specs = resolve_all(whole, agent_last=not wrapped, config=config)
     if not wrapped:
         launch.refuse_end(specs)
+    consent.say_lacking(specs)
     compiled.compile_ahead(
         specs, begun=lambda spec: report.write(f"compiling {spec.name}, once", word="info")
     )

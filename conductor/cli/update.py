@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from conductor.cli import offer, report, signer
-from conductor.cli.add import Trusting, Yes
-from conductor.cli.offer import Decision
+from conductor.cli.add import Grant, Trusting, Yes
+from conductor.cli.offer import Allowed, Decision
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.packages import install, signatures, store
@@ -43,6 +43,7 @@ def update(
         bool, typer.Option("--check", help="Show what is newer, and install nothing.")
     ] = False,
     yes: Yes = False,
+    grant: Grant = "",
     trust: Trusting = False,
     identity: signer.Identity = "",
     issuer: signer.Issuer = "",
@@ -55,6 +56,7 @@ def update(
     wanted = signatures.demand(*given, any_signer=any_signer)
     if (wanted or any_signer) and len(names or ()) != 1:
         raise UsageError("one component has one signer", "name the component that you update")
+    allowed = Allowed.of(grant, [])
     options = signer.words(*given, any_signer=any_signer)
     found = {each.name: each for each in store.receipts()}
     for name in names or ():
@@ -65,7 +67,9 @@ def update(
     code = 0
     for name in dict.fromkeys(names or found):
         try:
-            done = _update(found[name], wanted, options, check=check, yes=yes, trusting=trust)
+            done = _update(
+                found[name], wanted, options, allowed, check=check, yes=yes, trusting=trust
+            )
             code = max(code, done)
         except ConductorError as error:
             report.error(f"{name}: {error.text}", error.hint)
@@ -77,6 +81,7 @@ def _update(
     receipt: Receipt | Damaged,
     wanted: Demand,
     options: list[str],
+    allowed: Allowed,
     *,
     check: bool,
     yes: bool,
@@ -106,16 +111,18 @@ def _update(
         offer.show(made, install.changes(_before(receipt), made.spec) or ["nothing but its files"])
         if check:
             return 1
-        return _decide(made, options, yes=yes, trusting=trusting)
+        return _decide(made, options, allowed, yes=yes, trusting=trusting)
 
 
-def _decide(made: Candidate, options: list[str], *, yes: bool, trusting: bool) -> int:
+def _decide(
+    made: Candidate, options: list[str], allowed: Allowed, *, yes: bool, trusting: bool
+) -> int:
     again = offer.command("update", made.receipt.name, *options)
-    decision = offer.decide(made, yes=yes, trusting=trusting, again=again)
+    decision = offer.decide(made, allowed, yes=yes, trusting=trusting, again=again)
     if decision is Decision.NO:
         report.say(f"{made.receipt.name}: left as it is")
         return offer.EXIT_DECLINED
-    offer.put(made, decision)
+    offer.put(made, decision, allowed, again)
     return 0
 
 

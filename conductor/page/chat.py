@@ -66,11 +66,15 @@ class _Nothing(msgspec.Struct):
 class ChatRoutes:
     """The routes of one chat."""
 
-    def __init__(self, chat: Chat, chain: RunningChain, pause: Pause) -> None:
+    def __init__(
+        self, chat: Chat, chain: RunningChain, pause: Pause, lacks: Callable[[], list[str]]
+    ) -> None:
+        """`lacks`: says of components why they do not do all that they are there for."""
         self._chat = chat
         self._chain = chain
         self._data = Data(chain)
         self._pause = pause
+        self._lacks = lacks
 
     @property
     def all(self) -> list[Route]:
@@ -99,7 +103,7 @@ class ChatRoutes:
         already."""
         news = {**self._data.now(), "version": self._chat.version}
         if request.query_params.get("seen") != str(self._chat.version):
-            news["chat"] = self._chat.state()
+            news["chat"] = {**self._chat.state(), "lacks": self._lacks()}
         return data(news)
 
     async def history(self, request: Request) -> Response:

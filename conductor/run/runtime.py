@@ -13,7 +13,7 @@ import asyncio
 import collections
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -45,7 +45,7 @@ from conductor.core.rearranging import newcomer
 from conductor.core.roles.initialize_params import has_section
 from conductor.core.writer import Writer
 from conductor.editor.transport import DeskTransport
-from conductor.errors import ComponentError, ConductorError, with_log
+from conductor.errors import ComponentError, ConductorError, one_line, with_log
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
@@ -313,9 +313,18 @@ class Runtime:
 
     def _report_lacking(self) -> None:
         """Logs which components do not do all that they are there for."""
+        for spec, text in self._lacking():
+            self._log("warning", spec.name, text)
+
+    def lacks(self) -> list[str]:
+        """The same now, in a line each."""
+        lines = ((spec.name, text.replace("\n", "; ")) for spec, text in self._lacking())
+        return [f"{name}: {one_line(text, 1000)}" for name, text in lines]
+
+    def _lacking(self) -> Iterator[tuple[Spec, str]]:
         for spec in (spec for planned in self.planned.values() for spec in planned.specs):
             for text in lacking.notes(spec) if spec.manifest is not None else ():
-                self._log("warning", spec.name, text)
+                yield spec, text
 
     async def _drain(self) -> None:
         """Waits for what the end of the chain has to wait for."""

@@ -40,12 +40,10 @@ class Wish(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.profile or self.rights or self.grants or self.services)
 
-    def within(self, held: Agreement | None) -> bool:
-        """Whether the user has agreed to all of it."""
-        return held is not None and self.agreed(held) == self
-
-    def agreed(self, held: Agreement) -> Wish:
+    def agreed(self, held: Agreement | None) -> Wish:
         """The part of it that the user has agreed to."""
+        if held is None:
+            return Wish()
         return Wish(
             self.profile if self.profile == held.profile else "",
             tuple(rule for rule in self.rights if rule in held.rights),
@@ -94,17 +92,25 @@ def serves(spec: Spec, service: str) -> bool:
 # -- what it lacks ---------------------------------------------------------------------------------
 
 
-def of(spec: Spec) -> Wish:
-    """What a component asks for and does not have."""
+def wanted(spec: Spec) -> Wish:
+    """All that a component asks for."""
     if spec.manifest is None or not spec.manifest.wants:
         return Wish()
-    wants, words = spec.manifest.wants, spec.policy
-    profile = wants.profile or ""
+    wants = spec.manifest.wants
+    listed = (tuple(sorted(table)) for table in (wants.rights, wants.grants, wants.services))
+    return Wish(wants.profile or "", *listed)
+
+
+def of(spec: Spec) -> Wish:
+    """What a component asks for and does not have."""
+    wish, words = wanted(spec), spec.policy
+    if not wish:
+        return wish
     return Wish(
-        "" if not profile or covers(words, profile) else profile,
-        tuple(rule for rule in sorted(wants.rights) if not allows(words, rule)),
-        tuple(grant for grant in sorted(wants.grants) if not gives(words, grant)),
-        tuple(service for service in sorted(wants.services) if not serves(spec, service)),
+        "" if not wish.profile or covers(words, wish.profile) else wish.profile,
+        tuple(rule for rule in wish.rights if not allows(words, rule)),
+        tuple(grant for grant in wish.grants if not gives(words, grant)),
+        tuple(service for service in wish.services if not serves(spec, service)),
     )
 
 
@@ -112,7 +118,8 @@ def notes(spec: Spec) -> Iterator[str]:
     """Why a component does not do all that it is there for: it lacks what it asks for, or does
     nothing without a setting. Each is a sentence, with what to do on a line of its own."""
     if (lack := of(spec)) and not spec.asked:
-        yield f"it does not get {_listed(spec, lack)}\nhint: {_cure(spec, lack)}"
+        closed = "; it fails closed, so no chain starts with it" if _is_closed(spec) else ""
+        yield f"it does not get {_listed(spec, lack)}{closed}\nhint: {_cure(spec, lack)}"
     if (text := settings.idle(spec)) is not None:
         yield text
 
@@ -120,13 +127,17 @@ def notes(spec: Spec) -> Iterator[str]:
 def check(spec: Spec) -> None:
     """Raises `UsageError` for a component that fails closed and lacks what it asks for: it would
     look like a guard that is on duty."""
-    if spec.policy.fails != "closed" or spec.asked or not (lack := of(spec)):
+    if not _is_closed(spec) or spec.asked or not (lack := of(spec)):
         return
     raise UsageError(
         f"`{spec.name}` does not get {_listed(spec, lack)}; it fails closed, so no chain starts "
         "without that",
         f"{_cure(spec, lack)}; `,fails=open` starts the chain without it",
     )
+
+
+def _is_closed(spec: Spec) -> bool:
+    return spec.policy.fails == "closed"
 
 
 def _listed(spec: Spec, lack: Wish) -> str:

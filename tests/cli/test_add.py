@@ -112,6 +112,8 @@ def test_yes_installs_and_agrees_to_nothing(here: Here) -> None:
     assert (row["version"], row["kind"]) == ("1.0", "module")
     assert row["source"] == str(here.project / "weather")
     assert "you have not agreed" in row["wants"]
+    assert "warning: weather: it does not get what it asks for: the service clock" in ran.err
+    assert "`conductor add ./weather --grant all` allows this version all" in ran.err
     shutil.rmtree(here.project / "weather")
     narrow = exec_(here, "weather")
     assert (narrow.code, DATE in narrow.out) == (0, False)
@@ -119,6 +121,79 @@ def test_yes_installs_and_agrees_to_nothing(here: Here) -> None:
     assert (granted.code, DATE in granted.out) == (0, True)
     card = here.do("inspect", "weather")
     assert 'weather 1.0: "' in card.out
+
+
+GUARD = """[wants.grants]
+texts = "for what tools say"
+"editor=panel+read" = "to show it"
+[wants.rights]
+"down:session/prompt:answer" = "to refuse"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "lacks"),
+    [
+        (["./weather,grant=clock,texts", "--yes"], "right down:session/prompt:answer and editor="),
+        (["./weather,allow=down:session/prompt:answer"], "editor=panel+read, texts and the serv"),
+        (["./weather,editor=read+panel"], "the right down:session/prompt:answer, texts and the se"),
+        (["./weather", "--grant", "all"], ""),
+        (["./weather", "--yes", "--grant", "all"], ""),
+    ],
+)
+def test_a_script_can_do_what_a_person_can(here: Here, words: list[str], lacks: str) -> None:
+    stranger(here.project / "weather", more=GUARD)
+    ran = here.do("add", *words)
+    assert ran.code == 0, ran.err
+    assert lacks in ran.err
+    assert ("does not get" in ran.err) == bool(lacks)
+    facts = json.loads(here.do("inspect", "weather", "--json").out)
+    missing = facts["wants"]["rights_not_granted"] + facts["wants"]["grants_not_given"]
+    missing += facts["wants"]["not_granted"]
+    assert bool(missing) == bool(lacks)
+    again = here.do("add", "./weather", "--grant", "all")
+    assert (again.code, "does not get" in again.err) == (0, False)
+    facts = json.loads(here.do("inspect", "weather", "--json").out)
+    assert facts["wants"]["not_granted"] + facts["wants"]["grants_not_given"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "hint"),
+    [
+        (["./weather,profile=full"], "does not ask for `profile=full`", "it asks for profile=cont"),
+        (["./weather,grant=clock+kv"], "does not ask for `grant=kv`", "grant=clock"),
+        (["./weather,turns=within"], "does not ask for `turns=within`", "grant=clock"),
+        (["./weather,name=sky"], "`name` is no right", "where a chain names"),
+        (["./weather", "--grant", "clock"], "`--grant clock`: it takes `all`", ",grant=clock"),
+    ],
+)
+def test_what_is_not_asked_for_is_not_granted(
+    here: Here, words: list[str], text: str, hint: str
+) -> None:
+    here.do("add", *words, "--yes").assert_error(2, text, hint)
+    assert installed(here) == {}
+
+
+def test_an_update_grants_to_a_script_too(here: Here) -> None:
+    assert here.do("add", "./weather", "--grant", "all").code == 0
+    stranger(here.project / "weather", "2.0", GUARD)
+    ran = here.do("update", "weather", "--yes")
+    assert "it does not get what it asks for: the right down:session/prompt:answer" in ran.err
+    stranger(here.project / "weather", "3.0", GUARD)
+    ran = here.do("update", "weather", "--grant", "all")
+    assert (ran.code, "does not get" in ran.err) == (0, False)
+    doctor = here.do("doctor", "--json")
+    (found,) = [row for row in json.loads(doctor.out)["checks"] if row["name"].startswith("compon")]
+    assert found["ok"]
+
+
+def test_doctor_names_what_an_installed_component_lacks(here: Here) -> None:
+    assert here.do("add", "./weather", "--yes").code == 0
+    checks = json.loads(here.do("doctor", "--json").out)["checks"]
+    (found,) = [row for row in checks if row["name"] == "component weather"]
+    assert not found["ok"]
+    assert "does not get what it asks for: the service clock" in found["detail"]
+    assert "`weather,grant=clock` grants that" in found["hint"]
 
 
 @pytest.mark.parametrize(

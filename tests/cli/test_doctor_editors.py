@@ -41,6 +41,15 @@ def write(editor: str, launch: Launch, name: str = "Conductor") -> Path:
     return path
 
 
+def test_an_entry_with_a_guard_that_does_nothing() -> None:
+    words = ["-m", "conductor", "agent", "budget", "passthrough,profile=none", "demo"]
+    write("zed", Launch(sys.executable, words))
+    found = only()
+    assert not found.ok
+    assert "`budget`: it does nothing without the setting `tokens` or `cost`" in found.detail
+    assert "and 1 more like this" in found.detail
+
+
 def only() -> Finding:
     (found,) = doctor_editors.findings()
     return found

@@ -117,6 +117,19 @@ def test_many_wishes_are_folded_and_what_is_lacking_is_said(tmp_path: Path) -> N
     assert "may NOT send web requests to `evil.example.com`" in wide
 
 
+def test_what_does_nothing_or_does_not_start_is_said_first(tmp_path: Path) -> None:
+    assert line("gets", card("budget")).startswith("does nothing without a setting")
+    wide = line("gets", card("router", columns=200))
+    assert wide.startswith("does nothing without the setting `rules`; all that it asks for")
+    assert line("gets", card("budget,profile=none")).endswith("more: --all")
+    (tmp_path / "greedy.py").write_text(GREEDY)
+    (tmp_path / "component.toml").write_text(
+        'name = "g"\nfile = "greedy.py"\n[wants]\nprofile = "filter"\nfails = "closed"\n'
+    )
+    closed = line("gets", card("./", tmp_path))
+    assert closed == "NO CHAIN STARTS WITH IT; profile context; NOT profile filter"
+
+
 def test_a_stranger_cannot_make_the_card_long_or_speak_as_conductor(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("proxy = 1\n")
     words = 'A" \\n  sandbox   yes' + "x" * 3000

@@ -84,6 +84,13 @@ def test_it_prints_what_it_would_write_and_writes_nothing(home: Home) -> None:
         assert not (home.path / SETTINGS[editor]).exists()
 
 
+def test_what_does_not_do_what_it_is_there_for_is_named(home: Home) -> None:
+    ran = home.run("setup", "zed", "budget", "passthrough,profile=none", "demo")
+    fine(ran)
+    assert "warning: budget: it does nothing without the setting `tokens` or `cost`" in ran.err
+    assert "warning: passthrough: it does not get what it asks for: the profile full" in ran.err
+
+
 def test_comments_and_all_else_stay_and_a_second_time_nothing_happens(home: Home) -> None:
     path = home.settings("zed", ZED)
 

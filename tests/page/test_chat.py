@@ -32,6 +32,15 @@ def fancy() -> Iterator[Talking]:
         yield talking
 
 
+@pytest.mark.usefixtures("python_guest")
+def test_a_guard_that_does_nothing_says_so_on_the_page() -> None:
+    with Talking("prompt-prefix", DEMO) as talking:
+        chat = talking.until(lambda chat: chat["sessions"])
+    assert chat["lacks"] == [
+        "prompt-prefix: it does nothing without the setting `text` or `suffix`: `,config.text=…`"
+    ]
+
+
 def question(chat: dict[str, Any]) -> Any:
     """The question that waits."""
     return next(iter(chat["questions"]), None)

@@ -121,11 +121,12 @@ function used(usage) {
 
 function state() {
   const [ended, hint] = chat?.ended ?? ["", ""];
-  const notes = failure ? [failure.message] : ended ? [`The chain has ended: ${ended}`, hint] : [];
+  const lacks = chat?.lacks ?? [];
+  const notes = failure ? [failure.message] : ended ? [`The chain has ended: ${ended}`, hint] : lacks;
   const mark = notes.join("\n");
   if ($("notice").dataset.mark !== mark) {
     $("notice").dataset.mark = mark;
-    fill($("notice"), notes.filter(Boolean).map((note, at) => el("p", {}, at ? "" : "⚠ ", note)));
+    fill($("notice"), notes.filter(Boolean).map((note, at) => el("p", {}, at && notes !== lacks ? "" : "⚠ ", note)));
   }
   const isLive = !failure && !ended && chat !== null;
   const agent = chat?.agent?.title || chat?.agent?.name || "";

@@ -138,9 +138,13 @@ def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
     except (OSError, ConductorError):
         return Settled(spec, why="its file cannot be read")
     at = key(now, spec.manifest)
-    if wish.within(kept.agreement(at)):
+    part = wish.agreed(kept.agreement(at))
+    if part == wish:
         return Settled(pinned(after, now), agreed=True)
-    return Settled(spec, _question(spec, after, wish, at, now))
+    question = _question(spec, after, wish, at, now)
+    if not part:
+        return Settled(spec, question)
+    return Settled(pinned(granted(spec, part), now), question, agreed=True)
 
 
 class Kept(msgspec.Struct):
