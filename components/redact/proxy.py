@@ -33,10 +33,12 @@ BESIDE = (
 )  # fmt: skip
 """Updates that have no place among what is said: a word may go on after them."""
 META = "_meta"
-"""Of prompts, texts, notices and finished calls the words in it may be changed, whatever they are
-called: some clients show them."""
-KEPT = frozenset(("annotations",))
-"""Members that nobody may change."""
+TERMINAL = ("terminal_output", "data")
+"""The member of a tool call's `_meta` with what a terminal shows, piece by piece."""
+TITLE = ("conductor.conversation/subconversation", "title")
+"""That of a text's, with the title below which a part of the conversation is shown."""
+KEPT = frozenset(("annotations", META))
+"""Members that nobody may change; of `_meta` all but those two."""
 FIXED = frozenset(
     (*KEPT, "sessionUpdate", "type", "toolCallId", "messageId", "kind", "status", "path",
      "terminalId", "mimeType", "data", "blob", "priority", "role", "audience", "cwd",
@@ -154,17 +156,13 @@ def replaced(name: str) -> str:
 
 
 def clean(value: Any, fixed: frozenset[str] = FIXED) -> Any:
-    """A JSON value without secrets, but for what stands in members that are fixed. In `_meta` none
-    are."""
+    """A JSON value without secrets, but for what stands in members that are fixed."""
     if isinstance(value, str):
         return without(value, spans(value), 0, len(value))
     if isinstance(value, list):
         return [clean(one, fixed) for one in value]
     if isinstance(value, dict):
-        return {
-            key: clean(one, frozenset() if key == META else fixed) if key not in fixed else one
-            for key, one in value.items()
-        }
+        return {key: one if key in fixed else clean(one, fixed) for key, one in value.items()}
     return value
 
 
@@ -176,9 +174,7 @@ def reworded(value: Any, words: frozenset[str]) -> Any:
         return value
     changed = dict(value)
     for key, one in value.items():
-        if key == META:
-            changed[key] = clean(one, frozenset())
-        elif key not in KEPT:
+        if key not in KEPT:
             changed[key] = (
                 clean(one) if isinstance(one, str) and key in words else reworded(one, words)
             )
@@ -191,14 +187,12 @@ def without_secrets(update: dict[str, Any]) -> dict[str, Any]:
     output be changed, once it is finished: a user approves of what the agent reports."""
     kind = update.get("sessionUpdate")
     if kind in TEXTS:
-        return dict(clean(update))
+        return titled(dict(clean(update)))
     if kind in NOTICES:
         return dict(reworded(update, NOTICE_WORDS))
     if kind not in CALLS or update.get("status") not in FINISHED:
         return update
     output = {"rawOutput": clean(update["rawOutput"], KEPT)} if "rawOutput" in update else {}
-    if META in update:
-        output[META] = clean(update[META], frozenset())
     blocks = update.get("content")
     if isinstance(blocks, list):
         output["content"] = [
@@ -206,6 +200,23 @@ def without_secrets(update: dict[str, Any]) -> dict[str, Any]:
             for one in blocks
         ]
     return update | output
+
+
+def titled(update: dict[str, Any]) -> dict[str, Any]:
+    """A text without secrets in the title of the part of the conversation that it belongs to."""
+    found = inside(update, TITLE)
+    if found is None:
+        return update
+    part, title = found
+    return update | {META: update[META] | {TITLE[0]: part | {TITLE[1]: clean(title)}}}
+
+
+def inside(update: dict[str, Any], member: tuple[str, str]) -> tuple[dict[str, Any], str] | None:
+    """The object in the `_meta` of an update that has a text for people, and the text."""
+    meta = update.get(META)
+    holder = meta.get(member[0]) if isinstance(meta, dict) else None
+    text = holder.get(member[1]) if isinstance(holder, dict) else None
+    return (holder, text) if isinstance(text, str) else None
 
 
 # -- streamed texts --------------------------------------------------------------------------------
@@ -221,10 +232,9 @@ def streamed(update: dict[str, Any]) -> tuple[tuple[str, Any], dict[str, Any], s
             found = (kind, update.get("messageId")), content, "text"
             return found if isinstance(content.get("text"), str) else None
     if kind in CALLS:
-        meta = update.get(META)
-        terminal = meta.get("terminal_output") if isinstance(meta, dict) else None
-        if isinstance(terminal, dict) and isinstance(terminal.get("data"), str):
-            return (kind, update.get("toolCallId")), terminal, "data"
+        terminal = inside(update, TERMINAL)
+        if terminal is not None:
+            return (kind, update.get("toolCallId")), terminal[0], TERMINAL[1]
     return None
 
 

@@ -301,7 +301,8 @@ OPTIONS: Final = (
            "(`ask`): words joined by `+`"),
     _named("methods", "NAMES", "extension methods it may send, change and answer: `_x/*+_y/z`"),
     _named("texts", "yes",
-           "it may change words in tool calls, plans, notices and metadata; also `texts` alone"),
+           "it may change words in tool calls, plans and notices, and what terminals show; also "
+           "`texts` alone"),
     _named("capabilities", "POINTERS",
            "capabilities it may claim: `/fs/readTextFile+/terminal`; `*` for any"),
     Option("peers", "NAMES", _peers,

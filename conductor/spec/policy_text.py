@@ -73,7 +73,7 @@ GRANTS: Final = {
     "modes": "have modes and options of its own, and switch them",
     "editor": "{}",
     "methods": "send, change and answer extension methods: {}",
-    "texts": "change words inside tool calls, plans, notices and metadata",
+    "texts": "change words inside tool calls, plans and notices, and what terminals show",
     "capabilities": "claim capabilities: {}",
 }
 _TURNS: Final = {"within": "during a turn of the user", "unprompted": "at any time"}

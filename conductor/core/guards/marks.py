@@ -13,7 +13,7 @@ from conductor.core.guards.reading import as_object, member
 from conductor.core.guards.rules import Attempt
 from conductor.core.policy.key_table import OF_EDITOR, STAMP, UPDATE
 
-_SUBCONVERSATION: Final = "conductor.conversation/subconversation"
+SUBCONVERSATION: Final = "conductor.conversation/subconversation"
 _EVENT: Final = "conductor.conversation/event"
 _TEXTS: Final = ("agent_message_chunk", "agent_message", "agent_thought_chunk", "agent_thought")
 _SEEN: Final = frozenset({"approval", "plan"})
@@ -38,5 +38,5 @@ def of_text(attempt: Attempt) -> frozenset[str]:
         return frozenset()
     kind = as_object(as_object(text.get("_meta")).get(_EVENT)).get("kind")
     if attempt.received is None and isinstance(kind, str) and squash(kind) not in _SEEN:
-        return frozenset({_SUBCONVERSATION, _EVENT})
-    return frozenset({_SUBCONVERSATION})
+        return frozenset({SUBCONVERSATION, _EVENT})
+    return frozenset({SUBCONVERSATION})

@@ -166,18 +166,19 @@ def _shape(block: Object, at: int) -> Breaches:
 
 
 def metas_kept(attempt: Attempt) -> Breaches:
-    """Blocks that are not as before get no `_meta` that agents obey."""
+    """Blocks that are not as before get no `_meta` that agents obey, nor new words in what there
+    was."""
     before, after = blocks(attempt)
-    odd = [
-        (at, name, value)
-        for at, block in enumerate(after)
-        for name, value in _metas(block)
-        if not is_namespaced(name)
-    ]
-    known = {item for block in before for item in _metas(block)} if odd else ()
-    for at, name, value in odd:
-        if (name, value) not in known:
+    held = [(at, *item) for at, block in enumerate(after) for item in _metas(block)]
+    known = {item for block in before for item in _metas(block)} if held else set()
+    taken = {name.casefold() for name, _ in known}
+    for at, name, value in held:
+        if (name, value) in known:
+            continue
+        if not is_namespaced(name):
             yield no_meta_key(name), f"/prompt/{at}"
+        elif name.casefold() in taken:
+            yield f"`_meta` key {name!a:.80} of a block is somebody else's", f"/prompt/{at}"
 
 
 def _metas(block: Json) -> list[tuple[str, str]]:

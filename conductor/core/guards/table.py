@@ -463,12 +463,13 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "domain name (`example.com/key`), none of them trace context or the conductor's "
             "(`conductor.…`), and none to a session's set-up. A text for the client it may mark "
             "as part of a `subconversation`, and its own as an `event`, but for `approval` and "
-            "`plan`. With `texts` it may change words in the `_meta` of prompts, texts, notices "
-            "and finished tool calls, and what a terminal shows (`terminal_output`)."
+            "`plan`. With `texts` it may change those words in the `_meta` of an update that are "
+            "for people: what a terminal shows (`terminal_output.data`), and the `title` of a "
+            "`subconversation`; no other word of a `_meta`."
         ),
         (
             "`_meta.claudeCode.options`, by which an agent takes settings, servers and commands; "
-            "an approval in the transcript that never was."
+            "an approval in the transcript that never was; another `_meta.permissionMode`."
         ),
         TRUSTED,
         (

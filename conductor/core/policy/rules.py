@@ -107,7 +107,7 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     methods: tuple[str, ...] = ()
     """Extension methods it may send and carry; a name may end in `*`."""
     texts: bool = False
-    """It may change words inside tool calls, plans, notices and metadata."""
+    """It may change words inside tool calls, plans and notices, and what terminals show."""
     capabilities: tuple[str, ...] = ()
     """Pointers of capabilities it may claim (`/fs/readTextFile`), or `*`."""
 

@@ -120,7 +120,6 @@ async def test_everywhere_else_text_may_be() -> None:
         assert updates[1] == {
             "sessionUpdate": "tool_call_update", **done, "rawOutput": {"out": ["see X"]},
             "content": [{"type": "content", "content": text("see X")}, call["content"][1]],
-            "_meta": {"x": "X"},
         }  # fmt: skip
         assert updates[2]["text"] == say
         meta = {"data": [say, 1], "annotations": say}
@@ -128,7 +127,7 @@ async def test_everywhere_else_text_may_be() -> None:
         await p.prompt({"type": "resource", "resource": resource}, text(say, n=1))
         blocks = p.agent.requests[-1].raw["params"]["prompt"]
         assert blocks[0]["resource"]["text"] == "see X"
-        assert blocks[0]["resource"]["_meta"] == {"data": ["see X", 1], "annotations": "see X"}
+        assert blocks[0]["resource"]["_meta"] == meta  # an agent may obey it: the guard `meta`
         assert blocks[1] == text("see X", n=1)
         assert {"name": "redacted", "value": 1, "kind": "counter",
                 "labels": {"secret": "aws-key"}} in p.services.metrics  # fmt: skip
@@ -260,7 +259,8 @@ def test_row_92_behind_a_real_agent(rig: Rig) -> None:
 
 
 def test_row_92_in_the_metadata_that_clients_show(rig: Rig) -> None:
-    """Two terminals and a message, in pieces, and the `_meta` of all that has words."""
+    """Two terminals and a message, in pieces: of `_meta` what is for people is changed, and nothing
+    else, which does not undo the rest."""
 
     def shows(call: str, data: str, **more: Any) -> Any:
         meta = {"terminal_output": {"terminal_id": call, "data": data}, **more}
@@ -272,13 +272,15 @@ def test_row_92_in_the_metadata_that_clients_show(rig: Rig) -> None:
                 "_meta": ends}  # fmt: skip
 
     def says(said: str, note: str) -> Any:
-        return {"sessionUpdate": "agent_message_chunk", "content": text(said, _meta={"n": [note]})}
+        part = {"conductor.conversation/subconversation": {"id": "r", "title": note}}
+        return {"sessionUpdate": "agent_message_chunk", "content": text(said, _meta={"n": [note]}),
+                "_meta": part | {"n": note}}  # fmt: skip
 
     updates = [
         {"sessionUpdate": "tool_call", "toolCallId": "a", "title": "t", "_meta": {"k": AWS}},
         shows("a", f"key {AWS[:7]}"), shows("a", AWS[7:]), shows("a", f"\n{AWS}"),
         done("a", f"is {AWS}"), shows("b", f"{AWS} is"), shows("b", " ok\n", k=AWS),
-        says("so ", AWS), says("it is", f"{AWS} it is"),
+        says("so ", AWS), says(f"it is {AWS}", f"{AWS} it is"),
     ]  # fmt: skip
     config = {"replacement": "X", "prompts": False}
     chain = agent(rig, component("redact", config), rig.actor("told_agent", name="told"))
@@ -288,9 +290,16 @@ def test_row_92_in_the_metadata_that_clients_show(rig: Rig) -> None:
     data = [one["_meta"].get("terminal_output", {}).get("data") for one in shown[:7]]
     assert data == [None, "key ", "X", "\nX", None, "X is", " ok\n"]
     assert shown[0] == updates[0]  # the user may still have to approve of it
-    assert shown[4]["_meta"]["note"] == "is X"
-    assert shown[6]["_meta"]["k"] == AWS  # it runs: all but what the terminal shows stays
-    assert [one["content"]["_meta"] for one in shown[7:]] == [{"n": ["X"]}, {"n": ["X it is"]}]
-    assert "".join(one["content"]["text"] for one in shown[7:]) == "so it is"
+    assert shown[4]["_meta"]["note"] == f"is {AWS}"
+    assert shown[6]["_meta"]["k"] == AWS
+    assert [one["content"]["_meta"] for one in shown[7:]] == [
+        one["content"]["_meta"] for one in updates[7:]
+    ]
+    parts = [one["_meta"] for one in shown[7:]]
+    assert [list(one.values()) for one in parts] == [
+        [{"id": "r", "title": "X"}, AWS],
+        [{"id": "r", "title": "X it is"}, f"{AWS} it is"],
+    ]
+    assert "".join(one["content"]["text"] for one in shown[7:]) == "so it is X"
     assert chain.finish() == 0
     assert chain.stderr == ""

@@ -403,3 +403,6 @@ def blocks() -> Iterator[Attack]:
         yield rewrites("meta", f"of a {block['type']}", [HELLO], [block])
     changed = {**HELLO, "_meta": {"x": 2}}
     yield rewrites("meta", "of a block, changed", [{**HELLO, "_meta": {"x": 1}}], [changed])
+    for name in ("zed.dev/x", "ZED.dev/x"):
+        named = [{**HELLO, "_meta": {"zed.dev/x": 1}}]
+        yield rewrites("meta", f"{name} of another", named, [{**HELLO, "_meta": {name: 2}}])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tests.core.test_guards.attack import Attack, answers, makes_up, passes_on
 from tests.core.test_guards.samples import CALL, DIFF, TERMINAL, TEXT, WORD, Object
@@ -240,6 +240,76 @@ def reported() -> Iterator[Attack]:
     )
 
 
+OBEYED: dict[str, tuple[Object, Object]] = {
+    "a mode": ({"permissionMode": "ask"}, {"permissionMode": "bypass"}),
+    "a trace": ({"traceparent": "00-1-1-01"}, {"traceparent": "00-2-2-01"}),
+    "an event": (
+        {"conductor.conversation/event": {"kind": "note", "text": "a"}},
+        {"conductor.conversation/event": {"kind": "approval", "text": "a"}},
+    ),
+    "what an event says": (
+        {"conductor.conversation/event": {"kind": "approval", "text": "a"}},
+        {"conductor.conversation/event": {"kind": "approval", "text": "b"}},
+    ),
+    "a part": (
+        {"conductor.conversation/subconversation": {"id": "a", "title": "a"}},
+        {"conductor.conversation/subconversation": {"id": "b", "title": "a"}},
+    ),
+    "words of an agent's": ({"x": {"y": ["a"]}}, {"x": {"y": ["b"]}}),
+    "somebody's": ({"zed.dev/mode": "ask"}, {"zed.dev/mode": "bypass"}),
+    "a terminal's": (
+        {"terminal_info": {"terminal_id": "t", "cwd": "/a"}},
+        {"terminal_info": {"terminal_id": "t", "cwd": "/b"}},
+    ),
+}
+"""Words in `_meta` that programs obey, and others in their place."""
+
+
+_BLOCK: Object = {"type": "text", "text": "a"}
+_ENDED: Object = {**CALL, "sessionUpdate": "tool_call_update", "status": "completed"}
+
+
+def _updated(update: Object) -> Callable[[Object], Object]:
+    return lambda meta: {"sessionId": "s", "update": {**update, "_meta": meta}}
+
+
+PLACES: dict[str, tuple[str, str, Callable[[Object], Object]]] = {
+    "a text": ("meta", "session/update", _updated({**WORD, "content": _BLOCK})),
+    "a call that is done": ("meta", "session/update", _updated(_ENDED)),
+    "a call that runs": ("meta", "session/update", _updated(CALL)),
+    "a notice": ("meta", "session/update", _updated({"sessionUpdate": "notice", "text": "a"})),
+    "what is beside an update": ("meta", "session/update", lambda meta: {
+        "update": {**WORD, "content": _BLOCK}, "_meta": meta}),
+    "a block of a text": ("update-texts", "session/update", lambda meta: {
+        "update": {**WORD, "content": {**_BLOCK, "_meta": meta}}}),
+    "a step": ("update-texts", "session/update", lambda meta: {
+        "update": {"sessionUpdate": "plan", "entries": [{"content": "a", "_meta": meta}]}}),
+    "output": ("tool-calls", "session/update", lambda meta: {
+        "update": {**_ENDED, "rawOutput": {"_meta": meta}}}),
+    "a block of output": ("tool-calls", "session/update", lambda meta: {
+        "update": {**_ENDED, "content": [{**TEXT, "_meta": meta}]}}),
+    "a prompt": ("meta", "session/prompt", lambda meta: {"prompt": [_BLOCK], "_meta": meta}),
+    "a block of a prompt": ("meta", "session/prompt", lambda meta: {
+        "prompt": [{**_BLOCK, "_meta": meta}]}),
+    "a resource in a prompt": ("meta", "session/prompt", lambda meta: {
+        "prompt": [{"type": "resource", "resource": {"text": "a", "_meta": meta}}]}),
+    "a set-up": ("meta", "session/new", lambda meta: {"cwd": "/w", "_meta": meta}),
+    "a server": ("mcp-servers", "session/new", lambda meta: {
+        "cwd": "/w", "mcpServers": [{"name": "x", "_meta": meta}]}),
+}  # fmt: skip
+"""Where a `_meta` may stand: which guard keeps it, and the params of which message."""
+
+
+def obeyed_words() -> Iterator[Attack]:
+    """Words in a `_meta`, wherever it stands, with the grant to change words."""
+    for what, metas in OBEYED.items():
+        for where, (guard, method, place) in PLACES.items():
+            texts = (json.dumps({"sessionId": "s", **place(meta)}) for meta in metas)
+            yield passes_on(guard, f"{what}, of {where}", method, *texts).having(texts=True)
+        results = (json.dumps({"stopReason": "end_turn", "_meta": meta}) for meta in metas)
+        yield answers("meta", f"{what}, of a result", "session/prompt", *results).having(texts=True)
+
+
 def words() -> Iterator[Attack]:
     """More than the words of what the agent says."""
     meant: Object = {"type": "text", "text": "a", "_meta": {"x": {"text": "a"}}}
@@ -257,6 +327,10 @@ def words() -> Iterator[Attack]:
     }.items():  # fmt: skip
         held, now = ({**call, "_meta": one} for one in ({"x": "a"}, forged_meta))
         yield updates("meta", f"{what} in `_meta`", held, now).having(texts=True)
+    word: Object = {"terminal_output": {"data": "a"}}
+    other: Object = {"terminal_output": {"data": "b"}}
+    held, now = ({**WORD, "content": _BLOCK, "_meta": one} for one in (word, other))
+    yield updates("meta", "a terminal in a text", held, now).having(texts=True)
     shown: Object = {"terminal_output": {"terminal_id": "t", "data": "a"}, "x": "a"}
     for what, forged_meta in {
         "other words": {**shown, "x": "b"},
