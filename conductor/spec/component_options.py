@@ -284,7 +284,8 @@ OPTIONS: Final = (
            "[row](security.md#modes-rights-and-profiles) allows is an error"),
     Option("unguard", "GUARD", _unguard, ""),
     _named("turns", "within|unprompted",
-           "it may prompt the agent by itself: while a turn of yours runs, or at any time"),
+           "it may prompt the agent by itself: while a turn of yours runs, or at any time; 64 "
+           "times for each prompt of yours"),
     _named("commands", "NAMES", "it may list and send these commands: `review+plan`; `*` for any"),
     _named("permission", "narrow",
            "it may remove options of permission requests, and reject the requests"),

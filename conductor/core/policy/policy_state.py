@@ -36,9 +36,6 @@ _PLACED: Final = {
 }
 _PROMISED: Final = frozenset(method for methods in PROMISES.values() for method in methods)
 
-MOST_TURNS: Final = 8
-"""Prompts of its own that a component may send within one turn of the user's."""
-
 
 class PolicyState:
     """What is remembered of one component. Without a policy it is trusted, and only watched: it may

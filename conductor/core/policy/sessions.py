@@ -17,6 +17,7 @@ from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.reading import Json, canonical, pairs, value_of
 from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import CLOSING, COMMANDS_KIND, PROMPT, SETUP, update
 from conductor.core.state import PendingRequest
 
@@ -64,6 +65,8 @@ class Session(msgspec.Struct):
     enters it, the session is the user's."""
     closed: bool = False
     """Whether the component has closed it."""
+    payer: str = ""
+    """The user's session for which the component has opened it: its account pays for prompts."""
 
 
 _NOTHING: Final = Session()
@@ -82,6 +85,8 @@ class Sessions:
         """By session: the client's last settings there, and whether it has closed the session."""
         self.of_client: dict[str, None] = {}
         """The sessions that the client has open, the oldest first."""
+        self.prompted = ""
+        """The session in which the client has prompted last."""
 
     @property
     def ids(self) -> Mapping[str, Session]:
@@ -147,6 +152,23 @@ class Sessions:
         knows the session."""
         return self._known.get(session, _NOTHING).client
 
+    @property
+    def latest(self) -> str:
+        """The session in which the client has prompted last, of those that it has open."""
+        if self.prompted in self.of_client:
+            return self.prompted
+        return next(reversed(self.of_client), self.prompted)
+
+    def payer(self, session: str) -> str:
+        """The session of the user's for which components work in a session: itself, an ancestor, or
+        the one for which it was opened. For what nobody knows, the latest."""
+        for id_ in self.line(session):
+            if id_ in self.of_client:
+                return id_
+            if payer := self._known.get(id_, _NOTHING).payer:
+                return payer
+        return self.latest
+
     def subsessions(self, component: str) -> list[str]:
         """The sessions that the agent made for a component, and that it has not closed."""
         return [
@@ -183,7 +205,7 @@ class Sessions:
 
     def closes(self, session: str | None, pending: PendingRequest) -> None:
         """A request that ends a session goes on: it may be one of a component's own."""
-        if session is None or not self.client(session) or self.client(session) != _asker(pending):
+        if session is None or not self.client(session) or self.client(session) != asker(pending):
             return
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
@@ -254,7 +276,8 @@ class Sessions:
         """A request of `FOLLOWED` goes on with these params: takes note of what its result says.
 
         What a policed component answers by itself is `set_up` where it does."""
-        asker = _asker(pending)
+        by = asker(pending)
+        payer = self.payer(session_of(params) or "") if by else ""
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
             target = pending.target
@@ -265,14 +288,20 @@ class Sessions:
                 if peer.role is not Role.PROXY:
                     self._options(_names(value_of(params)), value_of(body))
             elif peer.role is not Role.PROXY:
-                self.set_up(method, params, body, client=asker)
+                self.set_up(method, params, body, client=by, payer=payer)
             elif peer.policy_state is None or not peer.policy_state.enforced:
                 self.set_up(method, params, body, peer.name)
 
         pending.watchers = (*pending.watchers, answered)
 
     def set_up(
-        self, method: str, params: Params, body: bytes, opened_by: str = "", client: str = ""
+        self,
+        method: str,
+        params: Params,
+        body: bytes,
+        opened_by: str = "",
+        client: str = "",
+        payer: str = "",
     ) -> None:
         """A session's set-up, with these params, was answered with this result: by its agent, or by
         the component `opened_by`. A component's answer changes nothing of a session that is known.
@@ -287,7 +316,7 @@ class Sessions:
         folders = _folders(request) or former.folders
         session = msgspec.structs.replace(former, folders=folders, opened_by=opened_by)
         if former is _NOTHING and method in MAKES_ONE:
-            session.client = client
+            session.client, session.payer = client, payer
         commands = _all(result, "availableCommands")
         if commands:
             session.commands = _commands(commands)
@@ -384,7 +413,7 @@ def _more(known: frozenset[str], listed: frozenset[str]) -> frozenset[str]:
     return both if len(both) <= _MOST_LISTED else frozenset(islice(listed, _MOST_LISTED))
 
 
-def _asker(pending: PendingRequest) -> str:
+def asker(pending: PendingRequest) -> str:
     """The component that a request is of, through all that passed it on. Empty: the client, or a
     program without a policy, of which nobody knows whether it has passed the request on."""
     while (given := _given(pending)) is not None:
