@@ -154,7 +154,8 @@ class _Host:
             # A request then goes on with the trace context of its message, which the trace knows.
             journal_first=options.propagate,
             relays=options.relays,
-            auditing=options.audit is not None and len(specs) > 1,
+            # What a session is called within, and between guests, only the child sees.
+            auditing=options.audit is not None and self._policed,
         )
 
     def first_line(self) -> bytes:
@@ -197,7 +198,6 @@ class _Host:
             allowance=limits.together([spec.limits for spec in self._specs]),
             hosts=True,
             ports={name: policed for spec in self._specs for name, policed in ports(spec).items()},
-            guests={s.name: p.turns for s in self._specs if (p := s.policy.policy()) is not None},
             initialize_passes=not any(map(_may_initialize, self._specs)),
         )
 

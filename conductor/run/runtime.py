@@ -229,8 +229,12 @@ class Runtime:
 
     def audited_among(self, planned: Iterable[Planned]) -> list[str]:
         """The names of those whose changes the router reports, for an audit."""
-        # A host of several guests reports what they change: between them, we see no message.
-        return [p.component.name for p in planned if self._audits and len(p.guests) < 2]
+        # A host that polices its guests reports what they change.
+        return [
+            p.component.name
+            for p in planned
+            if self._audits and services.CHANGED not in (p.component.services or ())
+        ]
 
     def _new_router(self, mode: str, outer_dialect: Dialect | None) -> Router:
         make: Callable[..., Router] = Router
