@@ -1,4 +1,4 @@
-"""Puts the agent into a role: by a mode of its own, or by words in front of the first prompt.
+"""Puts the agent into a role: by its mode, or by words in front of a prompt.
 
 conductor agent 'system-prompt,config.prompt="You are a reviewer. Change nothing."' claude-agent-acp
 """
@@ -7,20 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from guest_sdk.python import Proxy, ProxyError, Request
+from guest_sdk.python import Proxy, ProxyError, Request, Update
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
-DEFAULT = "default"
-"""The id of the mode in which none of ours holds, where the agent has no modes."""
-NO_LONGER = "From now on the instructions of the last mode do not hold."
-
-OPTIONS_ONLY = 2
-"""The version of ACP whose clients look for modes among options, so that ours are not shown."""
+OPTION = "role"
+"""The id of our option."""
+NONE = "none"
+"""Its value while no role holds."""
+NO_LONGER = "From now on the instructions of the last role do not hold."
 
 
 @dataclass
-class Mode:
-    """A mode of ours: `prompt` is what the agent is told when the user switches to it."""
+class Role:
+    """A role of ours: `prompt` is what the agent is told when the user chooses it."""
 
     prompt: str
     name: str = ""
@@ -33,11 +32,11 @@ class Config:
 
     prompt: str = ""
     mode: str = ""
-    modes: dict[str, Mode] = field(default_factory=dict)
+    roles: dict[str, Role] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if DEFAULT in self.modes:
-            raise ValueError(f"`{DEFAULT}` is the mode without instructions; name yours otherwise")
+        if NONE in self.roles:
+            raise ValueError(f"`{NONE}` is no role; name yours otherwise")
 
 
 @dataclass
@@ -45,15 +44,17 @@ class State:
     """What is kept of a session. `pending`: what the next prompt shall say."""
 
     pending: list[str] = field(default_factory=list)
-    mode: str = DEFAULT
-    ours: list[str] = field(default_factory=list)
-    """The ids of the modes that the client was offered beside the agent's."""
+    role: str = NONE
+    offered: list[str] = field(default_factory=list)
+    """The ids of the roles that the client is offered."""
+    theirs: list[Any] = field(default_factory=list)
+    """The options of others, as they were last listed."""
 
 
 proxy = Proxy(
     "system-prompt",
     profile="context",
-    description="Puts the agent into a role: by its mode, or by words before the first prompt.",
+    description="Puts the agent into a role: by its mode, or by words before a prompt.",
     config=Config,
     session=State,
 )
@@ -67,8 +68,8 @@ agreed = 1
 async def initialized(request: Request, following: Any) -> Any:
     global agreed  # noqa: PLW0603 - a fact about the chain
     result = await following(request)
-    if isinstance(result, dict) and result.get("protocolVersion") == OPTIONS_ONLY:
-        agreed = OPTIONS_ONLY
+    if isinstance(result, dict) and result.get("protocolVersion") == 2:
+        agreed = 2
     return result
 
 
@@ -82,33 +83,47 @@ async def set_up(request: Request, following: Any) -> Any:
     config, fresh = proxy.config, request.method == "session/new"
     if fresh and config.prompt:
         state.pending.append(config.prompt)
-    if fresh and config.mode in config.modes:
-        state.mode = config.mode
-        state.pending.append(config.modes[config.mode].prompt)
+    if fresh and config.mode in config.roles:
+        state.role = config.mode
+        state.pending.append(config.roles[config.mode].prompt)
     found = list(agent_modes(result))
-    shown = config.modes and request.method != "session/fork" and agreed != OPTIONS_ONLY
-    if shown and isinstance(result, dict):
-        offer(result, state, alone=not found)
-    if fresh and config.mode and config.mode not in config.modes:
+    if fresh and config.mode and config.mode not in config.roles:
         await switch(session.id, found)
+    if config.roles and request.method != "session/fork" and isinstance(result, dict):
+        offer(result, state, found)
     session.keep()
     return result
 
 
-@proxy.request("session/set_mode")
-async def set_mode(request: Request, following: Any) -> Any:
-    session, mode = getattr(request, "session", None), str(request.params.get("modeId"))
-    state = session.state if session is not None else State()
-    if state.ours and DEFAULT in state.ours and mode not in state.ours:
-        raise ProxyError(f"there is no mode `{mode}`", -32602)
-    result = {} if mode in state.ours else await following(request)
-    now = mode if mode in state.ours else DEFAULT
-    if now != state.mode:
-        told = proxy.config.modes.get(now)
-        state.mode = now
+@proxy.request("session/set_config_option")
+async def choose(request: Request, following: Any) -> Any:
+    session = getattr(request, "session", None)
+    if session is None or not session.state.offered:
+        return await following(request)
+    state: State = session.state
+    if request.params.get("configId") != OPTION:
+        result = await following(request)
+        if isinstance(result, dict):
+            list_beside(result, state)
+            session.keep()
+        return result
+    role = request.params.get("value")
+    if role not in (NONE, *state.offered):
+        raise ProxyError(f"there is no role `{role}`", -32602)
+    if role != state.role:
+        told = proxy.config.roles.get(role)
+        state.role = role
         state.pending.append(told.prompt if told else NO_LONGER)
         session.keep()
-    return result
+    return {"configOptions": [*state.theirs, option(state)]}
+
+
+@proxy.update("config_option_update")
+def listed_anew(update: Update) -> None:
+    session = getattr(update, "session", None)
+    if session is not None and session.state.offered:
+        list_beside(update.update, session.state)
+        session.keep()
 
 
 @proxy.request("session/prompt")
@@ -179,35 +194,53 @@ async def switch(session: str, found: list[Offered]) -> None:
             params = {"sessionId": session, "configId": one.option, "type": "id", "value": one.id}
             await proxy.ask_agent("session/set_config_option", **params)
     except ProxyError as error:
-        hint = "\nhint: `,profile=trusted` lets it" if guarded(error) else ""
-        proxy.log.warn(f"the agent is not switched to `{one.id}`: {error.message}{hint}")
+        proxy.log.warn(f"the agent is not switched to `{one.id}`: {error.message}")
         return
     for other in fits:  # as the agent would say it now
         other.held[other.key] = other.id
 
 
-def guarded(error: ProxyError) -> bool:
-    """Whether it is the conductor that refuses to let the agent's own modes be switched."""
-    return isinstance(error.data, dict) and error.data.get("rule") == "session-mode"
+# -- the roles ---------------------------------------------------------------------------------
 
 
-def offer(result: dict[str, Any], state: State, *, alone: bool) -> None:
-    """Adds our modes to those an agent tells of in its answer to a setup; if it has none, they are
-    `alone`."""
-    modes: list[dict[str, Any]] = [{"id": DEFAULT, "name": "Default"}] if alone else []
-    for id_, one in proxy.config.modes.items():
+def offer(result: dict[str, Any], state: State, found: list[Offered]) -> None:
+    """Adds our option to those that an agent lists in its answer to a setup."""
+    theirs = {text.casefold() for one in found for text in (one.id, one.name)}
+    for id_, one in proxy.config.roles.items():
+        if theirs.isdisjoint((id_.casefold(), title(id_, one).casefold())):
+            state.offered.append(id_)
+        else:
+            proxy.log.warn(f"the role `{id_}` is not offered: a mode of the agent's is called so")
+    known = {one.get("configId", one.get("id")) for one in listed(result.get("configOptions"))}
+    if OPTION in known:
+        proxy.log.warn(f"no role is offered: the agent has an option `{OPTION}` itself")
+        state.offered.clear()
+    if state.offered:
+        list_beside(result, state)
+
+
+def list_beside(listing: dict[str, Any], state: State) -> None:
+    """Puts our option behind those of others."""
+    theirs = listing.get("configOptions")
+    if isinstance(theirs, list) or theirs is None:
+        state.theirs = theirs or []
+        listing["configOptions"] = [*state.theirs, option(state)]
+
+
+def option(state: State) -> dict[str, Any]:
+    """Our option, as clients see it."""
+    values: list[dict[str, Any]] = [{"value": NONE, "name": "None"}]
+    for id_ in state.offered:
+        one = proxy.config.roles[id_]
         more = {"description": one.description} if one.description else {}
-        modes.append({"id": id_, "name": one.name or id_.capitalize(), **more})
-    told = result.get("modes")
-    if alone:
-        result["modes"] = {"currentModeId": state.mode, "availableModes": modes}
-    elif isinstance(told, dict) and isinstance(told.get("availableModes"), list):
-        theirs = {one.get("id") for one in listed(told["availableModes"])}
-        modes = [one for one in modes if one["id"] not in theirs]
-        told["availableModes"] += modes
-    else:  # an option: it is the agent's
-        return
-    state.ours = [one["id"] for one in modes]
+        values.append({"value": id_, "name": title(id_, one), **more})
+    named = {"configId" if agreed == 2 else "id": OPTION, "name": "Role", "type": "select"}
+    return {**named, "currentValue": state.role, "options": values}
+
+
+def title(id_: str, role: Role) -> str:
+    """What a role is called."""
+    return role.name or id_.capitalize()
 
 
 if __name__ == "__main__":

@@ -46,8 +46,8 @@ class Chat:
     on: bool = False
     """Whether a tangent was begun."""
     aside: str = ""
-    choices: dict[str, list[Any]] = field(default_factory=dict)
-    """Modes and options that were chosen: the method and the params of each, to be chosen again."""
+    more: list[Any] = field(default_factory=list)
+    """The session's directories besides its `cwd`."""
     theirs: list[Any] = field(default_factory=list)
     """The agent's own commands."""
 
@@ -80,7 +80,7 @@ proxy = Proxy(
 @proxy.request("session/new", "session/fork")
 async def set_up(request: Request, following: Any) -> Any:
     result = await following(request)
-    announce(request)
+    begun(request)
     return result
 
 
@@ -90,7 +90,7 @@ async def enter(request: Request, following: Any) -> Any:
     if request.session.state.on:
         await leave(request.session)
     result = await following(request)
-    announce(request)
+    begun(request)
     return result
 
 
@@ -109,10 +109,11 @@ async def close(request: Request, following: Any) -> Any:
     return result
 
 
-def announce(request: Request) -> None:
+def begun(request: Request) -> None:
     """Lists the command, behind the answer, which is the first the client hears of the session."""
-    session = getattr(request, "session", None)
+    session, more = getattr(request, "session", None), request.params.get("additionalDirectories")
     if session is not None:
+        session.state.more = list(more) if isinstance(more, list) else []
         proxy.start(listed(session))
 
 
@@ -153,14 +154,17 @@ async def prompt(request: Request, following: Any) -> Any:
 
 
 async def depart(session: Session, request: Request) -> None:
-    """The session goes on as another one of the agent's, which gets the conversation in words."""
+    """The session goes on as another one of the agent's, which gets the conversation in words.
+
+    The conductor sets there what the user has set, and tells them what is missing.
+    """
     chat: Chat = session.state
-    aside = ""
+    aside, folders = "", {"additionalDirectories": chat.more} if chat.more else {}
     try:
-        opened = await proxy.ask_agent("session/new", cwd=session.cwd or "/", mcpServers=[])
+        opened = await proxy.ask_agent(
+            "session/new", cwd=session.cwd or "/", mcpServers=[], **folders
+        )
         aside = str(opened["sessionId"])
-        for method, params in chat.choices.values():
-            await proxy.ask_agent(method, **{**params, "sessionId": aside})
         await session.rebind(aside)
     except (ProxyError, KeyError, TypeError) as error:
         chat.on = False
@@ -193,29 +197,7 @@ async def end(method: str, id_: str) -> None:
         proxy.log(f"{method} of {id_}: {error.message}")
 
 
-# -- what is chosen, and said ----------------------------------------------------------------------
-
-
-@proxy.request("session/set_mode", "session/set_model", "session/set_config_option")
-async def choose(request: Request, following: Any) -> Any:
-    """During a tangent both sessions get it, so that the conversation goes on as the user sees."""
-    result = await following(request)
-    session = getattr(request, "session", None)
-    if session is not None:
-        params = {name: one for name, one in request.params.items() if name != "sessionId"}
-        await chosen(session, request.method, params)
-    return result
-
-
-async def chosen(session: Session, method: str, params: dict[str, Any]) -> None:
-    chat: Chat = session.state
-    chat.choices[f"{method} {params.get('configId')}"] = [method, params]
-    session.keep()
-    if chat.aside:
-        try:
-            await proxy.ask_agent(method, **{**params, "sessionId": chat.aside})
-        except ProxyError as error:
-            proxy.log.warn(f"{method} holds for the tangent alone: {error.message}")
+# -- what is said ----------------------------------------------------------------------------------
 
 
 @proxy.update()
@@ -229,8 +211,6 @@ async def heard(update: Update) -> None:
         found = content if isinstance(content, list) else [content]
         words = (str(one.get("text", "")) for one in found if isinstance(one, dict))
         chat.heard("You", "".join(words))
-    elif update.kind == "current_mode_update" and isinstance(said.get("currentModeId"), str):
-        proxy.start(chosen(session, "session/set_mode", {"modeId": said["currentModeId"]}))
     elif update.kind == "available_commands_update":
         commands = said.get("availableCommands")
         if isinstance(commands, list):

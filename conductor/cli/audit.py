@@ -167,7 +167,7 @@ def show(
             "--kind",
             "KIND",
             "Only these records: change, violation, failure, …; of changes also modified, "
-            "answered, originated, dropped, reordered.",
+            "answered, originated, dropped, reordered, rebound.",
         ),
     ] = None,
     json_: Annotated[

@@ -172,6 +172,7 @@ _DID: Final = {
     ("originated", "request"): "sent a request {method} of its own",
     ("originated", "notification"): "sent a notification {method} of its own",
     ("dropped", "notification"): "did not pass on the notification {method}",
+    ("rebound", "request"): "had the session go on as another of the agent's",
     ("reordered", "request"): "passed on the request {method} after what came later",
     ("reordered", "notification"): "passed on the notification {method} after what came later",
     ("reordered", "response"): "passed on the answer to {method} after what came later",

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core.effects import Effects
+from conductor.core.guards.modes import SET_MODE, SET_MODEL, SET_OPTION, VALUES, Which, choice
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import CLOSING, SETTINGS, SETUP
@@ -27,7 +28,6 @@ _MOST_CHOICES: Final = 256
 """Settings of one session."""
 
 _NEW, _LOAD, _RESUME, _FORK = SETUP
-_SET_MODE, _SET_MODEL, _SET_OPTION = SETTINGS
 _LOGINS: Final = ("authenticate", "auth/login")
 _LOGOUTS: Final = ("logout", "auth/logout")
 _SESSION: Final = "sessionId"
@@ -40,9 +40,6 @@ NOT_BEGUN: Final = "it has not answered `initialize` yet"
 
 Watcher = Callable[[bytes, bytes, Effects], None]
 """Called with the answer to a request."""
-
-Which = tuple[str, str]
-"""A setting: the method that sets it, and the id of the option; empty: there is only one."""
 
 
 class Step(NamedTuple):
@@ -150,7 +147,7 @@ class AgentSessions:
         self, method: str, params: dict[str, Raw], member: bytes, _body: bytes, _: Effects
     ) -> None:
         session = self.open.get(text_of(params.get(_SESSION)))
-        value = params.get(_VALUES[method])
+        value = params.get(VALUES[method])
         if member == b"result" and session is not None and value is not None:
             _choose(session, (method, text_of(params.get("configId"))), value)
 
@@ -169,7 +166,7 @@ class AgentSessions:
             return
         shown = _shown(update)
         if "currentModeId" in update:
-            shown[_SET_MODE, ""] = update["currentModeId"]
+            shown[SET_MODE, ""] = update["currentModeId"]
         for which, value in shown.items():
             _choose(session, which, value)
 
@@ -185,29 +182,17 @@ class AgentSessions:
         found = read_members(result) or {}
         shown = _shown(found)
         for which, held, current in (
-            (_SET_MODE, "modes", "currentModeId"),
-            (_SET_MODEL, "models", "currentModelId"),
+            (SET_MODE, "modes", "currentModeId"),
+            (SET_MODEL, "models", "currentModelId"),
         ):
             state = read_members(found.get(held)) or {}
             if current in state:
                 shown[which, ""] = state[current]
         return [
-            Step(which[0], self._setting(session, which, value))
+            Step(which[0], choice(session, which, value, self.version))
             for which, value in self.open[session].choices.items()
             if which not in shown or bytes(shown[which]) != bytes(value)
         ]
-
-    def _setting(self, session: str, which: Which, value: Raw) -> Raw:
-        method, option = which
-        params = {_SESSION: _json(session)}
-        if method == _SET_OPTION:
-            params["configId"] = _json(option)
-            if bytes(value) in (b"true", b"false"):
-                params["type"] = _json("boolean")
-            elif self.version == 2:
-                params["type"] = _json("id")
-        params[_VALUES[method]] = value
-        return write_members(params)
 
     def refused(self, session: str, why: str) -> None:
         """The agent did not take a session up again."""
@@ -215,10 +200,6 @@ class AgentSessions:
         self.lost[session] = why
         if len(self.lost) > _MOST:
             del self.lost[next(iter(self.lost))]
-
-
-_VALUES: Final = {_SET_MODE: "modeId", _SET_MODEL: "modelId", _SET_OPTION: "value"}
-"""The member of each setting's params that says what is set."""
 
 
 def opens_by(result: bytes) -> str:
@@ -254,7 +235,7 @@ def _shown(listing: dict[str, Raw]) -> dict[Which, Raw]:
     for option in options:
         name = text_of(option.get("configId", option.get("id")))
         if name and "currentValue" in option:
-            shown[_SET_OPTION, name] = option["currentValue"]
+            shown[SET_OPTION, name] = option["currentValue"]
     return shown
 
 

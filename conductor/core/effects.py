@@ -149,9 +149,9 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 
     peer: str
     change: str
-    """`modified`, `answered` (a request, by itself), `originated`, `dropped` (not passed on) or
+    """`modified`, `answered` (a request, by itself), `originated`, `dropped` (not passed on),
     `reordered` (passed on after a later message of its session; any other change has an effect of
-    its own)."""
+    its own) or `rebound` (a session goes on as another of the agent's, by the call `rebind`)."""
     kind: str
     """Of the message that was sent or dropped: `request`, `response` or `notification`."""
     direction: str

@@ -29,16 +29,14 @@ from conductor.core.jsonrpc import (
 from conductor.core.message import Message
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import PROMPT, UPDATE, Direction
-from conductor.core.policy.sessions import Sessions, asker
+from conductor.core.policy.sessions import Sessions
 from conductor.core.state import AnswerTo, Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology, join, onward
 from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
 
 _OWN_ID: Final = '"c{}"'
-"""The ids of requests that a host of guests sends of their own to the conductor above it …"""
-_OWN_PROMPT: Final = '"c{} {}"'
-"""… and of their prompts, with the guest's name: so the conductor knows whose they are."""
+"""The ids of requests that a host of guests sends of their own to the conductor above it."""
 _ALL_NUMBERS: Final = range(1 << 62)
 _OWN_NUMBERS: Final = 500_000_000
 """How far the numbers of what only a trace knows are from those of messages that were read: so
@@ -146,6 +144,21 @@ class Exchange:
                 for aliases in reversed(there.peer.inside):
                     session = aliases.up.get(session, session)
         return session
+
+    @staticmethod
+    def innermost(lane: Lane, session: str) -> str:
+        """What the agent calls a session that has this id where messages go down by `lane`."""
+        for here, there in onward(lane):
+            session = (here.renames or {}).get(session, session)
+            for aliases in there.peer.inside:
+                session = aliases.down.get(session, session)
+        return session
+
+    def follow(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+        """A request that sets a session up, or something in it, leaves by `lane`."""
+        session = session_of(params)
+        below = None if session is None else self.innermost(lane, session)
+        self.sessions.follow(method, params, pending, below)
 
     def known_as(self, origin: Lane, session: str) -> str:
         """What the client calls a session of a message that came in on this lane."""
@@ -274,8 +287,6 @@ class Exchange:
         origin, requests = pending.origin, lane.requests
         if not self.topology.hosted or (origin is not None and not origin.peer.sideband):
             return requests.fresh_id()
-        if pending.method == PROMPT and lane.peer is self.upstream and (name := asker(pending)):
-            return _OWN_PROMPT.format(next(self._own_ids), name).encode()
         key, passes = pending.key, False
         if origin is not None:
             passes = origin.peer is self.upstream or key in origin.other.requests.sent
@@ -436,8 +447,3 @@ class Exchange:
     def log(out: Effects, level: str, peer: Peer, text: str) -> None:
         """Puts a line into the log."""
         out.append(LogLine(level, peer.name, text))
-
-
-def guest_of(key: bytes) -> str:
-    """The guest whose prompt a host sends under this id; empty: the id names none."""
-    return key.decode(errors="replace").strip('"').partition(" ")[2]

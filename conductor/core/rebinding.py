@@ -6,6 +6,7 @@ cancellation or an answer, would go to the other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -13,18 +14,28 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.aliases import MOST, Aliases
-from conductor.core.effects import Effects
+from conductor.core.effects import Changed, Effects
 from conductor.core.exchange import Exchange
+from conductor.core.guards.modes import SET_MODE
+from conductor.core.guards.reading import written
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
-from conductor.core.own_turns import OwnTurns, Relay
-from conductor.core.policy.key_table import PROMPT
+from conductor.core.own_turns import Relay
+from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.key_table import MODE_KINDS, PROMPT, SETTINGS, UPDATE
+from conductor.core.policy.sessions import Session
+from conductor.core.policy.settling import Refused
 from conductor.core.service_table import TURN_END
 from conductor.core.state import Lane, Peer, PendingRequest
 from conductor.core.topology import onward
+from conductor.errors import one_line
 
 REBIND: Final = "rebind"
 """Has a session go on as another below the component (`conductor.core.aliases`)."""
 
+MARK: Final = "conductor.session"
+"""The member of `_meta` that tells the client as which session of the agent's one goes on."""
+
+_CURRENT, _OPTIONS = MODE_KINDS
 _SHOWN: Final = 80
 """Characters of an id that an error repeats."""
 
@@ -42,9 +53,10 @@ class _Kept(msgspec.Struct):
 class Rebinding:
     """The part of the services that binds sessions. `relay`: to the conductor above a host."""
 
-    def __init__(self, exchange: Exchange, turns: OwnTurns, relay: Relay) -> None:
+    def __init__(self, exchange: Exchange, enforcer: Enforcer, relay: Relay) -> None:
         self._exchange = exchange
-        self._turns = turns
+        self._enforcer = enforcer
+        self._turns = enforcer.own_turns
         self._relay = relay
 
     def ask(self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects) -> None:
@@ -54,7 +66,7 @@ class Rebinding:
             return
         aliases = peer.p.other.aliases or Aliases()
         if not self._exchange.topology.hosted or _is_so(aliases, wanted):
-            self._bind(peer, wanted, pending, out)
+            self._settle(peer, wanted, pending, (), out)
             return
         # What runs in front of the host, or behind it, only the conductor above knows.
         ids = (wanted.sessionId, aliases.up.get(wanted.to, wanted.to))
@@ -75,9 +87,8 @@ class Rebinding:
         """The conductor above a host has answered: with its yes nobody begins a turn there, until
         the session is bound."""
         if member == b"result":
-            self._bind(peer, wanted, pending, out)
-            for turn in msgspec.json.decode(body, type=_Kept).turns:
-                self._relay(peer, TURN_END, turn, None, out)
+            turns = msgspec.json.decode(body, type=_Kept).turns
+            self._settle(peer, wanted, pending, turns, out)
         elif pending is not None:
             self._exchange.reply(pending, member, body, out)
 
@@ -109,18 +120,114 @@ class Rebinding:
             self._decline(peer, "takes two ids of sessions: `sessionId` and `to`", pending, out)
             return None
 
+    def _settle(
+        self,
+        peer: Peer,
+        wanted: _Wanted,
+        pending: PendingRequest | None,
+        turns: Sequence[Raw],
+        out: Effects,
+    ) -> None:
+        """Binds a session, once the other one is set as the user has set this one.
+
+        Args:
+            turns: those that a guest has meanwhile, and that end then.
+        """
+        lane, session, to = peer.p.other, wanted.sessionId, wanted.to
+        aliases = lane.aliases or Aliases()
+        settling = self._enforcer.requests.settling
+        bind = partial(self._bind, peer, wanted, pending, turns)
+        fits = _is_so(aliases, wanted) or self._unfit(peer, session, to, aliases) is None
+        if fits and _is_policed(peer):
+            other = aliases.up.get(to, to)
+            settling.bring(lane, other, partial(settling.now, lane, session), bind, out)
+        else:
+            bind({}, out)
+
     def _bind(
-        self, peer: Peer, wanted: _Wanted, pending: PendingRequest | None, out: Effects
+        self,
+        peer: Peer,
+        wanted: _Wanted,
+        pending: PendingRequest | None,
+        turns: Sequence[Raw],
+        refused: Refused,
+        out: Effects,
     ) -> None:
         aliases = peer.p.other.aliases or Aliases()
-        if not _is_so(aliases, wanted):
-            wrong = self._unfit(peer, wanted.sessionId, wanted.to, aliases)
-            if wrong is not None:
-                self._decline(peer, wrong, pending, out)
-                return
-            self._exchange.alias(peer, aliases.bind(wanted.sessionId, wanted.to), out)
-        if pending is not None:
-            self._exchange.reply(pending, b"result", b"{}", out)
+        so = _is_so(aliases, wanted)
+        wrong = None if so else self._unfit(peer, wanted.sessionId, wanted.to, aliases)
+        if wrong is not None:
+            self._decline(peer, wrong, pending, out)
+        else:
+            if not so:
+                was = self._now(peer, wanted.sessionId)
+                self._exchange.alias(peer, aliases.bind(wanted.sessionId, wanted.to), out)
+                self._record(peer, wanted, aliases, out)
+                if _is_policed(peer):
+                    self._tell(peer, wanted.sessionId, was, refused, out)
+            if pending is not None:
+                self._exchange.reply(pending, b"result", b"{}", out)
+        for turn in turns:
+            self._relay(peer, TURN_END, turn, None, out)
+
+    # -- who learns of it ------------------------------------------------------------------------
+
+    def _now(self, peer: Peer, session: str) -> Session:
+        """What is known of the agent's session as which one goes on."""
+        exchange = self._exchange
+        return exchange.sessions.find(exchange.innermost(peer.p.other, session))
+
+    def _record(self, peer: Peer, wanted: _Wanted, before: Aliases, out: Effects) -> None:
+        """For an audit: which session of the agent's the user's was, and is."""
+        session = wanted.sessionId
+        if peer.name in self._exchange.audited:
+            was = before.down.get(session, session)
+            shown = [msgspec.json.encode({"sessionId": one}) for one in (was, wanted.to)]
+            number, name = self._exchange.number, peer.name
+            out.append(
+                Changed(
+                    peer=name, change="rebound", kind="request", direction="down", method=REBIND,
+                    session=session, number=number, before=shown[0], after=shown[1],
+                    source=None, source_id=None, target=None, target_id=None,
+                )
+            )  # fmt: skip
+
+    def _tell(self, peer: Peer, session: str, was: Session, refused: Refused, out: Effects) -> None:
+        """Tells the user's client: what is set now, what is missing, and what could not be set."""
+        now, known_as = self._now(peer, session), self._exchange.outermost(peer.p, session)
+        declared = self._exchange.sessions.find(known_as).servers
+        away = peer.p.other.aliases is not None and session in peer.p.other.aliases.bound
+        missing = [name for name in declared if name not in now.servers] if away else []
+        meta = {"component": peer.name, "own": away, "missing": missing}
+        self._shows(peer, session, "session_info_update", {"_meta": {MARK: meta}}, out)
+        mode = now.settings.get((SET_MODE, ""))
+        if mode is not None and mode != was.settings.get((SET_MODE, "")):
+            self._shows(peer, session, _CURRENT, {"currentModeId": mode}, out)
+        if now.options != was.options:
+            options = [Raw(written(option)) for option in now.options]
+            self._shows(peer, session, _OPTIONS, {"configOptions": options}, out)
+        facts = [f"without the MCP server `{one_line(name)}`" for name in missing]
+        facts += [f"without what you set by `{m}`: {one_line(w)}" for (m, _), w in refused.items()]
+        if facts:
+            where = f"another session of the agent's, opened by `{peer.name}`" if away else "itself"
+            self._say(peer, session, f"The session goes on as {where}: {'; '.join(facts)}", out)
+
+    def _say(self, peer: Peer, session: str, text: str, out: Effects) -> None:
+        """Tells the user, in words."""
+        self._exchange.log(out, "warning", peer, text)
+        if self._exchange.version == 2:
+            notice = {"severity": "warning", "title": text}
+            self._shows(peer, session, "notice", notice, out)
+        else:
+            content = {"type": "text", "text": f"[conductor: {text}]\n\n"}
+            self._shows(peer, session, "agent_message_chunk", {"content": content}, out)
+
+    def _shows(
+        self, peer: Peer, session: str, kind: str, held: Mapping[str, object], out: Effects
+    ) -> None:
+        update = {"sessionUpdate": kind, **held}
+        params = Raw(msgspec.json.encode({"sessionId": session, "update": update}))
+        self._enforcer.notifications.send_for(peer.p, UPDATE, params, out)
 
     def _decline(
         self, peer: Peer, wrong: str, pending: PendingRequest | None, out: Effects
@@ -142,7 +249,7 @@ class Rebinding:
                 return f"`{other[:_SHOWN]}` goes on as `{to[:_SHOWN]}` already: end that first"
             if len(aliases.bound) >= MOST and session not in aliases.bound:
                 return f"at most {MOST} sessions may go on as others"
-            if peer.policy_state is not None and peer.policy_state.enforced:
+            if _is_policed(peer):
                 wrong = self._of_others(peer, session, to)
                 if wrong is not None:
                     return wrong
@@ -159,6 +266,11 @@ class Rebinding:
             return f"`{session[:_SHOWN]}` is no session that the client works in"
         if known.client or known.opened_by not in ("", peer.name):
             return f"`{session[:_SHOWN]}` is a session that a component has opened"
+        if _folders(known) != _folders(sessions.find(to)):
+            return (
+                f"`{to[:_SHOWN]}` works in other folders than `{session[:_SHOWN]}`\n"
+                "hint: open it with the same `cwd` and `additionalDirectories`"
+            )
         return None
 
     # -- what runs -------------------------------------------------------------------------------
@@ -187,7 +299,9 @@ class Rebinding:
                         continue
                     target = request.target
                     # A program sends all by one lane, so the target says which way it goes.
-                    if request.method == PROMPT:
+                    if request.method in SETTINGS:
+                        counts = target in behind
+                    elif request.method == PROMPT:
                         waits = target is None and self._turns.waits(request)
                         counts = not waits and (target is None or target in behind)
                     else:
@@ -195,6 +309,15 @@ class Rebinding:
                     if counts and self._exchange.known_as(origin, request.names) in known:
                         return f"`{request.method}`"
         return None
+
+
+def _is_policed(peer: Peer) -> bool:
+    return peer.policy_state is not None and peer.policy_state.enforced
+
+
+def _folders(session: Session) -> tuple[str, set[str]]:
+    """The working directory of a session, and its additional directories."""
+    return (session.folders or ("",))[0], set(session.folders[1:])
 
 
 def _is_so(aliases: Aliases, wanted: _Wanted) -> bool:

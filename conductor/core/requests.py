@@ -26,7 +26,6 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.message import Message
-from conductor.core.policy import own_terminals
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import (
@@ -35,7 +34,6 @@ from conductor.core.policy.key_table import (
     LIST,
     OF_EDITOR,
     PROMPT,
-    SETTINGS,
     UPDATE,
     Direction,
 )
@@ -106,6 +104,9 @@ class Requests:
             AnswerTo.COPY: enforcer.observers.copy_answered,
             AnswerTo.PEER_AGENT: initializer.peer_agents.answered,
             AnswerTo.REVIVING: lambda _, pending, member, body, out: exchange.reply(
+                pending, member, body, out
+            ),
+            AnswerTo.SETTLING: lambda _, pending, member, body, out: self._policed.reply_in_order(
                 pending, member, body, out
             ),
         }
@@ -240,7 +241,7 @@ class Requests:
         if method in CONCERNED:
             self._enforcer.mcp_ownership.requested(lane, method, params, pending)
         if method in FOLLOWED and trusted:
-            exchange.sessions.follow(method, params, pending)
+            exchange.follow(lane, method, params, pending)
         elif method in CLOSING and trusted:
             exchange.sessions.closes(session_of(params), pending)
         if lane is exchange.upstream.p:
@@ -261,9 +262,9 @@ class Requests:
 
     def _agent_asks(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """An agent that may be started again asks something about a terminal."""
-        from conductor.core.terminals import Terminals  # few chains need it
+        from conductor.core.terminals import CREATE, RELEASE, Terminals  # few chains need it
 
-        if method in own_terminals.FOLLOWED:
+        if method in (CREATE, RELEASE):
             Terminals(self._exchange, self._enforcer).asked(lane, method, params, pending)
 
     def _client_asks(
@@ -283,11 +284,10 @@ class Requests:
                 sessions.answers(pending)
         elif method == LIST:
             pending.rewriters = (_without_subsessions(sessions),)
-        elif method in CLOSING or method in SETTINGS:
-            sessions.chooses(session_of(params), method, params)
-            if method in CLOSING:
-                sessions.of_client.pop(session_of(params) or "", None)
-                self._own_turns.closed(session_of(params), out)
+        elif method in CLOSING:
+            session = session_of(params)
+            sessions.client_ends(session, method, params)
+            self._own_turns.closed(session, out)
 
     def _send_out(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects

@@ -91,14 +91,13 @@ class Router:
         self._detection = Detection(exchange, initializer)
         self._endings = Endings(exchange, enforcer, initializer)
         own_turns = enforcer.own_turns
-        self._services = services = Services(exchange, own_turns)
+        self._services = services = Services(exchange, enforcer)
         self._questions = Questions(exchange)
         self._held = held = HeldPrompts(exchange, own_turns)
         self._rearranging = Rearranging(exchange, enforcer, initializer, self._endings, held)
         self._reviving: Reviving | None = None
         """Made when an agent is to be started again."""
-        ports = Ports(exchange, own_turns.own_prompts)
-        editor = EditorMessages(exchange)
+        ports, editor = Ports(exchange), EditorMessages(exchange)
         self._requests = requests = Requests(
             exchange, initializer, self._detection, self._services, ports, enforcer, held, editor
         )

@@ -24,7 +24,7 @@ from conductor.core.jsonrpc import (
     Malformed,
     Params,
 )
-from conductor.core.own_turns import OwnTurns
+from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import size_of
 from conductor.core.rebinding import REBIND, Rebinding
 from conductor.core.service_table import (
@@ -117,10 +117,10 @@ def _service_of(name: str) -> str:
 class Services:
     """Grants and refuses calls, and answers those that the shell has performed."""
 
-    def __init__(self, exchange: Exchange, turns: OwnTurns) -> None:
+    def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
         self._exchange = exchange
-        self._turns = turns
-        self._rebinding = Rebinding(exchange, turns, self.perform)
+        self._turns = turns = enforcer.own_turns
+        self._rebinding = Rebinding(exchange, enforcer, self.perform)
         self._takers: dict[str, Callable[[Peer, Params, PendingRequest | None, Effects], None]] = {
             CONFIG: self._config,
             KEEP: self._keep,

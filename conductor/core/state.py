@@ -72,6 +72,8 @@ class AnswerTo(IntEnum):
     """`initialize` of a peer agent."""
     REVIVING = auto()
     """What gets an agent that was started again where it was; its watcher takes the answer."""
+    SETTLING = auto()
+    """What sets a session as it is to be; its watcher takes the answer."""
 
 
 class Batch:
@@ -247,7 +249,7 @@ class PendingRequest:
         that is gone has passed a request on by it, the asker of that request."""
         if self.origin is not None or self.method in (INITIALIZE, LAUNCH):
             return True
-        if self.answer_to is AnswerTo.REVIVING:
+        if self.answer_to in (AnswerTo.REVIVING, AnswerTo.SETTLING):
             return True
         return self.forwards is not None and self.forwards.pending.wanted
 

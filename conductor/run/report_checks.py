@@ -30,7 +30,9 @@ ACTIONS: Final = ("restart", "bypass")
 
 _DIGEST: Final = r"[0-9a-f]{64}"
 
-CHANGES: Final = frozenset({"modified", "answered", "originated", "dropped", "reordered"})
+CHANGES: Final = frozenset(
+    {"modified", "answered", "originated", "dropped", "reordered", "rebound"}
+)
 _KINDS: Final = frozenset({"request", "response", "notification"})
 _DIRECTIONS: Final = frozenset({"up", "down"})
 

@@ -27,9 +27,9 @@ NONE = Grants()
         ("permission=narrow", Grants(permission="narrow")),
         ("mcp=others", Grants(mcp="others")),
         ("sessions=own", Grants(sessions="own")),
-        ("modes", Grants(modes=True)),
-        ("modes=yes", Grants(modes=True)),
-        ("texts,modes", Grants(modes=True, texts=True)),
+        ("options", Grants(options=True)),
+        ("options=yes", Grants(options=True)),
+        ("texts,options", Grants(options=True, texts=True)),
         ("texts=yes,name=x", Grants(texts=True)),
         ("editor=panel+comment+operation", Grants(editor=("panel", "comment", "operation"))),
         ("methods=_x/*+_y/z", Grants(methods=("_x/*", "_y/z"))),
@@ -76,7 +76,7 @@ def test_the_same_as_an_object() -> None:
         "turns": "within",
         "commands": ["review", "plan"],
         "editor": "panel+comment",
-        "modes": True,
+        "options": True,
         "fails": "closed",
         "hold": 30,
     }
@@ -84,7 +84,7 @@ def test_the_same_as_an_object() -> None:
         "filter",
         ("down:session/prompt:answer", "up:session/update:originate"),
         Grants(
-            turns="within", commands=("review", "plan"), editor=("panel", "comment"), modes=True
+            turns="within", commands=("review", "plan"), editor=("panel", "comment"), options=True
         ),
         fails="closed",
         hold=30.0,
@@ -103,7 +103,7 @@ def test_the_same_as_an_object() -> None:
         ("commands=/review", "commands are named without their slash: review+plan"),
         ("methods=x/y", "extension methods start with `_`"),
         ("capabilities=fs", "capabilities are pointers: /fs/readTextFile"),
-        ("modes=no", "is given as `modes` alone, or as `modes=yes`"),
+        ("options=no", "is given as `options` alone, or as `options=yes`"),
         ("fails=half", "must be closed or open"),
         ("ids=new", "is `kept`, or left out"),
         ("hold=long", "a time is a number of seconds"),
@@ -130,7 +130,7 @@ def test_every_named_grant_is_an_option() -> None:
 
 
 def test_words_that_may_stand_alone_end_a_component_like_others() -> None:
-    assert syntax.split("p,modes,texts") == ("p", [("modes", "yes"), ("texts", "yes")])
+    assert syntax.split("p,options,texts") == ("p", [("options", "yes"), ("texts", "yes")])
     assert syntax.split("p,models") == ("p,models", [])
     assert syntax.split("a,textsb.wasm") == ("a,textsb.wasm", [])
 
@@ -216,7 +216,7 @@ def test_words_of_older_versions_are_read(
 
 def test_several_guards_are_read_one_by_one() -> None:
     spec = catalog.resolve("passthrough,unguard=own-sessions+session-mode")
-    assert spec.policy.grants == Grants(sessions="own", modes=True)
+    assert spec.policy.grants == Grants(sessions="own", options=True)
     assert [one.written for one in spec.older] == ["unguard=own-sessions", "unguard=session-mode"]
 
 
@@ -229,7 +229,6 @@ def test_several_guards_are_read_one_by_one() -> None:
         ("python p.py,profile=full", "session/prompt"),
         ("python p.py,profile=context,turns=within", "session/prompt"),
         ("py:a:b,profile=context,turns=unprompted", "session/prompt"),
-        ("python p.py,profile=context,modes", "session/set_mode"),
         ("python p.py,profile=none,methods=_x/*", "_x/*"),
     ],
 )

@@ -185,12 +185,12 @@ def _other_changes() -> Iterator[Attack]:
     yield _changed("a prompt's options", "prompt-options", "session/prompt", PROMPT,
                    f'{prompt},"permissionMode":"bypass"')  # fmt: skip
     mode = {"sessionId": "$S", "modeId": "ask"}
-    yield _changed("a mode", "session-mode", "session/set_mode", mode,
-                   '"sessionId":"$S","modeId":"evil",$META', "modes")  # fmt: skip
+    yield _changed("a mode", "rights", "session/set_mode", mode,
+                   '"sessionId":"$S","modeId":"evil",$META', "never")  # fmt: skip
     option = {"sessionId": "$S", "configId": "mode", "value": "ask"}
     yield _changed("an option", "session-mode", "session/set_config_option", option,
                    '"sessionId":"$S","configId":"mode","value":"evil",$META',
-                   "modes")  # fmt: skip
+                   "options")  # fmt: skip
     yield _changed("a login", "rights", "authenticate", {"methodId": "a"},
                    '"methodId":"evil",$META', "never")  # fmt: skip
     yield _changed("a list of sessions", "session-lists", "session/list", {},
@@ -419,7 +419,7 @@ def _updates() -> Iterator[Attack]:
         ("a call's input", "tool-calls", "texts",
          update("tool_call_update", toolCallId="t", rawInput={"command": "rm"}),
          '{"sessionUpdate":"tool_call_update","toolCallId":"t","rawInput":{"command":"evil"}}'),
-        ("the mode shown", "session-mode", "modes",
+        ("the mode shown", "rights", "never",
          update("current_mode_update", currentModeId="yolo"),
          '{"sessionUpdate":"current_mode_update","currentModeId":"evil"}'),
         ("an unknown update", "rights", "never", update("new_kind", effect="none"),

@@ -183,7 +183,7 @@ ALL_GRANTS: Final = Grants(
     permission="narrow",
     mcp="others",
     sessions="own",
-    modes=True,
+    options=True,
     methods=("_*",),
     texts=True,
 )

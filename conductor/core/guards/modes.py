@@ -1,13 +1,22 @@
 """Modes, models and configuration options: the agent's are shown as it reports them.
 
-A component's own are those that it has added to what the agent lists, where everybody saw them.
+A component may offer options of its own, behind the agent's, where everybody sees them. It offers
+no modes, and nothing of its own looks like what the agent calls its own.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from itertools import islice
+from typing import Final, TypeAlias, TypeGuard
+
+import msgspec
+from msgspec import Raw
 
 from conductor.core.guards.every_message import SESSION_NAMES
+from conductor.core.guards.names import folded
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
@@ -15,36 +24,63 @@ from conductor.core.guards.reading import (
     Object,
     as_object,
     canonical,
-    difference,
     member,
     pairs,
     token,
     value_of,
 )
-from conductor.core.guards.rules import Attempt, Breaches, Context, not_originated, relayed_only
+from conductor.core.guards.rules import Attempt, Breaches, Context, relayed_only
+from conductor.core.policy.key_table import SETTINGS
+from conductor.patterns import lazy_pattern
+
+Which: TypeAlias = tuple[str, str]
+"""A setting: the method that sets it, and the id of the option; empty: there is only one."""
+Settings: TypeAlias = Mapping[Which, Json]
+"""The ids of a mode and a model, and values of options."""
+NOTHING_SET: Final[Settings] = {}
+
+SET_MODE, SET_MODEL, SET_OPTION = SETTINGS
+VALUES: Final = {SET_MODE: "modeId", SET_MODEL: "modelId", SET_OPTION: "value"}
+"""The member of each setting's params that says what is set."""
 
 _IDS: Final = ("id", "modeId", "modelId", "configId")
 _LISTS: Final = ("availableModes", "availableModels", "configOptions")
-_CURRENT: Final = "current_mode_update"
+_STATES: Final = ("modes", "models")
+"""Members of a session's result that say in which mode it is, and which model it has."""
 _OPTIONS: Final = "configOptions"
 
-_CHOICES: Final = {
-    "session/set_mode": "modeId",
-    "session/set_model": "modelId",
-    "session/set_config_option": "configId",
-}
-"""The member that names what a request chooses."""
-_BESIDE: Final = frozenset({SESSION_NAMES[0], "value", "type", "_meta"})
+_CHOICE: Final = frozenset({SESSION_NAMES[0], "configId", "value", "type", "_meta"})
+
+_OPTION: Final = frozenset(
+    {"id", "configId", "name", "description", "type", "currentValue", "options", "_meta"}
+)
+"""The members of an option of a component's own. It has no category: by that clients know what to
+show as the agent's mode or model."""
+_VALUE: Final = frozenset({"value", "group", "groupId", "name", "description", "options", "_meta"})
+
+_words = lazy_pattern(r"[\W_]+")
+_number = lazy_pattern(r"\d+$")
+_LONGEST: Final = 200
+"""Characters of a text that names something."""
 
 
 def ids(value: Json) -> frozenset[str]:
     """The ids of all modes, models and options in a session's result or update."""
+    return frozenset(id_ for entry in _entries(value) for id_ in _ids(entry) if _is_text(id_))
+
+
+def words(value: Json) -> frozenset[str]:
+    """What the agent calls its modes, models and options there, as people read it."""
+    said = (text for entry in _entries(value) for text in _said(entry))
+    return frozenset(filter(None, (look for text in said for look in _looks(text))))
+
+
+def _entries(value: Json) -> Iterator[Json]:
     lists = [held for name, held in pairs(value) if name in _LISTS]
     for name, held in pairs(value):
-        if name in ("modes", "models"):
+        if name in _STATES:
             lists += [inner for key, inner in pairs(held) if key in _LISTS]
-    entries = (entry for held in lists if isinstance(held, list) for entry in held)
-    return frozenset(id_ for entry in entries for id_ in _ids(entry) if isinstance(id_, str))
+    return (entry for held in lists if isinstance(held, list) for entry in held)
 
 
 def _ids(entry: Json) -> list[Json]:
@@ -52,82 +88,147 @@ def _ids(entry: Json) -> list[Json]:
     return [value for name, value in pairs(entry) if name in _IDS]
 
 
-def _may_add(context: Context, entry: Json) -> bool:
-    """Whether an entry is a mode or option that a component may add."""
-    ids_ = _ids(entry)
+def _is_text(value: Json) -> TypeGuard[str]:
+    return isinstance(value, str)
+
+
+# -- what looks like the agent's -------------------------------------------------------------------
+
+
+def _said(entry: Json) -> Iterator[str]:
+    """Ids and names of a mode, a model or an option, and of the values of an option that is the
+    agent's mode or model by its category. Others, say how long it thinks, anybody may have."""
+    held = as_object(entry)
+    yield from _texts(held, (*_IDS, "name"))
+    if folded(str(held.get("category"))) in _POSING or not _POSING.isdisjoint(
+        folded(str(id_)) for id_ in _ids(entry)
+    ):
+        yield from _values(held, ("value", "name"))
+
+
+def _texts(held: Object, names: Iterable[str]) -> Iterator[str]:
+    return (text for name in names if isinstance(text := held.get(name), str))
+
+
+def _values(held: Object, names: tuple[str, ...]) -> Iterator[str]:
+    """The texts of the values of an option, in groups or not."""
+    listed = held.get("options")
+    for one in listed if isinstance(listed, list) else []:
+        yield from _texts(as_object(one), names)
+        yield from _values(as_object(one), names)
+
+
+def _parts(text: str) -> list[str]:
+    parts = _words.split(unicodedata.normalize("NFKC", text))
+    return [folded(_number.sub("", part)) for part in parts]
+
+
+def _looks(text: str) -> tuple[str, ...]:
+    """How a text reads: as a whole, and without numbers and words that change nothing."""
+    if len(text) > _LONGEST:
+        return ()
+    return folded(text), "".join(part for part in _parts(text) if part not in _FILLING)
+
+
+_FILLING: Final = frozenset(
+    map(folded, ("current", "currently", "active", "selected", "now", "on", "is", "the", "agent"))
+)
+_POSING: Final = frozenset(map(folded, ("mode", "modes", "model", "models")))
+_ASKING: Final = tuple(map(folded, ("permission", "approval", "bypass")))
+
+
+def _poses(text: str) -> bool:
+    """Whether a name speaks of the agent's mode or model, or of what it asks the user."""
+    whole = folded(text)
     return (
-        isinstance(entry, dict)
-        and bool(ids_)
-        and all(isinstance(id_, str) and id_ not in context.modes for id_ in ids_)
+        not _POSING.isdisjoint(_parts(text))
+        or whole.endswith(tuple(_POSING))
+        or any(word in whole for word in _ASKING)
     )
 
 
-def _is_own(context: Context, id_: Json | Absent) -> bool:
-    """Whether the component has added an id that the agent does not list."""
-    return isinstance(id_, str) and id_ in context.added and id_ not in context.modes
+def _unfit(entry: Json, known: AbstractSet[str], theirs: AbstractSet[str]) -> str:
+    """Why a component may not add an option; empty: it may.
+
+    Args:
+        known: the ids of others.
+        theirs: how the ids and names of others look.
+    """
+    named = _ids(entry)
+    if not isinstance(entry, dict) or len(named) != 1 or not _is_text(named[0]):
+        return "an option of its own is an object with one id"
+    odd = next((name for name in entry if name not in _OPTION), None)
+    if odd is not None:
+        return f"{odd!a:.80} may not be in an option of a component's own"
+    if not all(_VALUE.issuperset(as_object(one)) for one in _all_values(entry)):
+        return "a value of an option of its own has `value`, `name` and `description`"
+    texts = [
+        *_texts(entry, (*_IDS, "name")),
+        *_values(entry, ("value", "group", "groupId", "name")),
+    ]
+    described = [*_texts(entry, ("description",)), *_values(entry, ("description",))]
+    for text in (*texts, *described):
+        if not text.isprintable() or not theirs.isdisjoint(filter(None, _looks(text))):
+            return f"{text!a:.80} looks like what the agent has"
+    for text in texts:
+        if len(text) > _LONGEST or _poses(text):
+            return f"{text!a:.80} could be taken for the agent's mode or model"
+    if named[0] in known:
+        return f"{named[0]!a:.80} is the id of another option"
+    return ""
+
+
+def _all_values(held: Object) -> Iterator[Json]:
+    listed = held.get("options")
+    for one in listed if isinstance(listed, list) else []:
+        yield one
+        yield from _all_values(as_object(one))
+
+
+# -- lists -----------------------------------------------------------------------------------------
 
 
 def extended(context: Context, before: Json | Absent, after: Json | Absent, at: str) -> Breaches:
-    """Own modes or options may be added to a list, behind those of the agent."""
+    """Own options may be added to a list, behind those of the agent."""
     if before == after:
         return
     old: list[Json] | None = [] if before is None or isinstance(before, Absent) else None
     if isinstance(before, list):
         old = before
-    if not context.grants.modes or old is None or not isinstance(after, list):
-        text = "modes and options are shown as the agent reports them; hint: `modes` lets add own"
+    if not context.grants.options or old is None or not isinstance(after, list):
+        text = "options are shown as the agent reports them; hint: `options` lets add own"
         yield text, at
         return
-    theirs = {str(id_) for entry in old for id_ in _ids(entry)}
-    own = after[len(old) :]
-    fits = all(_may_add(context, new) and theirs.isdisjoint(map(str, _ids(new))) for new in own)
-    if after[: len(old)] != old or not fits:
-        text = "modes and options of the agent stay, in order; own ones stand behind, by other ids"
-        yield text, at
+    if after[: len(old)] != old:
+        yield "options of the agent stay, in order; own ones stand behind", at
+        return
+    known = context.modes | ids({_OPTIONS: old})
+    theirs = context.words | words({_OPTIONS: old})
+    for new in after[len(old) :]:
+        if wrong := _unfit(new, known, theirs):
+            yield wrong, at
+            return
 
 
 def reported(attempt: Attempt) -> Breaches:
-    """In the result of a set-up modes and options are those of the agent, and own ones behind."""
-    if not isinstance(attempt.before, dict) or not isinstance(attempt.after, dict):
+    """In the result of a set-up the mode and the model are the agent's; own options may stand
+    behind those of the agent."""
+    if attempt.before is not ABSENT and not isinstance(attempt.before, dict):
         return
+    for name in _STATES:
+        if member(attempt.old, name) != member(attempt.new, name):
+            text = f"`{name}` of a session are shown as the agent says"
+            yield f"{text}; hint: a component offers options of its own (`options`)", token(name)
     was, now = member(attempt.old, _OPTIONS), member(attempt.new, _OPTIONS)
     yield from extended(attempt.context, was, now, token(_OPTIONS))
-    before, after = member(attempt.old, "modes"), member(attempt.new, "modes")
-    if before != after:
-        yield from _modes_reported(attempt.context, before, after)
 
 
-def _modes_reported(context: Context, before: Json | Absent, after: Json | Absent) -> Breaches:
-    at = "/modes"
-    old, new = as_object(before), as_object(after)
-    extensible = before is None or isinstance(before, dict | Absent)
-    if not context.grants.modes or not isinstance(after, dict) or not extensible:
-        yield "`modes` of a session are shown as the agent says; hint: `modes` lets add own", at
-        return
-    for name in {**old, **new} if old else ():
-        differs = difference(member(old, name), member(new, name), at + token(name))
-        if name != "availableModes" and differs is not None:
-            yield f"{name!a:.80} of an agent's modes may not be changed", differs
-    was, now = member(old, "availableModes"), member(new, "availableModes")
-    yield from extended(context, was, now, f"{at}/availableModes")
-    current = new.get("currentModeId")
-    listed = now if isinstance(now, list) else []
-    if not old and not any(current in _ids(entry) for entry in listed):
-        yield "the current mode must be one of the component's own", f"{at}/currentModeId"
-
-
-def chosen(attempt: Attempt) -> Breaches:
-    """A component's own choice is among its own modes and options, or of a session of its own."""
-    if attempt.context.own:
-        return
-    own = _is_own_choice(attempt.context, attempt.method, attempt.new)
-    if not attempt.context.grants.modes or not own:
-        yield from not_originated(attempt)
+# -- choices ---------------------------------------------------------------------------------------
 
 
 def obeyed(attempt: Attempt) -> Breaches:
-    """The result of a choice: of its own modes and options, or as the agent gave it with own
-    options behind the agent's."""
+    """The result of a choice: of its own options, or as the agent gave it with own options behind
+    the agent's."""
     context, at, old, new = attempt.context, token(_OPTIONS), attempt.old, attempt.new
     if attempt.before is ABSENT:
         if not _may_answer(attempt):
@@ -140,41 +241,39 @@ def obeyed(attempt: Attempt) -> Breaches:
     objects = isinstance(attempt.before, dict) and isinstance(attempt.after, dict)
     others = {**old, **new}.keys() - {_OPTIONS, "_meta"}
     changed = any(member(old, name) != member(new, name) for name in others)
-    if not context.grants.modes or not objects or changed:
+    if not context.grants.options or not objects or changed:
         yield from relayed_only(attempt)
     else:
         yield from extended(context, member(old, _OPTIONS), member(new, _OPTIONS), at)
 
 
 def denied(attempt: Attempt) -> Breaches:
-    """An error of its own answers a choice of its own modes and options alone."""
+    """An error of its own answers a choice of its own options alone."""
     if not attempt.came_back and not _may_answer(attempt):
-        yield f"`{attempt.method:.80}` of the agent's modes and options may not be denied", ""
+        yield f"`{attempt.method:.80}` of the agent's may not be denied", ""
 
 
 def _may_answer(attempt: Attempt) -> bool:
-    """Whether a choice is one of the component's own modes and options."""
-    params = as_object(value_of(attempt.request))
-    return attempt.context.grants.modes and _is_own_choice(attempt.context, attempt.method, params)
-
-
-def _is_own_choice(context: Context, method: str, params: Object) -> bool:
-    name = _CHOICES[method]
-    return {name, *_BESIDE}.issuperset(params) and _is_own(context, member(params, name))
+    """Whether a choice is one of the component's own options."""
+    context, params = attempt.context, as_object(value_of(attempt.request))
+    id_ = params.get("configId")
+    return (
+        context.grants.options
+        and attempt.method == SET_OPTION
+        and _CHOICE.issuperset(params)
+        and isinstance(id_, str)
+        and id_ in context.added
+        and id_ not in context.modes
+    )
 
 
 def announced(attempt: Attempt, kind: str, update: Object) -> Breaches:
-    """An update of a component's own reports its own modes or options."""
+    """An update of a component's own lists its own options behind the agent's."""
     context = attempt.context
-    name, at = ("currentModeId", "") if kind == _CURRENT else (_OPTIONS, f"/update/{_OPTIONS}")
-    if not context.grants.modes or not {"sessionUpdate", name, "_meta"}.issuperset(update):
-        text = f"a session update of '{kind}' may only be originated of own modes and options"
-        yield text, "/update"
-    elif kind != _CURRENT:
-        yield from _whole(context, member(update, name), at)
-    elif not _is_own(context, member(update, name)):
-        text = "a component may report a mode as the session's current mode only if that is its own"
-        yield text, f"/update/{name}"
+    if not context.grants.options or not {"sessionUpdate", _OPTIONS, "_meta"}.issuperset(update):
+        yield f"a session update of '{kind}' may only be originated of own options", "/update"
+    else:
+        yield from _whole(context, member(update, _OPTIONS), f"/update/{_OPTIONS}")
 
 
 def _whole(context: Context, listed: Json | Absent, at: str) -> Breaches:
@@ -182,7 +281,69 @@ def _whole(context: Context, listed: Json | Absent, at: str) -> Breaches:
     entries = listed if isinstance(listed, list) else [None]
     theirs = len(context.options)
     shown = tuple(map(canonical, entries[:theirs]))
-    fits = all(_may_add(context, entry) for entry in entries[theirs:])
-    if not context.known or shown != context.options or not fits:
-        text = "a list of options begins with those of the agent, as it lists them; own ones follow"
-        yield text, at
+    own = (_unfit(one, context.modes, context.words) for one in entries[theirs:])
+    wrong = next(filter(None, own), "")
+    if not context.known or shown != context.options:
+        wrong = "a list of options begins with those of the agent, as it lists them"
+    if wrong:
+        yield wrong, at
+
+
+# -- what is set -----------------------------------------------------------------------------------
+
+_half: Final = lazy_pattern(r"[\ud800-\udfff]")
+_MOST_SET: Final = 256
+"""Settings that one message says, at most."""
+_BOOLEANS: Final = (b"true", b"false")
+_CURRENT: Final = {
+    "modes": (SET_MODE, "currentModeId"),
+    "models": (SET_MODEL, "currentModelId"),
+}
+"""The members of a set-up's result that say what is set."""
+
+
+def shown(listing: Json) -> Settings:
+    """What is set, by the result of a set-up or a choice, or by an update."""
+    found: dict[Which, Json] = {}
+    for name, held in pairs(listing):
+        if name == "currentModeId":
+            found[SET_MODE, ""] = held
+        elif name in _CURRENT:
+            method, current = _CURRENT[name]
+            found[method, ""] = dict(pairs(held)).get(current)
+        elif name == _OPTIONS and isinstance(held, list):
+            for option in map(dict, map(pairs, held)):
+                id_ = option.get("configId", option.get("id"))
+                if _is_plain(id_):
+                    found[SET_OPTION, str(id_)] = option.get("currentValue")
+    return _plain(found)
+
+
+def asked(method: str, params: Json) -> Settings:
+    """What a request sets."""
+    held = dict(pairs(params))
+    option = held.get("configId") if method == SET_OPTION else ""
+    return _plain({(method, str(option)): held.get(VALUES[method])} if _is_plain(option) else {})
+
+
+def _plain(found: Settings) -> Settings:
+    return dict(islice(((which, one) for which, one in found.items() if _is_plain(one)), _MOST_SET))
+
+
+def _is_plain(value: Json) -> bool:
+    """Whether a value may be set again: true, false, or a text without half an emoji."""
+    return isinstance(value, bool) or (isinstance(value, str) and not _half.search(value))
+
+
+def choice(session: str, which: Which, value: object, version: int | None) -> Raw:
+    """The params of the request that sets something; `value` may be raw JSON."""
+    method, option = which
+    params: dict[str, object] = {"sessionId": session}
+    if method == SET_OPTION:
+        params["configId"] = option
+        if isinstance(value, bool) or (isinstance(value, Raw) and bytes(value) in _BOOLEANS):
+            params["type"] = "boolean"
+        elif version == 2:
+            params["type"] = "id"
+    params[VALUES[method]] = value
+    return Raw(msgspec.json.encode(params))

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.json_text import too_many_values
+from conductor.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from json import JSONDecoder, JSONEncoder
@@ -49,6 +50,8 @@ class Unreadable(Exception):  # noqa: N818 - names the text's state
     """The text is no JSON, or nests too deeply or holds too much to be looked at."""
 
 
+_number = lazy_pattern('\\{"\ud800number": "([^"]*)"\\}')
+_half = lazy_pattern("[\ud800-\udfff]")
 MOST_VALUES: Final = 250_000
 """Values of a text that is read at all."""
 
@@ -166,6 +169,12 @@ def _encoder() -> JSONEncoder:
 def canonical(value: Json) -> str:
     """A text that is the same for equal values, and for no others."""
     return _encoder().encode(value)
+
+
+def written(text: str) -> bytes:
+    """The JSON of a value whose canonical text this is."""
+    text = _number.sub(r"\1", text)
+    return _half.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode()
 
 
 def _other(value: object) -> object:

@@ -51,8 +51,6 @@ class Context(msgspec.Struct, frozen=True):
     """… and of those that anybody else declared."""
     answerable: frozenset[str] = frozenset()
     """The methods it may answer."""
-    terminals: AbstractSet[str] = frozenset()
-    """Ids of the editor's terminals that this component has opened in the message's session."""
     known: bool = False
     """Whether the message's session was set up through this conductor."""
     folders: tuple[str, ...] = ()
@@ -61,10 +59,12 @@ class Context(msgspec.Struct, frozen=True):
     """What the session's agent lists, as a user types it (see `commands.spelled`)."""
     modes: AbstractSet[str] = frozenset()
     """Ids of the modes, models and options that the session's agent lists."""
+    words: AbstractSet[str] = frozenset()
+    """What the agent calls those of any session, as people read it (see `modes.words`)."""
     options: tuple[str, ...] = ()
     """The session's options that the agent lists, as canonical text."""
     added: AbstractSet[str] = frozenset()
-    """Ids of modes and options that this component has added to those."""
+    """Ids of options that this component has added to those."""
     sessions: AbstractSet[str] = frozenset()
     """Ids of all sessions of the chain."""
     own: bool = False

@@ -54,6 +54,11 @@ def declared(method: str, params: Params) -> frozenset[str]:
     return frozenset(a for _, name, entry in entries for a in _addresses(name, entry))
 
 
+def named(params: Json) -> tuple[str, ...]:
+    """The names of all MCP servers that the params of a session's set-up declare."""
+    return tuple(dict.fromkeys(n for _, key, entry in _entries(params) for n in _names(key, entry)))
+
+
 def connected(method: str, result: Params) -> frozenset[str]:
     """The address of the connection that the result of a connect request opens; at most one.
 

@@ -35,12 +35,12 @@ SYSTEM_PROMPT: Final = "systemPrompt"
 _ELSEWHERE: Final = frozenset({*SESSION_NAMES, *LISTS, SYSTEM_PROMPT, "_meta"})
 """Members of a set-up that other guards are about."""
 _FOLDERS: Final = ("cwd", "additionalDirectories")
-_PROPOSED: Final = frozenset({*_ELSEWHERE, *_FOLDERS})
+_PROPOSED: Final = frozenset({*_ELSEWHERE, *_FOLDERS}) - {"_meta"}
 _ENTERS: Final = (SETUP[1], SETUP[2])
 """The set-ups that go on with a session; a fork of anybody's session leaves that as it is."""
 _NEW: Final = (SETUP[0], SETUP[3])
 """The set-ups with a result that names a new session."""
-_LISTED_ELSEWHERE: Final = frozenset({*SESSION_NAMES, "modes", "configOptions", "_meta"})
+_LISTED_ELSEWHERE: Final = frozenset({*SESSION_NAMES, "modes", "models", "configOptions", "_meta"})
 """Members of a set-up's result that other guards are about; `availableCommands` too, as a list."""
 
 

@@ -51,6 +51,7 @@ from conductor.core.policy.key_table import (
     CLOSING,
     COMMANDS_KIND,
     MODE_KINDS,
+    OPTIONS_KIND,
     READ,
     STATE_KINDS,
     TEXT_KINDS,
@@ -180,12 +181,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sealed",
         (
             "A message that no other rule opens passes a component by: it changes, makes up and"
-            " answers none. With `editor=read` it reads files inside the session's folders; with"
-            " `editor=terminal` it opens terminals of the editor's, and uses those alone."
+            " answers none. With `editor=read` it reads files inside the session's folders, with"
+            " `editor=terminal` it runs commands in the editor's terminals."
         ),
         (
-            "Reading the user's files, running a command, ending one of the agent's, logging in "
-            "elsewhere, deleting a conversation, or claiming to have done so."
+            "Reading the user's files, running a command, logging in elsewhere, deleting a "
+            "conversation, or claiming to have done so."
         ),
         TRUSTED,
         (
@@ -351,15 +352,22 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "session-mode",
         (
-            "Modes and configuration options are set by the user and shown as the agent reports"
-            " them; with the grant, a component adds those of its own."
+            "Modes, models and options are set by the user alone, in every session, and shown as "
+            "the agent reports them; with the grant, a component adds options of its own, which "
+            "look like none of the agent's."
         ),
-        "Switching to a mode that asks for no permissions, or hiding that it is on.",
-        "modes",
         (
-            Rules(MODES, unchanged, modes.chosen, modes.obeyed, modes.denied),
+            "Switching to a mode that asks for no permissions, or hiding that it is on behind an "
+            "option which is called as the mode that asks."
+        ),
+        "options",
+        (
+            Rules(MODES, unchanged, not_originated, modes.obeyed, modes.denied),
             Rules(SETUP, answered=modes.reported),
-            updates.of_kinds(MODE_KINDS, extended=updates.own_options, announced=modes.announced),
+            updates.of_kinds((MODE_KINDS[0],)),
+            updates.of_kinds(
+                (OPTIONS_KIND,), extended=updates.own_options, announced=modes.announced
+            ),
         ),
     ),
     Guard(

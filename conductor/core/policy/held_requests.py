@@ -247,7 +247,7 @@ class HeldRequests(ABC):
         sessions = self._exchange.sessions
         if carried.upstream is None and carried.method in SETUP:
             sessions.set_up(carried.method, carried.params, body, policy_state.name)
-        if policy_state.policy.grants.modes:
+        if policy_state.policy.grants.options:
             sessions.added(policy_state.name, body, carried.heading.session)
 
     def answered_past(

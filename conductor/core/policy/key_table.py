@@ -100,7 +100,9 @@ WORDED_KINDS: Final = (
 )
 """Guarded kinds with words in them, which `texts` lets a component change."""
 
-MODE_KINDS: Final = ("current_mode_update", "config_option_update")
+OPTIONS_KIND: Final = "config_option_update"
+MODE_KINDS: Final = ("current_mode_update", OPTIONS_KIND)
+"""What tells of settings: the mode, and all options."""
 COMMANDS_KIND: Final = "available_commands_update"
 STATE_KIND: Final = "state_update"
 TOOL_KINDS: Final = ("terminal_update", "terminal_output_chunk", "tool_call_content_chunk")
@@ -192,7 +194,7 @@ ROWS: Final[tuple[Row, ...]] = (
         _COPY | _CARRY,
         "MCP servers of its own may be added; folders, system prompt and servers of others stay; "
         "an id in use never comes back for another session",
-        grants={"sessions": _ANSWER | _AMEND | _ORIGINATE, "modes": _CARRY | _AMEND},
+        grants={"sessions": _ANSWER | _AMEND | _ORIGINATE, "options": _CARRY | _AMEND},
     ),
     Row(
         _DOWN,
@@ -224,10 +226,10 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         _UP,
-        tuple(update(kind) for kind in MODE_KINDS),
+        (update(OPTIONS_KIND),),
         _COPY,
-        "with `modes`, those of its own modes and options",
-        grants={"modes": _CARRY | _ORIGINATE},
+        "with `options`, its own may be added behind the agent's",
+        grants={"options": _CARRY | _ORIGINATE},
     ),
     Row(
         _UP,
@@ -238,7 +240,11 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         _UP,
-        (*(update(kind) for kind in (*TOOL_KINDS, *STATE_KINDS)), update(UNKNOWN_KIND), UPDATE),
+        (
+            *(update(kind) for kind in (*TOOL_KINDS, *STATE_KINDS, MODE_KINDS[0])),
+            update(UNKNOWN_KIND),
+            UPDATE,
+        ),
         _COPY,
         "shown as the agent reports it",
     ),
@@ -260,7 +266,7 @@ ROWS: Final[tuple[Row, ...]] = (
         _UP,
         ("terminal/*",),
         _COPY,
-        "with `editor=terminal`, of its own and in terminals that it has opened",
+        "with `editor=terminal`, of its own",
         grants={"editor": _ORIGINATE},
     ),
     Row(_UP, ("fs/*", "elicitation/*"), _COPY, "between agent and client alone"),
@@ -273,11 +279,16 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(_UP, ("auth/*",), _COPY, "between agent and client alone"),
     Row(
         _DOWN,
-        SETTINGS,
+        SETTINGS[:2],
         _COPY,
-        "with `modes`, those of its own modes and options; with `sessions=own`, of sessions of its "
-        "own",
-        grants={"modes": _CARRY | _ANSWER | _AMEND | _ORIGINATE, "sessions": _ORIGINATE},
+        "the user's alone: no component sets, changes or answers them",
+    ),
+    Row(
+        _DOWN,
+        SETTINGS[2:],
+        _COPY,
+        "the user's alone; with `options`, those of its own options are answered",
+        grants={"options": _CARRY | _ANSWER | _AMEND},
     ),
     Row(
         _DOWN,

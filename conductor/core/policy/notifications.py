@@ -20,7 +20,7 @@ from conductor.core.policy.key_table import (
     CARRY,
     COPY,
     DROP,
-    MODE_KINDS,
+    OPTIONS_KIND,
     ORIGINATE,
     STATE_KIND,
     STOP,
@@ -33,7 +33,7 @@ from conductor.core.policy.turns import Turns
 from conductor.core.state import Carried, Lane, Source
 
 _STATE: Final = update(STATE_KIND)
-_MODES: Final = frozenset(map(update, MODE_KINDS))
+_OPTIONS: Final = update(OPTIONS_KIND)
 _MOST_QUEUED: Final = 8192
 """Entries of one queue; above it the oldest carried notification holds up nothing any more."""
 
@@ -214,9 +214,9 @@ class PolicedNotifications:
         self._leave(lane, Source(lane, self._exchange.number), message, out)
 
     def _learn(self, policy_state: PolicyState, heading: Heading, params: Params) -> None:
-        """Remembers the modes and options that a component adds by an update."""
-        adds_modes = heading.key in _MODES and policy_state.policy.grants.modes
-        if adds_modes and not isinstance(params, UnsetType):
+        """Remembers the options that a component adds by an update."""
+        adds = heading.key == _OPTIONS and policy_state.policy.grants.options
+        if adds and not isinstance(params, UnsetType):
             self._exchange.sessions.added(policy_state.name, params, heading.session)
 
     def send_for(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:

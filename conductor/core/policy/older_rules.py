@@ -147,7 +147,7 @@ _LIFTED: Final[dict[str, tuple[Translated, str]]] = {
         "opening sessions in folders that no session of the chain has",
     ),
     "session-mode": (
-        Translated(grants=Grants(modes=True)),
+        Translated(grants=Grants(options=True)),
         "setting modes and options of the agent's, and changing how they are shown,",
     ),
     "session-lifecycle": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 from conductor.core.dialects import CANCEL
@@ -10,7 +10,7 @@ from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
 from conductor.core.jsonrpc import Params
-from conductor.core.policy import changes, own_terminals
+from conductor.core.policy import changes
 from conductor.core.policy.checks import IDENTITY, OWN_SESSIONS, RIGHTS, equal, error, lacks, paused
 from conductor.core.policy.entries import Held, meant
 from conductor.core.policy.headings import Heading, Message, read_message
@@ -19,6 +19,7 @@ from conductor.core.policy.key_table import ANSWER, CARRY, CLOSING, COPY, PROMPT
 from conductor.core.policy.observers import release
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
+from conductor.core.policy.settling import Refused, Settling
 from conductor.core.policy.states import MOST_RETRIES, Event, State, to
 from conductor.core.policy.turns import NO_QUESTIONS, TURNS
 from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest
@@ -27,10 +28,23 @@ _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
 )
 _HELD: Final = (State.GIVEN, State.STOPPED)
+SETTINGS_RULE: Final = "session-mode"
+"""The guard whose rule is also broken by a prompt in a session that is not as the agent begins one.
+"""
+_NOT_SETTLED: Final = (
+    "a session of its own is in the mode, and has the options, that the agent begins one with; "
+    "this one does not: {}\nhint: open another by `session/new`"
+)
+_NO_DEFAULT: Final = "which those are is unknown, since no session was begun by `session/new`"
 
 
 class PolicedRequests(HeldRequests):
     """The part of an enforcer that handles requests on their way."""
+
+    @cached_property
+    def settling(self) -> Settling:
+        """What sets sessions as they are to be."""
+        return Settling(self._exchange, self._leave)
 
     # -- a request leaves a peer -----------------------------------------------------------------
 
@@ -127,7 +141,7 @@ class PolicedRequests(HeldRequests):
         if carried.policy_state.enforced:
             pending.forwards = carried
             if carried.method in FOLLOWED:
-                self._exchange.sessions.follow(carried.method, params, pending)
+                self._exchange.follow(carried.lane.other, carried.method, params, pending)
             # Cancelling the original reaches who has it now, whatever the component does.
             carried.pending.followers = (*carried.pending.followers, pending)
 
@@ -199,13 +213,50 @@ class PolicedRequests(HeldRequests):
         if enforced and message.method in ENTERING:
             self._exchange.sessions.entered(message.session, policy_state.name)
         if enforced and message.method in FOLLOWED:
-            self._exchange.sessions.follow(message.method, message.params, pending)
+            self._exchange.follow(lane, message.method, message.params, pending)
         if enforced and message.method in CLOSING:
             self._exchange.sessions.closes(message.session, pending)
-        if enforced and message.method in own_terminals.FOLLOWED:
-            own_terminals.asked(policy_state, message, pending)
         if enforced and is_prompt and message.session is not None:
             self._turns.opened(policy_state, message.session, pending)
+            if self._turns.is_own_session(policy_state, message.session):
+                self._settle(lane, message, pending, out)
+                return
+        self._own_leaves(lane, message, pending, out)
+
+    def _settle(
+        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
+    ) -> None:
+        """A prompt in a session of the component's own waits until that is set as the agent begins
+        one, whatever it was before: a fork of the user's, or the user's own for a while."""
+        session = message.session
+        assert session is not None
+        begins = self._exchange.sessions.find(self._exchange.innermost(lane, session)).default
+        if begins is None and self.settling.now(lane, session):
+            self._settled(lane, message, pending, {("", ""): _NO_DEFAULT}, out)
+            return
+        settled = partial(self._settled, lane, message, pending)
+        self.settling.bring(lane, session, lambda: begins or {}, settled, out)
+
+    def _settled(
+        self,
+        lane: Lane,
+        message: Message,
+        pending: PendingRequest,
+        refused: Refused,
+        out: list[Effect],
+    ) -> None:
+        if refused:
+            text = _NOT_SETTLED.format("; ".join(refused.values()))
+            violation = Violation(SETTINGS_RULE, text)
+            self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending, out)
+        elif pending.wanted:
+            self._own_leaves(lane, message, pending, out)
+        else:
+            self._exchange.drop(pending, out)
+
+    def _own_leaves(
+        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
+    ) -> None:
         self._mcp_ownership.admitted(lane.peer, message.method, None, message.params, out)
         changes.originated(self._exchange, lane, message, out, pending)
         self._leave(lane, message, pending, out)
@@ -251,9 +302,6 @@ class PolicedRequests(HeldRequests):
                 self._turns.prompt_passed(policy_state, message.session, pending)
             if message.method in CLOSING:
                 self._turns.closing(lane, message.heading, out)
-                policy_state.terminals.pop(message.session or "", None)
-            elif message.method == own_terminals.CREATE:
-                own_terminals.went_past(policy_state, message, pending)
             pending.bypassed = (*pending.bypassed, (lane, message.heading, copy))
             if self._waits(lane, message, rights, copy, pending, out):
                 return

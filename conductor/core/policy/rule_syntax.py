@@ -84,10 +84,10 @@ def read_grant(name: str, value: Any = True) -> Grants:
     if name not in GRANT_NAMES:
         text = f"no grant `{name}`; grants are: {', '.join(GRANT_NAMES)}"
         raise UnknownWordError(text, name, GRANT_NAMES)
-    if name in ("modes", "texts"):
+    if name in ("options", "texts"):
         if value not in (True, "yes", "true"):
             raise ValueError(f"is given as `{name}` alone, or as `{name}=yes`")
-        return merged(Grants(modes=name == "modes"), Grants(texts=name == "texts"))
+        return merged(Grants(options=name == "options"), Grants(texts=name == "texts"))
     listed = value if isinstance(value, list) else str(value).split("+")
     words = tuple(dict.fromkeys(str(word) for word in listed if word)) if value is not True else ()
     choices = CHOICES.get(name)

@@ -15,10 +15,18 @@ from conductor.core.effects import Effect
 from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
+from conductor.core.guards.modes import NOTHING_SET, Settings, asked, shown
 from conductor.core.guards.reading import Json, canonical, pairs, value_of
+from conductor.core.guards.servers import named
 from conductor.core.jsonrpc import Params
-from conductor.core.policy.headings import session_of
-from conductor.core.policy.key_table import CLOSING, COMMANDS_KIND, PROMPT, SETUP, update
+from conductor.core.policy.key_table import (
+    COMMANDS_KIND,
+    MODE_KINDS,
+    PROMPT,
+    SETTINGS,
+    SETUP,
+    update,
+)
 from conductor.core.state import PendingRequest
 
 _MOST: Final = 4096
@@ -27,20 +35,19 @@ _MOST_LISTED: Final = 4096
 """Ids of modes and options of one session that its agent has listed, or that one component has."""
 _DEEPEST: Final = 8
 """Levels of sub-agents of sub-agents, at most, that a look-up climbs."""
-_OPTIONS_KIND: Final = "config_option_update"
 _SUBAGENT_KIND: Final = "subagent_update"
-_SET_OPTION: Final = "session/set_config_option"
+_NEW: Final = SETUP[0]
 MAKES_ONE: Final = ("session/new", "session/fork")
 """The requests with a result that names a new session."""
 MOST_SUBSESSIONS: Final = 32
 """Sessions of one component that are open at a time."""
 
-LEARNT_FROM: Final = frozenset(map(update, (COMMANDS_KIND, _SUBAGENT_KIND, _OPTIONS_KIND)))
+LEARNT_FROM: Final = frozenset(map(update, (COMMANDS_KIND, _SUBAGENT_KIND, *MODE_KINDS)))
 """Keys of updates that describe a session."""
 ENTERING: Final = frozenset({*SETUP, PROMPT})
 """The requests by which a client sets a session up, or works in it."""
-FOLLOWED: Final = frozenset({*SETUP, _SET_OPTION})
-"""The requests with results that describe a session."""
+FOLLOWED: Final = frozenset({*SETUP, *SETTINGS})
+"""The requests with results that say how a session is set up, and what is set there."""
 
 
 class Session(msgspec.Struct):
@@ -54,8 +61,14 @@ class Session(msgspec.Struct):
     """The ids of the modes, models and options that its agent lists."""
     options: tuple[str, ...] = ()
     """The agent's options as it has last listed them, each as canonical text."""
+    settings: Settings = NOTHING_SET
+    """What is set there, as far as the agent has said."""
+    default: Settings | None = None
+    """What is set in a session that nobody has set anything in; None: the agent has not said."""
+    servers: tuple[str, ...] = ()
+    """The names of the MCP servers of its last set-up."""
     added: dict[str, frozenset[str]] = {}
-    """The ids of the modes and options that components have added, by component."""
+    """The ids of the options that components have added, by component."""
     parent: str | None = None
     """The parent session, if this is a sub-agent's."""
     opened_by: str = ""
@@ -65,8 +78,6 @@ class Session(msgspec.Struct):
     enters it, the session is the user's."""
     closed: bool = False
     """Whether the component has closed it."""
-    payer: str = ""
-    """The user's session for which the component has opened it: its account pays for prompts."""
 
 
 _NOTHING: Final = Session()
@@ -81,12 +92,14 @@ class Sessions:
         """By component: sessions that go on as others, and which those are."""
         self._opening: Counter[str] = Counter()
         """How many sessions each component is opening."""
-        self._chosen: dict[str, dict[tuple[str, str], str]] = {}
-        """By session: the client's last settings there, and whether it has closed the session."""
+        self._ended: dict[str, dict[str, str]] = {}
+        """By session: by which requests the client has ended it."""
+        self.words: frozenset[str] = frozenset()
+        """What the agent calls its modes, models and options, as people read it."""
+        self._default: Settings | None = None
+        """What was set in the last session that the agent has made."""
         self.of_client: dict[str, None] = {}
         """The sessions that the client has open, the oldest first."""
-        self.prompted = ""
-        """The session in which the client has prompted last."""
 
     @property
     def ids(self) -> Mapping[str, Session]:
@@ -152,23 +165,6 @@ class Sessions:
         knows the session."""
         return self._known.get(session, _NOTHING).client
 
-    @property
-    def latest(self) -> str:
-        """The session in which the client has prompted last, of those that it has open."""
-        if self.prompted in self.of_client:
-            return self.prompted
-        return next(reversed(self.of_client), self.prompted)
-
-    def payer(self, session: str) -> str:
-        """The session of the user's for which components work in a session: itself, an ancestor, or
-        the one for which it was opened. For what nobody knows, the latest."""
-        for id_ in self.line(session):
-            if id_ in self.of_client:
-                return id_
-            if payer := self._known.get(id_, _NOTHING).payer:
-                return payer
-        return self.latest
-
     def subsessions(self, component: str) -> list[str]:
         """The sessions that the agent made for a component, and that it has not closed."""
         return [
@@ -205,7 +201,7 @@ class Sessions:
 
     def closes(self, session: str | None, pending: PendingRequest) -> None:
         """A request that ends a session goes on: it may be one of a component's own."""
-        if session is None or not self.client(session) or self.client(session) != asker(pending):
+        if session is None or not self.client(session) or self.client(session) != _asker(pending):
             return
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
@@ -247,8 +243,7 @@ class Sessions:
             return
         if session not in self._known and method == PROMPT:
             self._add(session, Session())
-        for closing in CLOSING:
-            self._chosen.get(session, {}).pop((closing, ""), None)
+        self._ended.pop(session, None)
 
     def is_client_in(self, session: str | None) -> bool:
         """Whether the client is known to work in a session, and has not closed it since: one more
@@ -256,39 +251,43 @@ class Sessions:
         known = self._known.get(session) if session is not None else None
         if session is None or known is None or known.client or session not in self.of_client:
             return False
-        chosen = self._chosen.get(session)
-        return not chosen or not any((closing, "") in chosen for closing in CLOSING)
+        return session not in self._ended
 
-    def chooses(self, session: str | None, method: str, params: Params) -> None:
-        """The client changes a setting of a session, or ends it."""
-        if session is not None and session in self._known:
-            which, choice = _choice(params)
-            self._chosen.setdefault(session, {})[method, which] = choice
+    def client_ends(self, session: str | None, method: str, params: Params) -> None:
+        """The client ends a session."""
+        if session is not None:
+            self.of_client.pop(session, None)
+            if session in self._known:
+                self._ended.setdefault(session, {})[method] = _said(params)
 
     def repeats(self, session: str, method: str, params: Params) -> bool:
-        """Whether this is what the client has done last in a session, but for the session's id."""
-        which, choice = _choice(params)
-        return self._chosen.get(session, {}).get((method, which)) == choice
+        """Whether the client has ended a session so, but for the session's id."""
+        return self._ended.get(session, {}).get(method) == _said(params)
 
     # -- set-ups -------------------------------------------------------------------------------
 
-    def follow(self, method: str, params: Params, pending: PendingRequest) -> None:
+    def follow(
+        self, method: str, params: Params, pending: PendingRequest, below: str | None
+    ) -> None:
         """A request of `FOLLOWED` goes on with these params: takes note of what its result says.
 
-        What a policed component answers by itself is `set_up` where it does."""
-        by = asker(pending)
-        payer = self.payer(session_of(params) or "") if by else ""
+        What a policed component answers by itself is `set_up` where it does.
+
+        Args:
+            below: what the agent calls the session of the request.
+        """
+        asker = _asker(pending)
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
             target = pending.target
             if member != b"result" or target is None:
                 return
             peer = target.peer
-            if method == _SET_OPTION:
-                if peer.role is not Role.PROXY:
-                    self._options(_names(value_of(params)), value_of(body))
+            if method in SETTINGS:
+                if peer.role is not Role.PROXY and below:
+                    self._listed(below, value_of(body), asked(method, value_of(params)))
             elif peer.role is not Role.PROXY:
-                self.set_up(method, params, body, client=by, payer=payer)
+                self.set_up(method, params, body, client=asker, below=below)
             elif peer.policy_state is None or not peer.policy_state.enforced:
                 self.set_up(method, params, body, peer.name)
 
@@ -301,12 +300,13 @@ class Sessions:
         body: bytes,
         opened_by: str = "",
         client: str = "",
-        payer: str = "",
+        below: str | None = None,
     ) -> None:
         """A session's set-up, with these params, was answered with this result: by its agent, or by
         the component `opened_by`. A component's answer changes nothing of a session that is known.
 
-        A new session that the agent makes for a component is that component's, its `client`.
+        A new session that the agent makes for a component is that component's, its `client`. One
+        that is known the agent calls `below`.
         """
         request, result = value_of(params), value_of(body)
         names = _names(result) or (_names(request) if method != "session/fork" else [])
@@ -314,13 +314,22 @@ class Sessions:
             return
         former = self._known.pop(names[0], _NOTHING)
         folders = _folders(request) or former.folders
-        session = msgspec.structs.replace(former, folders=folders, opened_by=opened_by)
+        session = msgspec.structs.replace(
+            former, folders=folders, opened_by=opened_by, servers=named(request)
+        )
         if former is _NOTHING and method in MAKES_ONE:
-            session.client, session.payer = client, payer
+            session.client = client
         commands = _all(result, "availableCommands")
         if commands:
             session.commands = _commands(commands)
-        _take_modes(session, result)
+        now = session if method in MAKES_ONE else self._known.get(below or "", session)
+        if not opened_by:
+            self._take_modes(now, result)
+            now.settings = {**now.settings, **shown(result)}
+            if method == _NEW:
+                self._default = now.settings
+            if method in MAKES_ONE:
+                now.default = self._default
         self._add(names[0], session)
 
     def entered(self, session: str | None, by: str) -> None:
@@ -344,8 +353,8 @@ class Sessions:
         pending.watchers = (*pending.watchers, answered)
 
     def added(self, component: str, params: Params | bytes, session: str | None = None) -> None:
-        """A component has added modes or options of its own to a result or an update that goes on
-        as it is here."""
+        """A component has added options of its own to a result or an update that goes on as it is
+        here."""
         value = value_of(params)
         name = session or next(iter(_names(value)), None)
         known = self._known.get(name) if name is not None else None
@@ -368,19 +377,26 @@ class Sessions:
             session = self._known.get(names[0]) or Session()
             session.commands = _commands(_all(update, "availableCommands"))
             self._add(names[0], session)
-        elif _OPTIONS_KIND in kinds:
-            self._options(names, update)
+        elif any(kind in kinds for kind in MODE_KINDS):
+            self._listed(names[0], update)
         else:
             child = next(iter(_names(update)), names[0])
             if child != names[0]:
                 self._add(child, Session(_folders(update), parent=names[0]))
 
-    def _options(self, names: list[str], listing: Json) -> None:
-        """The agent has listed its options."""
-        if names:
-            session = self._known.get(names[0]) or Session()
-            _take_modes(session, listing)
-            self._add(names[0], session)
+    def _listed(self, name: str, listing: Json, chosen: Settings = NOTHING_SET) -> None:
+        """The agent has listed its options, or named its mode, and has set what was `chosen`."""
+        session = self._known.get(name) or Session()
+        self._take_modes(session, listing)
+        session.settings = {**session.settings, **chosen, **shown(listing)}
+        self._add(name, session)
+
+    def _take_modes(self, session: Session, listing: Json) -> None:
+        """The agent has listed modes, models or options of a session."""
+        session.modes = _more(session.modes, modes.ids(listing))
+        self.words = _more(self.words, modes.words(listing))
+        if _all(listing, "configOptions"):
+            session.options = tuple(map(canonical, _listed(listing, "configOptions")))
 
     def _add(self, name: str, session: Session) -> None:
         self._known[name] = session
@@ -389,17 +405,13 @@ class Sessions:
             theirs = [id_ for id_, other in self._known.items() if _owner(other) == owner]
             if len(theirs) > _MOST:
                 del self._known[theirs[0]]
-                self._chosen.pop(theirs[0], None)
+                self._ended.pop(theirs[0], None)
 
 
-def _choice(params: Params) -> tuple[str, str]:
-    """The option that params choose, if any, and all that they say but for the session's id."""
+def _said(params: Params) -> str:
+    """All that params say but for the session's id."""
     said = [(name, one) for name, one in pairs(value_of(params)) if name not in SESSION_NAMES]
-    return next(iter(_texts(dict(said), "configId")), ""), str(sorted(map(_member, said)))
-
-
-def _member(said: tuple[str, Json]) -> tuple[str, str]:
-    return said[0], canonical(said[1])
+    return str(sorted((name, canonical(one)) for name, one in said))
 
 
 def _owner(session: Session) -> str:
@@ -413,7 +425,7 @@ def _more(known: frozenset[str], listed: frozenset[str]) -> frozenset[str]:
     return both if len(both) <= _MOST_LISTED else frozenset(islice(listed, _MOST_LISTED))
 
 
-def asker(pending: PendingRequest) -> str:
+def _asker(pending: PendingRequest) -> str:
     """The component that a request is of, through all that passed it on. Empty: the client, or a
     program without a policy, of which nobody knows whether it has passed the request on."""
     while (given := _given(pending)) is not None:
@@ -458,13 +470,6 @@ def _listed(value: Json, name: str) -> list[Json]:
 def _folders(value: Json) -> tuple[str, ...]:
     folders = [*_texts(value, "cwd"), *_listed(value, "additionalDirectories")]
     return tuple(folder for folder in folders if isinstance(folder, str) and folder)
-
-
-def _take_modes(session: Session, listing: Json) -> None:
-    """The agent has listed modes, models or options of a session."""
-    session.modes = _more(session.modes, modes.ids(listing))
-    if _all(listing, "configOptions"):
-        session.options = tuple(map(canonical, _listed(listing, "configOptions")))
 
 
 def _commands(lists: list[Json]) -> frozenset[str]:

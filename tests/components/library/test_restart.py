@@ -132,12 +132,13 @@ async def test_what_was_told_is_not_told_again_and_what_was_not_still_is(name: s
 
 
 @plays
-async def test_modes_stay_on_offer() -> None:
-    config = {"prompt": "S", "modes": {"reviewer": {"prompt": "Review only."}}}
+async def test_roles_stay_on_offer() -> None:
+    config = {"prompt": "S", "roles": {"reviewer": {"prompt": "Review only."}}}
     async with play("system-prompt", config=config) as p:
-        mode = {"sessionId": await p.new_session(), "modeId": "reviewer"}
+        role = {"sessionId": await p.new_session(), "configId": "role", "value": "reviewer"}
         p.restart(load("system-prompt"))
-        assert await p.request("session/set_mode", mode) == {}
+        (option,) = (await p.request("session/set_config_option", role))["configOptions"]
+        assert option["currentValue"] == "reviewer"
         p.restart(load("system-prompt"))
         await p.prompt("a")
         p.restart(load("system-prompt"))

@@ -15,7 +15,24 @@ if TYPE_CHECKING:
     from guest_sdk.python import Record
     from tests.harness.process.rig import Rig
 
-REVIEWER = {"id": "reviewer", "name": "Reviewer", "description": "Reads"}
+ROLES = [
+    {"value": "none", "name": "None"},
+    {"value": "reviewer", "name": "Reviewer", "description": "Reads"},
+]
+
+
+def role(chosen: str = "none", named: str = "id") -> Json:
+    """The option that the client sees."""
+    return {
+        named: "role", "name": "Role", "type": "select", "currentValue": chosen, "options": ROLES,
+    }  # fmt: skip
+
+
+def choose(session: str, chosen: str) -> Json:
+    """The params by which the user sets it."""
+    return {"sessionId": session, "configId": "role", "value": chosen}
+
+
 MODES = {
     "currentModeId": "ask",
     "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Write Code"}],
@@ -25,7 +42,7 @@ OPTION = {
     "options": [{"value": "ask", "name": "Ask"},
                 {"group": "g", "name": "G", "options": [{"value": "code", "name": "Write Code"}]}],
 }  # fmt: skip
-OWN = {"modes": {"reviewer": {"prompt": "Review only.", "description": "Reads"}}}
+OWN = {"roles": {"reviewer": {"prompt": "Review only.", "description": "Reads"}}}
 
 
 def offering(**members: Any) -> Callable[[Record], Any]:
@@ -68,9 +85,8 @@ async def test_a_mode_of_the_agent(mode: str) -> None:
         "system-prompt", config={"mode": mode, **OWN}, answer=offering(modes=MODES)
     ) as p:
         result = await opened(p)
-        modes = [*MODES["availableModes"], REVIEWER]
-        told = {**MODES, "currentModeId": "code", "availableModes": modes}
-        assert result == {"sessionId": "s", "modes": told}
+        told = {**MODES, "currentModeId": "code"}
+        assert result == {"sessionId": "s", "modes": told, "configOptions": [role()]}
         assert switched(p) == [{"method": "session/set_mode", "sessionId": "s", "modeId": "code"}]
         params = {"sessionId": "s", "modeId": "ask"}
         assert await p.request("session/set_mode", params) == {}
@@ -119,67 +135,80 @@ async def test_an_agent_that_refuses() -> None:
         assert "not switched to `code`: not now" in p.services.log[0]
 
 
+@pytest.mark.parametrize(("version", "named"), [(1, "id"), (2, "configId")])
 @plays
-async def test_modes_of_our_own_where_the_agent_has_none() -> None:
+async def test_roles_are_an_option(version: int, named: str) -> None:
     async with play("system-prompt", config={"prompt": "S", **OWN}) as p:
+        await p.initialize(protocolVersion=version)
         result = await opened(p)
         session = result["sessionId"]
-        assert result["modes"] == {
-            "currentModeId": "default",
-            "availableModes": [
-                {"id": "default", "name": "Default"},
-                {"id": "reviewer", "name": "Reviewer", "description": "Reads"},
-            ],
-        }
+        assert result["configOptions"] == [role(named=named)]
+        assert "modes" not in result
         await p.prompt("a", session=session)
-        for mode in ("reviewer", "reviewer"):
-            params = {"sessionId": session, "modeId": mode}
-            assert await p.request("session/set_mode", params) == {}
+        for chosen in ("reviewer", "reviewer"):
+            answer = await p.request("session/set_config_option", choose(session, chosen))
+            assert answer == {"configOptions": [role(chosen, named)]}
         await p.prompt("b", session=session)
         await p.prompt("c", session=session)
-        await p.request("session/set_mode", {"sessionId": session, "modeId": "default"})
+        await p.request("session/set_config_option", choose(session, "none"))
         await p.prompt("d", session=session)
         assert p.agent.prompts[:3] == ["S\na", "Review only.\nb", "c"]
-        assert p.agent.prompts[3].startswith("From now on the instructions of the last mode")
+        assert p.agent.prompts[3].startswith("From now on the instructions of the last role")
         assert switched(p) == []
-        with pytest.raises(ProxyError, match="no mode `odd`"):
-            await p.request("session/set_mode", {"sessionId": session, "modeId": "odd"})
+        for odd in ("odd", 7, None):
+            with pytest.raises(ProxyError, match="no role `"):
+                await p.request("session/set_config_option", {**choose(session, ""), "value": odd})
 
 
 @plays
-async def test_modes_of_our_own_beside_those_of_the_agent() -> None:
-    config = {"modes": {**OWN["modes"], "ask": {"prompt": "theirs"}}}
-    async with play("system-prompt", config=config, answer=offering(modes=MODES)) as p:
-        result = await opened(p)
-        modes = [*MODES["availableModes"], REVIEWER]
-        assert result["modes"] == {**MODES, "availableModes": modes}
-        for mode in ("reviewer", "code"):
-            params = {"sessionId": "s", "modeId": mode}
-            assert await p.request("session/set_mode", params) == {}
-            await p.prompt(mode, session="s")
-        assert [one["modeId"] for one in switched(p)] == ["code"]
-        assert p.agent.prompts[0] == "Review only.\nreviewer"
-        assert p.agent.prompts[1].startswith("From now on the instructions of the last mode")
+async def test_roles_stand_behind_the_agent_s_options_and_its_modes_stay() -> None:
+    effort = {"id": "effort", "name": "Effort", "currentValue": "low"}
+
+    def answer(request: Record) -> Any:
+        if request.method == "session/set_config_option":
+            return {"configOptions": [{**effort, "currentValue": "high"}]}
+        return offering(modes=MODES, configOptions=[effort])(request)
+
+    async with play("system-prompt", config=OWN, answer=answer) as p:
+        assert await opened(p) == {
+            "sessionId": "s", "modes": MODES, "configOptions": [effort, role()],
+        }  # fmt: skip
+        params = {"sessionId": "s", "configId": "effort", "value": "high"}
+        high = {**effort, "currentValue": "high"}
+        said = await p.request("session/set_config_option", params)
+        assert said == {"configOptions": [high, role()]}
+        said = await p.request("session/set_config_option", choose("s", "reviewer"))
+        assert said == {"configOptions": [high, role("reviewer")]}
+        params = {"sessionId": "s", "modeId": "code"}
+        assert await p.request("session/set_mode", params) == {}
+        await p.prompt("x", session="s")
+        assert p.agent.prompts == ["Review only.\nx"]
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"modes": MODES}, "the role `reviewer` is not offered: a mode of the agent's"),
+        ({"configOptions": [{"id": "role", "name": "R"}]}, "the agent has an option `role` itself"),
+        ({"configOptions": 7}, ""),
+    ],
+)
+@plays
+async def test_a_role_that_looks_like_the_agent_s_is_not_offered(members: Json, why: str) -> None:
+    config = {"roles": {"reviewer": {"prompt": "theirs", "name": "write code"}}}
+    async with play("system-prompt", config=config, answer=offering(**members)) as p:
+        assert await opened(p) == {"sessionId": "s", **members}
+        assert why in "".join(p.services.log)
 
 
 @plays
-async def test_a_mode_of_our_own_from_the_start() -> None:
+async def test_a_role_from_the_start() -> None:
     async with play("system-prompt", config={"mode": "reviewer", **OWN}) as p:
         result = await opened(p)
-        assert result["modes"]["currentModeId"] == "reviewer"
+        assert result["configOptions"] == [role("reviewer")]
         await p.prompt("a", session=result["sessionId"])
         assert p.agent.prompts == ["Review only.\na"]
         assert p.services.log == []
-
-
-@plays
-async def test_version_2_is_not_shown_modes_of_our_own() -> None:
-    async with play("system-prompt", config={"mode": "reviewer", **OWN}) as p:
-        await p.initialize(protocolVersion=2)
-        result = await opened(p)
-        assert "modes" not in result
-        await p.prompt("a", session=result["sessionId"])
-        assert p.agent.prompts == ["Review only.\na"]
 
 
 def test_row_87_behind_a_real_agent(rig: Rig) -> None:
@@ -199,27 +228,30 @@ def test_modes_of_the_agent_are_the_users_unless_it_is_trusted(rig: Rig) -> None
     chain.initialize()
     answer = chain.request("session/new", {"cwd": "/", "mcpServers": []})["result"]
     assert answer["modes"]["currentModeId"] == "ask"
-    assert [one["id"] for one in answer["modes"]["availableModes"]] == ["ask", "code", "reviewer"]
-    for mode in ("reviewer", "code"):
-        params = {"sessionId": answer["sessionId"], "modeId": mode}
-        assert chain.request("session/set_mode", params)["result"] == {}
+    assert [one["id"] for one in answer["modes"]["availableModes"]] == ["ask", "code"]
+    assert answer["configOptions"] == [role()]
+    session = answer["sessionId"]
+    said = chain.request("session/set_config_option", choose(session, "reviewer"))["result"]
+    assert said == {"configOptions": [role("reviewer")]}
+    params = {"sessionId": session, "modeId": "code"}
+    assert chain.request("session/set_mode", params)["result"] == {}
     assert [one["modeId"] for one in received(rig, "session/set_mode")] == ["code"]
+    assert received(rig, "session/set_config_option") == []
     assert chain.finish() == 0
     assert "not switched to `code`" in chain.stderr
-    assert "hint: `,profile=trusted` lets it" in chain.stderr
+    assert "`,profile=trusted` lets it" in chain.stderr
 
 
 def test_row_87_else_a_block_is_put_in_front(rig: Rig) -> None:
     chain = agent(rig, component("system-prompt", {"prompt": "Be brief.", **OWN}), rig.demo())
     chain.initialize()
-    answer = chain.request("session/new", {"cwd": "/", "mcpServers": []})
-    assert [one["id"] for one in answer["result"]["modes"]["availableModes"]][1:] == ["reviewer"]
-    session = answer["result"]["sessionId"]
+    answer = chain.request("session/new", {"cwd": "/", "mcpServers": []})["result"]
+    session = answer["sessionId"]
+    assert answer["configOptions"] == [role()]
     assert chain.prompt(session, "one") == "Be brief.\none"
-    mode = {"sessionId": session, "modeId": "reviewer"}
-    assert chain.request("session/set_mode", mode)["result"] == {}
+    chain.request("session/set_config_option", choose(session, "reviewer"))
     assert chain.prompt(session, "two") == "Review only.\ntwo"
     assert chain.prompt(session, "three") == "three"
-    assert received(rig, "session/set_mode") == []
+    assert received(rig, "session/set_config_option") == []
     assert chain.finish() == 0
     assert chain.stderr == ""

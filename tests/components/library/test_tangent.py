@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from guest_sdk.python import ProxyError, Record
-from tests.components.library.support import agent, component, play, plays
+from tests.components.library.support import agent, component, play, plays, received
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
@@ -59,25 +59,34 @@ def test_row_76_a_tangent_leaves_no_trace(rig: Rig) -> None:
     assert rig.leftovers(chain) == []
 
 
-@plays
-async def test_modes_hold_in_a_tangent_and_behind_it() -> None:
-    async with play("tangent", answer=_takes_modes) as p:
-        session = await p.new_session()
-        await p.request("session/set_mode", {"sessionId": session, "modeId": "plan"})
-        await p.prompt("/tangent")
-        await p.prompt("aside")
-        await p.request("session/set_mode", {"sessionId": session, "modeId": "code"})
-        asked = [one.raw["params"] for one in p.agent.requests if one.method == "session/set_mode"]
-        assert [(one["sessionId"], one["modeId"]) for one in asked] == [
-            (session, "plan"),
-            ("session-2", "plan"),
-            ("session-2", "code"),
-            (session, "code"),
-        ]
-
-
-def _takes_modes(request: Record) -> Any:
-    return {} if request.method == "session/set_mode" else None
+def test_modes_hold_in_a_tangent_and_behind_it_and_missing_servers_are_named(rig: Rig) -> None:
+    """The conductor sets them: the tangent itself may not."""
+    chain = agent(rig, component("tangent", {}, commands="tangent"), rig.demo("--modes"))
+    chain.initialize()
+    folders = {"cwd": str(rig.folder), "additionalDirectories": [str(rig.folder / "more")]}
+    server = {"name": "fs", "command": "true", "args": [], "env": []}
+    setup = {**folders, "mcpServers": [server]}
+    session = chain.request("session/new", setup)["result"]["sessionId"]
+    chain.request("session/set_mode", {"sessionId": session, "modeId": "code"})
+    chain.answer(chain.start_prompt(session, "/tangent"))
+    assert "without the MCP server `fs`" in chain.prompt(session, "aside")
+    chain.request("session/set_mode", {"sessionId": session, "modeId": "ask"})
+    chain.prompt(session, "/tangent back")
+    asked = received(rig, "session/set_mode")
+    assert [(one["sessionId"], one["modeId"]) for one in asked] == [
+        (session, "code"),
+        ("demo-2", "code"),
+        ("demo-2", "ask"),
+        (session, "ask"),
+    ]
+    told = [one["params"]["update"] for one in chain.seen("session/update")]
+    metas = [one["_meta"] for one in told if one["sessionUpdate"] == "session_info_update"]
+    about = [one["conductor.session"] for one in metas if "conductor.session" in one]
+    assert about == [
+        {"component": "tangent", "own": True, "missing": ["fs"]},
+        {"component": "tangent", "own": False, "missing": []},
+    ]
+    assert chain.finish() == 0
 
 
 @plays

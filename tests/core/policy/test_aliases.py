@@ -166,20 +166,17 @@ def test_what_the_agent_says_there_reaches_nobody() -> None:
 
 
 def test_there_the_component_may_repeat_what_the_client_did_and_no_more() -> None:
-    """So a mode that the user chooses, and an end, hold in both sessions."""
+    """So an end holds in both sessions."""
     with chain(**OWN) as pb:
         bound(pb)
-        for method, more in (("session/set_mode", {"modeId": "plan"}), ("session/close", {})):
-            own: Json = {"sessionId": "mine", **more}
-            pb >> ("client", request("c", method, {"sessionId": "S", **more}))
-            pb << ("agent", request(Hole("c"), method, own))
-            pb >> ("agent", result(Hole("c"), {})) << ("client", result("c", {}))
-            del pb.values["c"]
-            pb >> ("g", "s", request("x", method, own))
-            pb << ("agent", request(Hole("x"), method, {"sessionId": "S", **more}))
-            pb >> ("agent", result(Hole("x"), {})) << ("g", "s", result("x", {}))
-            del pb.values["x"]
-        pb >> ("g", "s", request("y", "session/set_mode", {"sessionId": "mine", **MODE}))
+        method, own = "session/close", {"sessionId": "mine"}
+        pb >> ("client", request("c", method, {"sessionId": "S"}))
+        pb << ("agent", request(Hole("c"), method, own))
+        pb >> ("agent", result(Hole("c"), {})) << ("client", result("c", {}))
+        pb >> ("g", "s", request("x", method, own))
+        pb << ("agent", request(Hole("x"), method, {"sessionId": "S"}))
+        pb >> ("agent", result(Hole("x"), {})) << ("g", "s", result("x", {}))
+        pb >> ("g", "s", request("y", "session/delete", own))
         broke(pb, "own-sessions")
         refused(pb, "y")
         pb >> ("client", request("u", PROMPT, prompt("hi")))  # it has opened it again
@@ -518,17 +515,17 @@ def test_the_member_that_keeps_them_is_the_conductor_s() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "more"),
-    [("session/close", {}), ("session/set_mode", {"modeId": "m"}), ("session/delete", {})],
+    "method",
+    ["session/close", "session/delete"],
 )
-def test_a_component_is_the_client_of_its_own_session_alone(method: str, more: Json) -> None:
+def test_a_component_is_the_client_of_its_own_session_alone(method: str) -> None:
     with chain(**OWN) as pb:
         opened(pb)
-        own: Json = {"sessionId": "mine", **more}
+        own: Json = {"sessionId": "mine"}
         pb >> ("g", "s", request("x", method, own)) << ("agent", request(Hole("x"), method, own))
         pb >> ("agent", result(Hole("x"), {})) << ("g", "s", result("x", {}))
         pb >> ("g", "s", request("y", method, {**own, "sessionId": "S"}))
-        broke(pb, "session-mode" if more else "sealed")
+        broke(pb, "sealed")
         refused(pb, "y")
 
 

@@ -278,17 +278,26 @@ def test_a_queued_request_behind_another_is_cancelled_where_it_waits() -> None:
         pb << ("agent", cancel(Hole("m")))
 
 
+def option() -> Json:
+    """The params of a choice that a component may carry."""
+    return {"sessionId": "S", "configId": "effort", "value": "high"}
+
+
 def test_one_that_was_cancelled_before_a_component_got_it_is_cancelled_behind_that() -> None:
-    with chain_of(guest(CARRIES, name="f"), guest(grants="modes")) as pb:
+    with chain_of(guest(CARRIES, name="f"), guest(grants="options")) as pb:
         pb >> ("client", request("a", PROMPT, prompt("hi")))
         pb << ("f", "p", request(Hole("f-a"), PROMPT, prompt("hi")))
-        pb >> ("client", request("m", "session/set_mode", mode())) >> ("client", cancel("m"))
+        (
+            pb
+            >> ("client", request("m", "session/set_config_option", option()))
+            >> ("client", cancel("m"))
+        )
         pb >> ("f", "s", request(Hole("f-a"), PROMPT, prompt("hi")))
         pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
-        pb << ("g", "p", request(Hole("g-m"), "session/set_mode", mode()))
+        pb << ("g", "p", request(Hole("g-m"), "session/set_config_option", option()))
         pb << ("g", "p", cancel(Hole("g-m")))
-        pb >> ("g", "s", request(Hole("g-m"), "session/set_mode", mode()))
-        pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
+        pb >> ("g", "s", request(Hole("g-m"), "session/set_config_option", option()))
+        pb << ("agent", request(Hole("m"), "session/set_config_option", option()))
         pb << ("agent", cancel(Hole("m")))
 
 

@@ -33,7 +33,7 @@ POLICIES = {
     "results": policy("down:initialize:carry+amend", "down:session/prompt:carry+amend"),
     "granted": policy(
         profile="full",
-        grants="turns=within permission=narrow mcp=others sessions=own modes texts methods=_* "
+        grants="turns=within permission=narrow mcp=others sessions=own options texts methods=_* "
         "editor=panel capabilities=* commands=*",
     ),
     "gatekeeper": policy(profile="full", fails="closed", hold=60.0),

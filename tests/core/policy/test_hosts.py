@@ -19,7 +19,6 @@ from tests.harness.router.policed import (
     PROMPT,
     V1,
     Hole,
-    Json,
     Playbook,
     cancel,
     guest,
@@ -200,9 +199,10 @@ def test_it_polices_its_guests_by_rounds() -> None:
 
 def test_a_host_s_policy_is_the_guests_own() -> None:
     """One guest may do what another may not."""
-    full = Component("f", "proxy `f`", CHANNEL, policy=Policy("none", grants=Grants(modes=True)))
+    full = Component(
+        "f", "proxy `f`", CHANNEL, policy=Policy("none", grants=Grants(sessions="own"))
+    )
     with host(full, guest()) as pb:
-        said: Json = {"sessionId": "S", "modeId": "x"}
-        pb >> ("g", "s", request("m", "session/set_mode", said))
-        lacks(pb, "originate", "session/set_mode")
-        refused(pb, "m", "`,modes` lets it")
+        pb >> ("g", "s", request("m", "session/close", {"sessionId": "S"}))
+        lacks(pb, "originate", "session/close")
+        refused(pb, "m", "`,sessions=own` lets it")

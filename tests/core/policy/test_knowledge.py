@@ -178,9 +178,9 @@ def test_of_a_session_that_nobody_knows_nothing_is_noted() -> None:
     known.entered("S", "")
     assert not known.ids
     options = json.dumps({"configOptions": [{"id": "effort"}]}).encode()
-    for params in (raw({"configId": "effort"}), raw({"sessionId": "S"})):
+    for params, below in ((raw({"configId": "effort"}), None), (raw({"sessionId": "S"}), "S")):
         pending = PendingRequest(None, b"1", b"1", "session/set_config_option")
-        known.follow("session/set_config_option", params, pending)
+        known.follow("session/set_config_option", params, pending, below)
         pending.target = Router([Component("agent")]).peers["agent"].p
         for watcher in pending.watchers:
             watcher(b"result", options, [])

@@ -155,9 +155,12 @@ GIVES = {
     "permission=narrow": [(UP, PERMISSION, C | X | A)],
     "mcp=others": [(way, "mcp/message", C | X | A | M | D) for way in Direction],
     "sessions=own": [(DOWN, method, A | M | O) for method in SETUP] + [(DOWN, PROMPT, O)],
-    "modes": [
-        (DOWN, "session/set_mode", C | X | A | M | O),
-        (UP, update("current_mode_update"), C | X | O),
+    "options": [
+        (DOWN, "session/set_mode", NO),
+        (DOWN, "session/set_model", NO),
+        (DOWN, "session/set_config_option", C | X | A | M),
+        (UP, update("current_mode_update"), NO),
+        (UP, update("config_option_update"), C | X | O),
         (DOWN, "session/new", C | X | M),
     ],
     "editor=panel": [

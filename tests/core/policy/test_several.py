@@ -36,7 +36,7 @@ POLICIES: Final = [
     None,
     *(Policy(profile) for profile in PROFILES),
     policy(profile="full", fails="closed", hold=5.0),
-    policy(profile="full", grants="turns=unprompted modes texts permission=narrow methods=_*"),
+    policy(profile="full", grants="turns=unprompted options texts permission=narrow methods=_*"),
     policy(CARRY_TEXT, "down:session/prompt:carry+answer+amend", grants="turns=within"),
     policy(CARRY_TEXT),
 ]

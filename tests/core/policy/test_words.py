@@ -80,8 +80,8 @@ def test_why_a_rule_gives_less_than_it_says(rule: str, said: str) -> None:
         ("permission=narrow", Grants(permission="narrow")),
         ("mcp=others", Grants(mcp="others")),
         ("sessions=own", Grants(sessions="own")),
-        ("modes", Grants(modes=True)),
-        ("modes=yes", Grants(modes=True)),
+        ("options", Grants(options=True)),
+        ("options=yes", Grants(options=True)),
         ("texts=true", Grants(texts=True)),
         ("commands=review+plan+review", Grants(commands=("review", "plan"))),
         ("commands=*", Grants(commands=("*",))),
@@ -174,7 +174,7 @@ def test_what_a_policy_permits(held: Policy, rule: str, permitted: bool) -> None
         (Grants(turns="within"), Grants(), Grants(turns="within")),
         (Grants(turns="within"), Grants(turns="unprompted"), Grants()),
         (Grants(turns="unprompted"), Grants(turns="within"), Grants(turns="unprompted")),
-        (Grants(texts=True, modes=True), Grants(modes=True), Grants(texts=True)),
+        (Grants(options=True, texts=True), Grants(options=True), Grants(texts=True)),
         (Grants(mcp="others"), Grants(mcp="others"), Grants()),
         (Grants(commands=("a", "b")), Grants(commands=("b",)), Grants(commands=("a",))),
         (Grants(commands=("a",)), Grants(commands=("*",)), Grants()),
@@ -205,7 +205,7 @@ def test_grants_together() -> None:
         (policy(NO_PROFILE, turns="within"), ""),
         (policy(NO_PROFILE, "up:session/update:carry+originate"), ""),
         (policy(NO_PROFILE, methods=("_x/*",)), "_x/*"),
-        (policy(NO_PROFILE, modes=True), "session/set_mode"),
+        (policy(NO_PROFILE, options=True), ""),
     ],
 )
 def test_where_ids_alone_tell_requests_apart(held: Policy, key: str) -> None:
@@ -275,7 +275,11 @@ def test_what_an_older_rule_comes_to(old: str, today: list[str]) -> None:
             ["allow=up:fs/write_text_file:copy"],
             "no more than `copy` is to be had",
         ),
-        ("down:session/set_mode:originate", [], "no more than `copy` is to be had: with `modes`"),
+        (
+            "down:session/set_mode:originate",
+            [],
+            "no more than `copy` is to be had: the user's alone",
+        ),
         ("up:session/new:modify", [], "no more than `copy+carry` is to be had"),
         ("up:mcp/*:modify+answer", [], "it goes without saying"),
         ("up:mcp/message:answer", [], "it goes without saying"),
@@ -340,7 +344,7 @@ def test_what_a_lifted_guard_gave_and_a_grant_does_not_is_told(guard: str, lost:
 def test_every_grant_can_be_read() -> None:
     said = {
         "turns": "within", "commands": "a", "permission": "narrow", "mcp": "others",
-        "sessions": "own", "modes": "yes", "editor": "panel", "methods": "_a", "texts": "yes",
+        "sessions": "own", "options": "yes", "editor": "panel", "methods": "_a", "texts": "yes",
         "capabilities": "/a",
     }  # fmt: skip
     assert set(said) == set(GRANT_NAMES)

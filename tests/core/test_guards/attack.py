@@ -19,6 +19,7 @@ from conductor.core.guards import (
     forwarded,
     originated,
 )
+from conductor.core.guards.modes import words
 from conductor.core.guards.reading import canonical
 from conductor.core.policy.rules import Grants
 
@@ -29,7 +30,13 @@ CONTEXT = Context(
     folders=FOLDERS,
     commands=frozenset({"/review", "$fix", "/compact"}),
     known=True,
-    modes=frozenset({"ask", "bypass", "model", "big"}),
+    modes=frozenset({"ask", "bypass", "model", "big", "\u2713"}),
+    words=words(
+        {
+            "modes": {"availableModes": [{"id": "ask", "name": "Ask"}, {"id": "bypass"}]},
+            "configOptions": [{"id": "model", "options": [{"value": "big", "name": "Big 5"}]}],
+        }
+    ),
     options=(canonical({"id": "model"}),),
     added=frozenset({"mine", "tone"}),
     sessions=frozenset({"s", "b", "in-use"}),

@@ -172,16 +172,16 @@ def choices() -> Iterator[Attack]:
         }
         for what, request in asked.items():
             yield answers("session-mode", f"{method} {what}", method, "{}", None, request).having(
-                modes=True
+                options=True
             )
             if what != "no JSON":
                 yield makes_up("session-mode", f"{method} {what}", method, request).having(
-                    modes=True
+                    options=True
                 )
         error = '{"code":-32602,"message":"no"}'
         for what in ("the agent's", "none", "no JSON"):
             yield denies("session-mode", f"{method} {what}", method, error, asked[what]).having(
-                modes=True
+                options=True
             )
         snake = name.replace("Id", "_id")
         for what, request in {
@@ -190,17 +190,26 @@ def choices() -> Iterator[Attack]:
             "beside another": '{"sessionId":"s","modeId":"mine","modelId":"mine","config_id":"x"}',
             "in another spelling of the session": f'{{"session_id":"s","{name}":"bypass"}}',
         }.items():
-            yield makes_up("session-mode", f"{method} {what}", method, request).having(modes=True)
+            yield makes_up("session-mode", f"{method} {what}", method, request).having(options=True)
             yield answers("session-mode", f"{method} {what}", method, "{}", None, request).having(
-                modes=True
+                options=True
             )
         own = f'{{"sessionId":"s","{name}":"mine"}}'
+        yield makes_up("session-mode", f"{method} even its own", method, own).having(
+            options=True, sessions="own"
+        )
+        if method != "session/set_config_option":
+            yield answers("session-mode", f"{method} even its own", method, "{}", None, own).having(
+                options=True
+            )
         snake_session = own.replace("sessionId", "session_id")
         yield makes_up("session-mode", f"{method}, session_id", method, snake_session).having(
-            modes=True
+            options=True
         )
         yield (
-            makes_up("session-mode", f"{method} its own", method, own).having(modes=True).unknown()
+            makes_up("session-mode", f"{method} its own", method, own)
+            .having(options=True)
+            .unknown()
         )
         for what, result in {
             "forged options": '{"configOptions":[{"id":"model","currentValue":"ask"}]}',
@@ -208,13 +217,13 @@ def choices() -> Iterator[Attack]:
             "more": '{"modes":{}}',
         }.items():
             yield answers("session-mode", f"{method}, {what}", method, result, None, own).having(
-                modes=True
+                options=True
             )
         yield makes_up("session-mode", f"{method} its own", method, own)
         yield answers("session-mode", f"{method} its own", method, "{}", None, own)
         yield answers("session-mode", f"{method} amended", method, "{}", "[]", own).having(
-            modes=True
+            options=True
         )
         yield passes_on(
             "session-mode", f"{method} another", method, own, own.replace("mine", "bypass")
-        ).having(modes=True)
+        ).having(options=True)

@@ -169,7 +169,9 @@ def answers_of_its_own() -> Iterator[Attack]:
         ("directories", "own-sessions", {"cwd": "/w", "additionalDirectories": ["/w/a", "/"]}),
         ("a system prompt", "system-prompt", {"cwd": "/w", "systemPrompt": {"mode": "append"}}),
         ("an option", "session-setup", {"cwd": "/w", "allowAll": True}),
-        ("options of an agent", "meta", {"cwd": "/w", "_meta": {"claudeCode": {}}}),
+        ("options of an agent", "session-setup", {"cwd": "/w", "_meta": {"claudeCode": {}}}),
+        ("a mode", "session-setup", {"cwd": "/w", "_meta": {"example.com/mode": "bypass"}}),
+        ("a configuration", "session-setup", {"cwd": "/w", "configOptions": []}),
     ):
         yield makes_up(guard, f"a session, {what}", "session/new", json.dumps(params)).having(
             sessions="own"
@@ -196,8 +198,8 @@ def results() -> Iterator[Attack]:
         yield denies("handshake", f"{method}, by another spelling", method, spelled)
     modes = NEW["modes"]
     for what, guard, change in (
-        ("models", "session-setup", {"models": {"currentModelId": "other"}}),
-        ("no models", "session-setup", {"models": None}),
+        ("models", "session-mode", {"models": {"currentModelId": "other"}}),
+        ("no models", "session-mode", {"models": None}),
         ("an unknown member", "session-setup", {"trusted": True}),
         ("another id", "session-target", {"sessionId": "b"}),
         ("commands", "commands", {"availableCommands": [{"name": "review"}, {"name": "yolo"}]}),
@@ -221,21 +223,77 @@ def results() -> Iterator[Attack]:
     ):
         attack = answers(guard, what, "session/new", json.dumps({**NEW, **change}), json.dumps(NEW))
         yield attack
-        yield attack.having(modes=True)
+        yield attack.having(options=True)
     more = json.dumps({**NEW, "modes": {**modes, "availableModes": [ASK, BYPASS, mine]}})
-    yield answers("session-mode", "a mode more", "session/new", more, json.dumps(NEW))
-    bare = {"sessionId": "a"}
-    yield answers(
-        "session-mode", "modes that are none", "session/load", '{"modes":[]}', '{"modes":null}'
-    ).having(modes=True)
-    yield answers(
-        "session-mode", "modes for none", "session/load", '{"modes":{}}', '{"modes":[]}'
-    ).having(modes=True)
-    for current in ("bypass", None):
-        forged = {**bare, "modes": {"currentModeId": current, "availableModes": [mine]}}
-        yield answers(
-            "session-mode", "modes of none", "session/load", json.dumps(forged), json.dumps(bare)
-        ).having(modes=True)
+    attack = answers("session-mode", "a mode more", "session/new", more, json.dumps(NEW))
+    yield attack
+    yield attack.having(options=True)
+    for method, forged, told in (
+        ("session/load", {"modes": []}, {"modes": None}),
+        ("session/load", {"modes": {}}, {"modes": []}),
+        ("session/load", {"modes": {"currentModeId": "mine", "availableModes": [mine]}}, {}),
+        ("session/load", {"models": {"currentModelId": None, "availableModels": []}}, {}),
+        ("session/new", {"sessionId": "fresh", "modes": {"currentModeId": "ask"}}, None),
+        ("session/new", {"sessionId": "fresh", "models": NEW["models"]}, None),
+        ("session/load", {"configOptions": [{"id": "tone", "category": "mode"}]}, None),
+    ):
+        upstream = None if told is None else json.dumps(told)
+        attack = answers("session-mode", f"{forged}", method, json.dumps(forged), upstream)
+        yield attack.having(options=True, sessions="own")
+
+
+def posing() -> Iterator[Attack]:
+    """Options of a component's own that look like the agent's mode or model."""
+    tone = {"id": "tone", "name": "Tone", "type": "select", "currentValue": "warm"}
+    value = {"value": "warm", "name": "Warm"}
+    for name in (
+        "Ask", "ask", "ASK ", "A s k", "\uff21\uff53\uff4b", "\u0410sk", "As\u03ba", "ask-2",
+        "Ask2", "Ask (current)", "\u2713 Ask", "as\u212a", "A\u200bsk", "\u202eksA", "8ypass",
+        "big", "Big 4", "Mode", "mode", "m\u043ede", "Session mode", "permissionMode", "Model",
+        "mod\u0435l", "Permissions", "Approval", "bypassPermissions", "x" * 201,
+    ):  # fmt: skip
+        for what, option in (
+            ("id", {**tone, "id": name}),
+            ("name", {**tone, "name": name}),
+            ("value", {**tone, "options": [value, {**value, "value": name}]}),
+            ("name of a value", {**tone, "options": [{**value, "name": name}]}),
+            ("name in a group", {**tone, "options": [{"group": "g", "name": "G", "options": [
+                {**value, "name": name}]}]}),
+            ("group", {**tone, "options": [{"group": "g", "name": name, "options": [value]}]}),
+        ):  # fmt: skip
+            yield from _offered(f"the {what} {name!a:.30}", option)
+    for category in ("mode", "Mode", "model", "thought_level", "_mode", "x", None):
+        yield from _offered(f"the category {category}", {**tone, "category": category})
+    odd: dict[str, object] = {
+        "a description": {**tone, "description": "Ask"},
+        "a description of a value": {**tone, "options": [{**value, "description": "b\u00fdpass"}]},
+        "a description with a mark": {**tone, "description": "x\u202ey"},
+        "a category in another spelling": {**tone, "Category": "mode"},
+        "two ids": {**tone, "configId": "tone"},
+        "an odd id": {**tone, "id": 1},
+        "no id": {"name": "Tone"},
+        "no object": ["tone"],
+        "a value with more": {**tone, "options": [{**value, "category": "mode"}]},
+        "the id of another": {**tone, "id": "model"},
+        "an id without letters": {**tone, "id": "\u2713"},
+    }
+    for what, other in odd.items():
+        yield from _offered(what, other)
+
+
+def _offered(what: str, option: object) -> list[Attack]:
+    before = [{"id": "model"}]
+    listed = {"sessionId": "s", "configOptions": [*before, option]}
+    update = {"sessionUpdate": "config_option_update", "configOptions": listed["configOptions"]}
+    attacks = [
+        answers("session-mode", what, "session/new", json.dumps(listed),
+                json.dumps({**listed, "configOptions": before})),
+        answers("session-mode", f"{what}, alone", "session/new",
+                json.dumps({**listed, "configOptions": [option]}), '{"sessionId":"s"}'),
+        makes_up("session-mode", what, "session/update",
+                 json.dumps({"sessionId": "s", "update": update})),
+    ]  # fmt: skip
+    return [attack.having(options=True) for attack in attacks]
 
 
 def names() -> Iterator[Attack]:

@@ -162,6 +162,7 @@ def more_than_words() -> Iterator[Attack]:
     for what, told in {
         "the agent's mode": {"sessionUpdate": "current_mode_update", "currentModeId": "ask"},
         "a mode never added": {"sessionUpdate": "current_mode_update", "currentModeId": "x"},
+        "a mode of its own": {"sessionUpdate": "current_mode_update", "currentModeId": "mine"},
         "two modes": {
             "sessionUpdate": "current_mode_update",
             "currentModeId": "mine",
@@ -179,11 +180,11 @@ def more_than_words() -> Iterator[Attack]:
         },
     }.items():
         params = json.dumps({"sessionId": "s", "update": told})
-        yield makes_up("session-mode", what, "session/update", params).having(modes=True)
-    told = {"sessionUpdate": "current_mode_update", "currentModeId": "mine"}
+        yield makes_up("session-mode", what, "session/update", params).having(options=True)
+    told = {"sessionUpdate": "config_option_update", "configOptions": own}
     params = json.dumps({"sessionId": "s", "update": told})
-    attack = makes_up("session-mode", "its own mode", "session/update", params)
-    yield attack.having(modes=True).unknown()
+    attack = makes_up("session-mode", "its own options", "session/update", params)
+    yield attack.having(options=True).unknown()
     listed = {"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "plan"}]}
     params = json.dumps({"sessionId": "s", "update": listed})
     attack = makes_up("commands", "its own commands", "session/update", params)
@@ -360,7 +361,7 @@ def words() -> Iterator[Attack]:
     }.items():
         guard = "agent-state" if what == "state_update idle" else "update-texts"
         yield updates(guard, what, said, after)
-        yield updates(guard, what, said, after).having(texts=True, modes=True)
+        yield updates(guard, what, said, after).having(texts=True, options=True)
     plan: Object = {
         "sessionUpdate": "plan_update",
         "plan": {"planId": "p", "entries": [{"content": "a", "status": "pending"}]},
@@ -429,7 +430,7 @@ def states() -> Iterator[Attack]:
         )
     mode: Object = {"sessionUpdate": "current_mode_update", "currentModeId": "bypass"}
     ask = {**mode, "currentModeId": "ask"}
-    yield updates("session-mode", "a mode shown as another", mode, ask).having(modes=True)
+    yield updates("session-mode", "a mode shown as another", mode, ask).having(options=True)
     shown: dict[str, Object] = {
         "the agent's": mode,
         "none": {"sessionUpdate": "current_mode_update"},
@@ -441,7 +442,9 @@ def states() -> Iterator[Attack]:
     }
     for what, update in shown.items():
         sent = json.dumps({"update": update})
-        yield makes_up("session-mode", f"{what}, shown", "session/update", sent).having(modes=True)
+        yield makes_up("session-mode", f"{what}, shown", "session/update", sent).having(
+            options=True
+        )
     options = {"sessionUpdate": "config_option_update", "configOptions": [{"id": "model", "v": 1}]}
     for what, entries in {
         "changed": [{"id": "model", "v": 2}],
@@ -449,4 +452,4 @@ def states() -> Iterator[Attack]:
         "twice": [{"id": "model", "v": 1}, {"id": "model"}],
     }.items():
         after = {**options, "configOptions": entries}
-        yield updates("session-mode", f"options {what}", options, after).having(modes=True)
+        yield updates("session-mode", f"options {what}", options, after).having(options=True)

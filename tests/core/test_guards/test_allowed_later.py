@@ -95,29 +95,37 @@ def test_words_of_notices_are_a_matter_of_grants() -> None:
     assert updated(chunk, {**chunk, "content": {"type": "text", "text": "b"}}, texts)
 
 
-def test_own_modes_are_a_matter_of_grants() -> None:
+TONE: Object = {
+    "id": "tone",
+    "name": "Tone of voice",
+    "description": "How it speaks",
+    "type": "select",
+    "currentValue": "warm",
+    "options": [
+        {"value": "warm", "name": "Warm", "description": "As a friend"},
+        {"group": "modern", "name": "Modern", "options": [{"value": "none", "name": "None"}]},
+    ],
+}
+
+
+def test_own_options_are_a_matter_of_grants() -> None:
     modes = msgspec.structs.replace(
-        granted(modes=True),
+        granted(options=True),
         added=frozenset({"mine", "tone"}),
         options=(canonical({"id": "model"}),),
     )
-    assert shows({"sessionUpdate": "current_mode_update", "currentModeId": "mine"}, modes)
     options = {"sessionUpdate": "config_option_update", "configOptions": [{"id": "model"}]}
-    more = {**options, "configOptions": [{"id": "model"}, {"id": "tone"}]}
+    more = {**options, "configOptions": [{"id": "model"}, TONE]}
     assert updated(options, more, modes)
     assert shows(more, modes)
     assert shows({**more, "configOptions": [{"id": "model"}, {"configId": "new"}]}, modes)
-    for method, choice in (
-        ("session/set_mode", {"modeId": "mine"}),
-        ("session/set_config_option", {"configId": "tone", "value": "warm"}),
-    ):
-        assert may_send(method, {"sessionId": "s", **choice}, modes)
-        assert may_answer(method, {}, None, choice, modes)
-        assert may_answer(method, {"configOptions": more["configOptions"]}, None, choice, modes)
-        error = b'{"code":-32602,"message":"no"}'
-        asked = Raw(json.dumps(choice).encode())
-        assert answered(modes, "up", method, asked, b"error", error, None) is None
-        assert may_answer(method, {**more, "x": 1}, {**options, "x": 1}, context=modes)
+    method, choice = "session/set_config_option", {"configId": "tone", "value": "warm"}
+    assert may_answer(method, {}, None, choice, modes)
+    assert may_answer(method, {"configOptions": more["configOptions"]}, None, choice, modes)
+    error = b'{"code":-32602,"message":"no"}'
+    asked = Raw(json.dumps(choice).encode())
+    assert answered(modes, "up", method, asked, b"error", error, None) is None
+    assert may_answer(method, {**more, "x": 1}, {**options, "x": 1}, context=modes)
 
 
 def test_own_commands_are_a_matter_of_grants() -> None:

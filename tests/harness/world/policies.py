@@ -36,7 +36,7 @@ NAMED: Final = st.just(Grants()) | st.builds(
     permission=st.sampled_from(["", "narrow"]),
     mcp=st.sampled_from(["", "others"]),
     sessions=st.sampled_from(["", "own"]),
-    modes=st.booleans(),
+    options=st.booleans(),
     methods=st.sampled_from([(), ("_x",), ("_*",)]),
     texts=st.booleans(),
 )

@@ -1,5 +1,5 @@
-"""Modes and options of a component's own, with `modes`: those that it has added where everybody saw
-them, and no others."""
+"""Options of a component's own, with `options`: those that it has added where everybody saw them,
+and no others; modes it has none."""
 
 from __future__ import annotations
 
@@ -26,12 +26,7 @@ MODES: Json = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": 
 EFFORT: Json = {"id": "effort", "name": "Effort", "currentValue": "low"}
 TONE: Json = {"id": "tone", "name": "Tone", "currentValue": "warm"}
 SAID: Json = {"sessionId": "S", "modes": MODES, "configOptions": [EFFORT]}
-MINE: Json = {"id": "mine", "name": "Mine"}
-MORE: Json = {
-    **SAID,
-    "modes": {**MODES, "availableModes": [*MODES["availableModes"], MINE]},
-    "configOptions": [EFFORT, TONE],
-}
+MORE: Json = {**SAID, "configOptions": [EFFORT, TONE]}
 
 
 def begun(pb: Playbook, said: Json = SAID, sent: Json = MORE, added: Json | None = None) -> None:
@@ -47,11 +42,12 @@ def begun(pb: Playbook, said: Json = SAID, sent: Json = MORE, added: Json | None
     pb >> ("g", "p", result(Hole("g-n"), sent)) << ("client", result("n", sent))
 
 
-def chooses(pb: Playbook, mode: str) -> None:
-    """The user chooses a mode, and the component has that."""
-    params = {"sessionId": "S", "modeId": mode}
-    pb >> ("client", request("m", "session/set_mode", params))
-    pb << ("g", "p", request(Hole("g-m"), "session/set_mode", params))
+def chooses(pb: Playbook, option: str) -> Json:
+    """The user sets an option, and the component has that."""
+    params: Json = {"sessionId": "S", "configId": option, "value": "x"}
+    pb >> ("client", request("m", "session/set_config_option", params))
+    pb << ("g", "p", request(Hole("g-m"), "session/set_config_option", params))
+    return params
 
 
 def update(kind: str, **held: object) -> Json:
@@ -59,43 +55,69 @@ def update(kind: str, **held: object) -> Json:
 
 
 def test_its_own_are_answered_by_it_and_shown() -> None:
-    with chain(grants="modes") as pb:
+    with chain(grants="options") as pb:
         begun(pb)
-        chooses(pb, "mine")
-        pb >> ("g", "p", result(Hole("g-m"), {})) << ("client", result("m", {}))
-        said = update("current_mode_update", currentModeId="mine")
-        pb >> ("g", "p", said) << ("client", said)
-        listed = update("config_option_update", configOptions=[EFFORT, {**TONE, "name": "T"}])
-        pb >> ("g", "p", listed) << ("client", listed)
+        chooses(pb, "tone")
+        listed: Json = {"configOptions": [EFFORT, {**TONE, "currentValue": "x"}]}
+        pb >> ("g", "p", result(Hole("g-m"), listed)) << ("client", result("m", listed))
+        told = update("config_option_update", configOptions=[EFFORT, {**TONE, "name": "T"}])
+        pb >> ("g", "p", told) << ("client", told)
 
 
 @pytest.mark.parametrize("answer", ["result", "error"])
 def test_the_agent_s_reach_the_agent(answer: str) -> None:
-    with chain(grants="modes") as pb:
+    with chain(grants="options") as pb:
         begun(pb)
-        chooses(pb, "ask")
+        params = chooses(pb, "effort")
         body = {} if answer == "result" else {"code": 1, "message": "no"}
         pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-m"), answer: body})
         broke(pb, "session-mode")
-        params = {"sessionId": "S", "modeId": "ask"}
-        pb << ("agent", request(Hole("a-m"), "session/set_mode", params))
+        pb << ("agent", request(Hole("a-m"), "session/set_config_option", params))
 
 
+@pytest.mark.parametrize("profile", ["none", "full"])
 @pytest.mark.parametrize(
-    "params",
+    ("method", "params"),
     [
-        {"sessionId": "S", "modeId": "bypass"},
-        {"session_id": "S", "modeId": "mine"},
-        {"sessionId": "T", "modeId": "mine"},
-        {"modeId": "mine"},
+        ("session/set_mode", {"sessionId": "S", "modeId": "bypass"}),
+        ("session/set_mode", {"session_id": "S", "modeId": "ask"}),
+        ("session/set_mode", {"modeId": "ask"}),
+        ("session/set_model", {"sessionId": "S", "modelId": "big"}),
+        ("session/set_config_option", {"sessionId": "S", "configId": "effort", "value": "high"}),
+        ("session/set_config_option", {"sessionId": "S", "configId": "tone", "value": "cold"}),
     ],
 )
-def test_what_it_did_not_add_it_does_not_set(params: Json) -> None:
-    with chain(grants="modes") as pb:
+def test_it_sets_nothing(method: str, params: Json, profile: str) -> None:
+    with chain(profile=profile, grants="options sessions=own") as pb:
         begun(pb)
-        pb >> ("g", "s", request("own", "session/set_mode", params))
-        broke(pb, "session-mode")
+        pb >> ("g", "s", request("own", method, params))
+        broke(pb, "rights", "may not send")
         refused(pb, "own")
+
+
+def test_a_mode_that_it_adds_nobody_sees_and_the_agent_s_is_shown() -> None:
+    """The attack: a second mode that is called as the one that asks, while the agent does not."""
+    posing: Json = {"id": "ask-2", "name": "Ask"}
+    more: Json = {**MODES, "currentModeId": "ask-2"}
+    more["availableModes"] = [*MODES["availableModes"], posing]
+    option: Json = {"id": "x", "name": "Mode", "category": "mode", "currentValue": "Ask"}
+    for forged in ({"modes": more}, {"configOptions": [EFFORT, option]}):
+        with chain(grants="options") as pb:
+            pb >> ("client", request("n", "session/new", THERE))
+            pb << ("g", "p", request(Hole("g-n"), "session/new", THERE))
+            pb >> ("g", "s", request(Hole("g-n"), "session/new", THERE))
+            pb << ("agent", request(Hole("a-n"), "session/new", THERE))
+            pb >> ("agent", result(Hole("a-n"), SAID)) << ("g", "s", result(Hole("g-n"), SAID))
+            pb >> ("g", "p", result(Hole("g-n"), {**SAID, **forged}))
+            broke(pb, "session-mode")
+            pb << ("client", result("n", SAID))
+            params = {"sessionId": "S", "modeId": "ask-2"}
+            pb >> ("client", request("m", "session/set_mode", params))
+            pb << ("agent", request(Hole("a-m"), "session/set_mode", params))
+            pb >> ("agent", update("current_mode_update", currentModeId="bypass"))
+            pb << ("client", update("current_mode_update", currentModeId="bypass"))
+            pb >> ("g", "p", update("current_mode_update", currentModeId="ask-2"))
+            broke(pb, "rights", "may not send `session/update[current_mode_update]`")
 
 
 def test_odd_words_hide_nothing() -> None:
@@ -104,18 +126,19 @@ def test_odd_words_hide_nothing() -> None:
     odd["configOptions"] = [{**EFFORT, "name": None}, 7]
     server = {"type": "acp", "name": "mine", "serverId": "m", "_meta": {"a.example/x": "\ud83d"}}
     for added in ({}, {"mcpServers": [server]}):
-        with chain(grants="modes") as pb:
+        with chain(grants="options") as pb:
             begun(pb, odd, odd, added)
             known = pb.router.sessions.find("S")
             assert known.modes == {"ask", "effort"}
             assert "/x\ud83d" in known.commands
-            pb >> ("g", "s", request("own", "session/set_mode", {"sessionId": "S", "modeId": "y"}))
+            told = update("config_option_update", configOptions=[TONE])
+            pb >> ("g", "p", told)
             broke(pb, "session-mode")
             skip(pb)
 
 
 def test_the_agent_s_options_are_as_it_last_listed_them() -> None:
-    with chain(grants="modes") as pb:
+    with chain(grants="options") as pb:
         begun(pb)
         params = {"sessionId": "S", "configId": "effort", "value": "high"}
         high = {**EFFORT, "currentValue": "high"}
