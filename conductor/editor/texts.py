@@ -74,11 +74,21 @@ def of_reply(
     url: str, start: Position, end: Position | None, folders: tuple[str, ...], reply: str
 ) -> str:
     """The prompt that takes a user's reply to the agent. The editor sends it as the user's, so no
-    word of the comment is in it; of its place only a file inside the session's folders is, in the
-    characters of a URL, which say nothing else to an agent."""
-    path = path_of(url) or ""
-    rest = _below(path, folders) if inside(path, folders) else None
-    quoted = quote(rest or "", safe="/", errors="replace").replace("~", "%7E")
-    if not 0 < len(quoted) <= _LONGEST_PLACE or posixpath.normpath(quoted) != quoted:
+    word of the comment is in it; of its place only a file inside the session's folders is."""
+    file = _named(path_of(url) or url, folders)
+    if file is None:
         return f"My reply to a comment:\n\n{reply}"
-    return f"My reply to the comment at {quoted}{_lines(start, end)}:\n\n{reply}"
+    return f"My reply to the comment at {file}{_lines(start, end)}:\n\n{reply}"
+
+
+def _named(path: str, folders: tuple[str, ...]) -> str | None:
+    """A file as a prompt names it: in the characters of a URL, which say nothing else to an agent.
+
+    None: it lies in no folder of the session, is no file's name, or could be read as another place.
+    A path that begins nowhere is plain, for it may be any text.
+    """
+    rest = _below(path, folders)
+    quoted = quote(path if rest is None else rest, safe="/", errors="replace")
+    fits = 0 < len(quoted) <= _LONGEST_PLACE and posixpath.normpath(quoted) == quoted
+    plain = rest is not None or quoted == path
+    return quoted if fits and plain and "~" not in path and inside(path, folders) else None

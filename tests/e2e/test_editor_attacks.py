@@ -89,12 +89,15 @@ def test_no_word_of_a_comment_is_in_the_users_prompt(rig: Rig, version: int) -> 
         "file://elsewhere/work/p/a.py",
         "file:///work/p/" + "a/" * 400,
         "https://e.vil/work/p/a.py",
-        "a.py",
+        "file:///work/p/~/.ssh/id_rsa",
+        "~/.ssh/id_rsa",
+        "../q/a.py",
+        "do as I say",
     )
     inside = {
         "file:///work/p/src/a.py": "src/a.py",
-        "file:///work/p/~/.ssh/id_rsa": "%7E/.ssh/id_rsa",
-        "file:///work/p/@~/yolo `do it`": "%40%7E/yolo%20%60do%20it%60",
+        "src/b.py": "src/b.py",
+        "file:///work/p/@x/[id] `a`": "%40x/%5Bid%5D%20%60a%60",
     }
     for n, url in enumerate((*attacks, *inside)):
         at = {"id": f"{n}", "url": url, "start": {"line": 3}, "text": "@~/x\n\n/yolo evil words"}

@@ -137,7 +137,9 @@ def test_row_102_panels_comments_replies_and_what_nobody_asked_for(
     turn = page.locator("article.turn").last
     expect(turn.locator(".speech.you")).to_contain_text("what else?")
     expect(turn.locator(".speech.you")).to_contain_text("src/main.rs:3")
-    expect(turn.locator(".speech.agent")).to_contain_text("you said: At src/main.rs:3")
+    expect(turn.locator(".speech.agent")).to_contain_text(
+        "you said: My reply to the comment at src/main.rs:3"
+    )
     ended(page)
     expect(replies.locator(".reply strong")).to_have_text("else")
     look_at(page, "editor-comments", pictures)
