@@ -174,7 +174,8 @@ def _changes(facts: Facts) -> list[str]:
         return [f"what it answers, and what the editor lets it write: {_AGENT}"]
     if not facts.policy.enforced:
         return [f"any message: {_TRUSTED}"]
-    return facts.policy.changes or [_NOTHING]
+    peers = [f"may {policy_text.peers(facts.peers)}"] if facts.peers else []
+    return [*peers, *facts.policy.changes] or [_NOTHING]
 
 
 def _asks(facts: Facts) -> Items:
@@ -216,7 +217,9 @@ def _powers(
 ) -> Items:
     """A profile, services, named grants and single rights: what they let it do, and how they are
     written. What every component may do is worth no word."""
+    order = list(policy_text.SERVICES)
     uses = [name for name in services if name.partition(":")[0] not in ALWAYS_GRANTED]
+    uses.sort(key=lambda name: order.index(name.partition(":")[0]))
     items = [(f"profile {profile}",) * 2] if profile else []
     items += [(f"to {policy_text.service(name, named)}", quoted(name)) for name in uses]
     items += [(f"to {policy_text.grant(word, named)}", quoted(word)) for word in grants]

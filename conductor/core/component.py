@@ -63,6 +63,8 @@ class Component(msgspec.Struct, frozen=True):
     """Its limits."""
     hosts: bool = False
     """Whether it is a host of guests, which have policies of their own there."""
+    guests: dict[str, str] = {}
+    """Of a host: its guests with a policy, and the turns of their own that each may have."""
     initialize_passes: bool = False
     """Whether `initialize` goes past it although it has no policy here: a host none of whose guests
     may take part in that."""

@@ -29,14 +29,16 @@ from conductor.core.jsonrpc import (
 from conductor.core.message import Message
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import PROMPT, UPDATE, Direction
-from conductor.core.policy.sessions import Sessions
+from conductor.core.policy.sessions import Sessions, asker
 from conductor.core.state import AnswerTo, Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology, join, onward
 from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
 
 _OWN_ID: Final = '"c{}"'
-"""The ids of requests that a host of guests sends of their own to the conductor above it."""
+"""The ids of requests that a host of guests sends of their own to the conductor above it …"""
+_OWN_PROMPT: Final = '"c{} {}"'
+"""… and of their prompts, with the guest's name: so the conductor knows whose they are."""
 _ALL_NUMBERS: Final = range(1 << 62)
 _OWN_NUMBERS: Final = 500_000_000
 """How far the numbers of what only a trace knows are from those of messages that were read: so
@@ -287,6 +289,8 @@ class Exchange:
         origin, requests = pending.origin, lane.requests
         if not self.topology.hosted or (origin is not None and not origin.peer.sideband):
             return requests.fresh_id()
+        if pending.method == PROMPT and lane.peer is self.upstream and (name := asker(pending)):
+            return _OWN_PROMPT.format(next(self._own_ids), name).encode()
         key, passes = pending.key, False
         if origin is not None:
             passes = origin.peer is self.upstream or key in origin.other.requests.sent
@@ -447,3 +451,8 @@ class Exchange:
     def log(out: Effects, level: str, peer: Peer, text: str) -> None:
         """Puts a line into the log."""
         out.append(LogLine(level, peer.name, text))
+
+
+def guest_of(key: bytes) -> str:
+    """The guest whose prompt a host sends under this id; empty: the id names none."""
+    return key.decode(errors="replace").strip('"').partition(" ")[2]

@@ -24,6 +24,7 @@ from conductor.core.jsonrpc import (
     Malformed,
     Params,
 )
+from conductor.core.own_prompts import OwnPrompts
 from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.key_table import PROMPT, STOP, UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
@@ -74,6 +75,7 @@ class OwnTurns:
         deadlines: Deadlines,
     ) -> None:
         self._exchange = exchange
+        self.own_prompts = OwnPrompts(exchange, deadlines.after)
         self._notifications = notifications
         self._policed = turns
         self._hosted = exchange.topology.hosted
@@ -216,6 +218,7 @@ class OwnTurns:
     def client_prompts(self, request: PendingRequest) -> None:
         """A prompt of the client goes on."""
         if request.names is not None:
+            self.own_prompts.user_prompts(request.names)
             self._follow(request, request.names, None)
 
     def prompts(
@@ -224,6 +227,10 @@ class OwnTurns:
         """A component prompts by `lane`: `send` sends that on, once it may. A prompt that a policed
         component was given comes here only if it is not passed on under its id."""
         peer, session = lane.peer, request.names
+        wrong = self.own_prompts.refuses(lane, session, request, out)
+        if wrong is not None:
+            self._exchange.refuse(request, wrong, out)
+            return
         mine = self._mine(peer, session)
         if session is None:
             send(out)
@@ -307,12 +314,14 @@ class OwnTurns:
 
     def stopped(self, session: str | None, out: Effects) -> None:
         """The client cancels the turns of a session: those of components end too."""
+        self.own_prompts.user_stops(session)
         for turn in self._all():
             if turn.known_as == session and turn.state is TurnState.OPEN:
                 self._end(turn, out)
 
     def closed(self, session: str | None, out: Effects) -> None:
         """The client closes a session: nobody waits for a turn in it."""
+        self.own_prompts.user_stops(session)
         for turn in reversed(self._all()):  # those that wait first, so that none begins
             if turn.known_as == session:
                 self._end(turn, out)
@@ -324,7 +333,10 @@ class OwnTurns:
                 self._end(turn, out)
 
     def cancelled(self, request: PendingRequest, out: Effects) -> None:
-        """A component cancels a request of its own: if that waits for a turn, it goes nowhere."""
+        """A request is cancelled by who has sent it: a prompt of a component's own that waits for a
+        turn goes nowhere; after one of the client's, components send no more of their own."""
+        if request.method == PROMPT and request.origin is self._exchange.upstream.p:
+            self.own_prompts.user_stops(request.names)
         for turn in self._waiting(request):
             self._end(turn, out)
 

@@ -17,6 +17,7 @@ from conductor.core.guards.paths import inside, is_absolute
 from conductor.core.guards.reading import as_object, value_of
 from conductor.core.guards.servers import own_only
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Params
+from conductor.core.own_prompts import OwnPrompts
 from conductor.core.policy.key_table import PERMISSION, PROMPT, SETUP, STOP, Direction
 from conductor.core.policy.turns import NOT_GIVEN
 from conductor.core.state import Lane, Peer, PendingRequest
@@ -31,8 +32,9 @@ _MEMBERS: Final = frozenset({"cwd", "additionalDirectories", "mcpServers"})
 class Ports:
     """The part of a router that knows what may pass at ports."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, own_prompts: OwnPrompts) -> None:
         self._exchange = exchange
+        self._own_prompts = own_prompts
 
     def ask(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
@@ -45,6 +47,7 @@ class Ports:
             wrong = self._wrong(lane, method, params)
             if wrong is not None:
                 raise Malformed(INVALID_REQUEST, wrong)
+            self._own_prompts.at_port(lane, params, pending, out)
         elif method == PERMISSION and _policed(lane.across):
             text = f"`{lane.peer.name}` asks for a permission, and no user is there: cancelled"
             self._exchange.log(out, "info", lane.across.peer, text)

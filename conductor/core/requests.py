@@ -26,6 +26,7 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.message import Message
+from conductor.core.policy import own_terminals
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import (
@@ -262,9 +263,9 @@ class Requests:
 
     def _agent_asks(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """An agent that may be started again asks something about a terminal."""
-        from conductor.core.terminals import CREATE, RELEASE, Terminals  # few chains need it
+        from conductor.core.terminals import Terminals  # few chains need it
 
-        if method in (CREATE, RELEASE):
+        if method in own_terminals.FOLLOWED:
             Terminals(self._exchange, self._enforcer).asked(lane, method, params, pending)
 
     def _client_asks(

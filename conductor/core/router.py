@@ -97,7 +97,8 @@ class Router:
         self._rearranging = Rearranging(exchange, enforcer, initializer, self._endings, held)
         self._reviving: Reviving | None = None
         """Made when an agent is to be started again."""
-        ports, editor = Ports(exchange), EditorMessages(exchange)
+        ports = Ports(exchange, own_turns.own_prompts)
+        editor = EditorMessages(exchange)
         self._requests = requests = Requests(
             exchange, initializer, self._detection, self._services, ports, enforcer, held, editor
         )

@@ -16,10 +16,9 @@ from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.own_terminals import RELEASE
 from conductor.core.state import AnswerTo, Lane, Peer, PendingRequest
 
-CREATE: Final = "terminal/create"
-RELEASE: Final = "terminal/release"
 _MOST: Final = 1024
 """Terminals of one agent; the first one is forgotten first."""
 

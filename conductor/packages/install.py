@@ -181,37 +181,35 @@ def _looks_like(name: str, other: str) -> bool:
 
 
 def changes(before: Spec | None, now: Spec) -> list[str]:
-    """What a version asks for and takes that the one before did not, and the other way round."""
+    """What a version asks for and takes that the one before did not, and the other way round. Its
+    author's reasons are not there: the user is asked below, and `inspect` has them."""
     if before is None:
         return []
-    old, new = dict(_words(before)), dict(_words(now))
+    old, new = [*_words(before)], [*_words(now)]
     lines = [f"- {word}" for word in old if word not in new]
-    for word, why in new.items():
-        if word not in old:
-            lines.append(f"+ {word}" + (f": {one_line(why, 120)}" if why else ""))
-    return lines
+    return lines + [f"+ {word}" for word in new if word not in old]
 
 
-def _words(spec: Spec) -> Iterator[tuple[str, str]]:
-    """Each thing that a component asks for, or can be set, with its author's reason."""
+def _words(spec: Spec) -> Iterator[str]:
+    """Each thing that a component asks for, or can be set."""
     if spec.receipt is not None and spec.receipt.signer is not None:
-        yield f"signed by {spec.receipt.signer}", ""
-    yield ("runs in the sandbox" if spec.sandboxed else "runs with all your rights"), ""
+        yield f"signed by {spec.receipt.signer}"
+    yield "runs in the sandbox" if spec.sandboxed else "runs with all your rights"
     if spec.command is not None:
-        yield f"runs `{one_line(' '.join(spec.command[1:]), 200)}`", ""
+        yield f"runs `{one_line(' '.join(spec.command[1:]), 200)}`"
     manifest = spec.manifest
     if manifest is None:
         return
     wants = manifest.wants
     if wants.profile is not None:
-        yield f"asks for the profile {wants.profile}", wants.reason
+        yield f"asks for the profile {wants.profile}"
     for noun, table in (
         ("right", wants.rights),
         ("grant", wants.grants),
         ("service", wants.services),
     ):
-        for word, reason in table.items():
-            yield f"asks for the {noun} {one_line(word, 120)}", reason
+        for word in table:
+            yield f"asks for the {noun} {one_line(word, 120)}"
     for key, setting in manifest.settings.items():
         must = ", required" if setting.required else ""
-        yield f"has the setting {key} ({setting.type}{must})", setting.description
+        yield f"has the setting {key} ({setting.type}{must})"

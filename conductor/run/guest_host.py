@@ -198,6 +198,7 @@ class _Host:
             allowance=limits.together([spec.limits for spec in self._specs]),
             hosts=True,
             ports={name: policed for spec in self._specs for name, policed in ports(spec).items()},
+            guests={s.name: p.turns for s in self._specs if (p := s.policy.policy()) is not None},
             initialize_passes=not any(map(_may_initialize, self._specs)),
         )
 

@@ -284,14 +284,16 @@ OPTIONS: Final = (
            "[row](security.md#modes-rights-and-profiles) allows is an error"),
     Option("unguard", "GUARD", _unguard, ""),
     _named("turns", "within|unprompted",
-           "it may prompt the agent by itself: while a turn of yours runs, or at any time"),
+           "it may prompt the agent by itself, without that you see it: while a turn of yours "
+           "runs, or also when you are away; 64 times for each prompt of yours"),
     _named("commands", "NAMES", "it may list and send these commands: `review+plan`; `*` for any"),
     _named("permission", "narrow",
            "it may remove options of permission requests, and reject the requests"),
-    _named("mcp", "others", "it may read, change and answer the traffic of others' MCP servers"),
+    _named("mcp", "others", "it may read and alter the traffic of others' MCP servers, also "
+           "calls that you have allowed"),
     _named("sessions", "own",
-           "it may open sessions and prompt the agent there, have a session of yours go on as one "
-           "of them, and answer session set-ups"),
+           "it may open sessions that you do not see, in your folders, and prompt the agent there, "
+           "fork a session of yours, have it go on as one of its own, and answer session set-ups"),
     _named("options", "yes",
            "it may offer options of its own beside the agent's; also `options` alone"),
     _named("editor", "WORDS",

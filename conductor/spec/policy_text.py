@@ -6,7 +6,7 @@ question to the user can promise anything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -22,7 +22,7 @@ Shown = Callable[[str], str]
 
 NAMES: Final[dict[tuple[Direction, str], str]] = {
     (_DOWN, "initialize"): "the handshake",
-    (_DOWN, "session/new"): "a session's set-up",
+    (_DOWN, "session/new"): "set-ups of sessions (folders, MCP servers and their keys)",
     (_DOWN, "session/prompt"): "prompts",
     (_DOWN, "session/cancel"): "cancellations",
     (_UP, "session/update[user_message_chunk]"): "messages, thoughts and plans",
@@ -58,57 +58,82 @@ SHORT: Final[dict[tuple[Direction, str], str]] = {
 """What matters most to a user, in a word each, in that order. `NAMES` has all others."""
 
 RIGHTS: Final = {
-    Right.CARRY: "change",
-    Right.AMEND: "change answers to",
+    Right.ORIGINATE: "make up",
     Right.ANSWER: "answer",
-    Right.DROP: "drop",
-    Right.ORIGINATE: "send of its own",
+    Right.CARRY: "read and change",
+    Right.DROP: "hide",
+    Right.AMEND: "change answers to",
 }
 
 GRANTS: Final = {
-    "turns": "send prompts of its own, {}",
-    "commands": "list and send commands: {}",
-    "permission": "remove options of permission requests, and reject the requests",
-    "mcp": "read, change and answer the traffic of others' MCP servers",
-    "sessions": "open sessions of its own, and answer set-ups",
-    "options": "offer options of its own beside the agent's",
     "editor": "{}",
-    "methods": "send, change and answer extension methods: {}",
-    "texts": "change words inside tool calls, plans and notices, and what terminals show",
-    "capabilities": "claim capabilities: {}",
+    "mcp": "READ AND ALTER the calls of all other MCP servers and their results, also calls that "
+    "you have allowed",
+    "sessions": "set the agent to work in sessions that YOU DO NOT SEE, in your folders; copy your "
+    "session, and have your conversation go on in one of its own; answer set-ups",
+    "turns": "{}",
+    "methods": "send, change and answer extension methods, WHATEVER THEY DO: {}",
+    "commands": "put commands into the agent's list, and send them as if you had typed them: {}",
+    "texts": "change words in finished tool calls, plans, notices and what terminals show: you "
+    "read others than those of the tool",
+    "permission": "refuse in your place what the agent asks you to allow; it allows nothing",
+    "options": "add options of its own to those of the agent",
+    "capabilities": "tell agent and editor that the other is able to do things: {}",
 }
-_TURNS: Final = {"within": "during a turn of the user", "unprompted": "at any time"}
+"""What each named grant lets a component do at worst, the worst grant first; capitals where a lay
+person must stop."""
+_TURNS: Final = {
+    "within": "set the agent to work in your turns, by prompts that you may not see",
+    "unprompted": "set the agent to work WHEN YOU ARE AWAY, by prompts that you may not see",
+}
 _EDITOR: Final = {
+    "terminal": "RUN COMMANDS ON YOUR MACHINE",
+    "operation": "have the editor CHANGE YOUR FILES, open web pages, and do whatever else it can",
+    "read": "read all files of your sessions' folders, also what you have not saved",
+    "widget": "run scripts in its panels, which can tell other machines a few words",
+    "comment": "put comments into your files, and set the agent to work by what you reply",
     "panel": "show panels beside the conversation",
-    "comment": "comment in your files",
-    "operation": "have the editor do things, such as rename a name everywhere",
-    "log": "write to the editor's log",
-    "read": "read files of the session's folders, as the editor has them",
-    "terminal": "run commands on your machine",
-    "widget": "run scripts in its panels",
     "ask": "ask you questions, in its own name",
+    "log": "write to the editor's log",
 }
-"""What each word of `editor=` lets a component do."""
+"""What each word of `editor=` lets a component do at worst, the worst word first."""
 
 
 SERVICES: Final = {
+    "fetch": "SEND what it sees over the network to {}",
+    "write": "make and REPLACE files in this folder of your sessions: {}",
+    "files": "read files in the folders of your sessions: {}",
+    "kv": "keep on this machine what it wants to know in its next runs",
+    "timer": "work by itself at any time",
+    "metric": "count for `--metrics`",
+    "log": "write to the log",
     "clock": "know the time",
     "random": "get random bytes",
-    "log": "write to the log",
-    "metric": "count for `--metrics`",
-    "timer": "be woken by timers",
-    "kv": "keep values of its own on this machine",
-    "files": "read files in the folders of a session: {}",
-    "write": "write files into this folder of a session: {}",
-    "fetch": "send web requests to {}",
 }
-"""What each service lets a component do; `{}` stands for what the grant names."""
+"""What each service lets a component do at worst, the worst service first; `{}` stands for what the
+grant names."""
+
+THROUGH: Final = "Through the agent it can do what you let the agent do."
+"""What no table of rights can say: they compose."""
 
 
 def may(policy: Policy, shown: Shown = str) -> list[tuple[str, str]]:
-    """What a component may do to the conversation: verbs, or a grant's name, and to what."""
+    """What a component may do to the conversation, the worst first: a grant's name or a verb, and
+    to what."""
     grants = msgspec.structs.replace(policy.grants, turns=policy.turns)
-    return [*_rights(policy), *_named(grants, shown)]
+    return [*_named(grants, shown), *_rights(policy)]
+
+
+def uses(services: Iterable[str], shown: Shown = str) -> list[str]:
+    """What granted services let a component do, the worst first."""
+    order = list(SERVICES)
+    ordered = sorted(services, key=lambda grant: (order.index(grant.partition(":")[0]), grant))
+    return [service(grant, shown) for grant in ordered]
+
+
+def peers(names: Sequence[str]) -> str:
+    """What `peers=` lets a component do."""
+    return f"set other agents to work, in sessions that YOU DO NOT SEE: {', '.join(names)}"
 
 
 def sees(whole: Policy, shown: Shown = str) -> tuple[list[str], list[str]]:
@@ -188,14 +213,14 @@ def _rights(whole: Policy) -> list[tuple[str, str]]:
     rows = [row for row in ROWS if (row.direction, row.keys[0]) in NAMES]
     lines = [(label, _about(policy, rows, right)) for right, label in RIGHTS.items()]
     if policy.serves:
-        lines.append(("serve", "MCP servers of its own"))
+        lines.append(("give the agent", "tools of its own (MCP servers): it believes them"))
     copied = [row for row in rows if row.full & Right.COPY]
     seen = Right.COPY | Right.CARRY
     if all(policy.rights(row.direction, key) & seen.value for row in copied for key in row.keys):
         copies = "all else but the traffic of MCP servers and extensions"
     else:
         copies = _about(policy, rows, Right.COPY, without=Right.CARRY)
-    return [(label, what) for label, what in [*lines, ("get copies of", copies)] if what]
+    return [(label, what) for label, what in [*lines, ("read", copies)] if what]
 
 
 def _about(policy: Policy, rows: Iterable[Row], right: Right, without: Right = Right.NONE) -> str:
@@ -217,12 +242,15 @@ def _about(policy: Policy, rows: Iterable[Row], right: Right, without: Right = R
 
 
 def _named(grants: Grants, shown: Shown) -> list[tuple[str, str]]:
-    """What the named grants let it do."""
+    """What the named grants let it do, the worst first."""
     lines = []
-    for name in grants.names():
+    given = grants.names()
+    for name in (name for name in GRANTS if name in given):
         value = getattr(grants, name)
-        said = _EDITOR.__getitem__ if name == "editor" else shown
-        words = map(said, value) if isinstance(value, tuple) else (_TURNS.get(value, ""),)
-        listed = "any" if value == ("*",) else ", ".join(words)
+        if name == "editor":
+            words = [text for word, text in _EDITOR.items() if word in value]
+        else:
+            words = [*map(shown, value)] if isinstance(value, tuple) else [_TURNS.get(value, "")]
+        listed = "any" if value == ("*",) else ("; " if name == "editor" else ", ").join(words)
         lines.append((name, GRANTS[name].format(listed)))
     return lines

@@ -16,8 +16,9 @@ from tests.places import PASSTHROUGH
 
 HEAD = 'name = "theirs"\nversion = "1.0"\nfile = "p.wasm"\n'
 DEFAULT = (
-    "  it names no profile, so it gets `context`: it may add to prompts and to a session's set-up, "
-    "and serve MCP servers of its own; add `,profile=full` to grant all within the guards"
+    "  it names no profile, so it gets `context`: it may read and change your prompts, read "
+    "set-ups of sessions (folders, MCP servers and their keys), and give the agent tools of its "
+    "own (MCP servers); add `,profile=full` to grant all within the guards"
 )
 
 

@@ -100,21 +100,16 @@ def test_many_wishes_are_folded_and_what_is_lacking_is_said(tmp_path: Path) -> N
     lines = card("./greedy.py", tmp_path)
     assert len(lines) == 8
     assert "\x1b" not in "".join(lines)
-    assert (
-        line("asks for", lines)
-        == "profile full; `clock`; `fetch:evil.example.com`; and 3 more: --all"
-    )
-    assert line("gets", lines).startswith(
-        "profile context; NOT profile full; NOT `clock`; and 4 more"
-    )
+    assert line("asks for", lines) == "profile full; `fetch:evil.example.com`; and 4 more: --all"
+    assert line("gets", lines).startswith("profile context; NOT profile full; and 5 more")
     assert line("digest", lines).endswith("not signed; not locked")
     facts = inspect_.facts_of(catalog.resolve(str(tmp_path / "greedy.py")), "./greedy.py")
     offered = " ".join(" ".join(inspect_card.lines(facts, 80, source="./greedy.py")).split())
-    assert "to read files in the folders of a session: `**`; to keep values" in offered
+    assert "to read files in the folders of your sessions: `**`; to keep on" in offered
     assert "more: --all" not in offered
     wide = line("gets", card("./greedy.py", tmp_path, columns=400))
     assert wide.count("NOT") == 6
-    assert "may NOT send web requests to `evil.example.com`" in wide
+    assert "may NOT SEND what it sees over the network to `evil.example.com`" in wide
 
 
 def test_what_does_nothing_or_does_not_start_is_said_first(tmp_path: Path) -> None:
@@ -167,7 +162,9 @@ def test_more_than_is_asked_for_is_said() -> None:
 def test_services_that_reach_out_of_the_sandbox_are_not_hidden() -> None:
     lines = card("datetime,grant=fetch:a.example")
     assert line("sandbox", lines) == "yes: WebAssembly, nothing outside it but what it gets"
-    assert "also to send web requests to `a.example`" in line("gets", lines)
+    assert "also `fetch:a.example`" in line("gets", lines)
+    wide = line("gets", card("datetime,grant=fetch:a.example", columns=200))
+    assert "also to SEND what it sees over the network to `a.example`" in wide
 
 
 def test_a_refused_module_says_why_first(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_full_is_everything_within_every_guard() -> None:
     policy = facts("passthrough")["policy"]
     assert (policy["profile"], policy["enforced"], policy["on_violation"]) == ("full", True, "pass")
     assert (policy["says"], policy["grants"], policy["fails"]) == (
-        "everything but what is guarded",
+        "may do everything but what is guarded",
         ["turns=within"],
         "open",
     )
@@ -53,8 +53,8 @@ def test_full_is_everything_within_every_guard() -> None:
     assert [one["name"] for one in policy["guards"]] == [one.name for one in GUARDS]
     assert not any(one["lifted"] for one in policy["guards"])
     text = page("passthrough")
-    assert "change the handshake, a session's set-up, prompts, messages, thoughts" in text
-    assert "turns send prompts of its own, during a turn of the user" in text
+    assert "read and change the handshake, set-ups of sessions (folders, MCP servers" in text
+    assert "turns set the agent to work in your turns, by prompts that you may not see" in text
     assert all(guard.name in text for guard in GUARDS)
     assert "WIDENED" not in text
     assert "undoes and reports what breaks a rule; the session goes on" in text
@@ -69,14 +69,16 @@ def test_each_profile_is_told_in_sentences(profile: str) -> None:
     text = page(component)
     said = {
         "none": "(profile none) none of its messages reaches anybody",
-        "observer": "get copies of all else but the traffic of MCP servers and extensions none "
-        "of its messages reaches anybody",
-        "context": "change a session's set-up, prompts serve MCP servers of its own it does not "
+        "observer": "read all else but the traffic of MCP servers and extensions none of its "
+        "messages reaches anybody",
+        "context": "read and change set-ups of sessions (folders, MCP servers and their keys), "
+        "prompts give the agent tools of its own (MCP servers): it believes them it does not "
         "see any other message",
-        "filter": "change a session's set-up, prompts, messages, thoughts and plans change "
-        "answers to prompts drop messages, thoughts and plans serve",
-        "tools": "change a session's set-up serve MCP servers of its own",
-        "full": "answer prompts drop messages, thoughts and plans send of its own",
+        "filter": "keys), prompts, messages, thoughts and plans hide messages, thoughts and plans "
+        "change answers to prompts give the agent",
+        "tools": "read and change set-ups of sessions (folders, MCP servers and their keys) "
+        "give the agent tools of its own",
+        "full": "make up messages, thoughts and plans answer prompts read and change",
     }[profile]
     assert said in text
     assert ("permission-answers" in text) == (profile not in ("none", "observer"))
@@ -92,7 +94,7 @@ def test_every_row_has_a_name_or_a_grant() -> None:
     for row in ROWS:
         named = (row.direction, row.keys[0]) in policy_text.NAMES
         assert named or not row.full, row.keys
-    assert list(policy_text.GRANTS) == list(Grants().__struct_fields__)
+    assert set(policy_text.GRANTS) == set(Grants().__struct_fields__)
     assert set(policy_text.SERVICES) == SERVICES
 
 
@@ -102,7 +104,7 @@ def test_what_was_granted_besides_is_told() -> None:
         "fails=closed,hold=30,allow=up:session/update[agent_message_chunk]:originate"
     )
     text = page(component)
-    assert "change prompts send of its own agent_message_chunk get copies of all else" in text
+    assert "make up agent_message_chunk read and change prompts read all else" in text
     assert (
         "ends the component. If the component fails, conductor refuses a request that it holds"
         in text
@@ -123,16 +125,16 @@ def test_each_named_grant_is_told() -> None:
     )
     text = page(component)
     for said in (
-        "turns send prompts of its own, at any time",
-        "commands list and send commands: review, plan",
-        "permission remove options of permission requests, and reject the requests",
-        "mcp read, change and answer the traffic of others' MCP servers",
-        "sessions open sessions of its own",
-        "options offer options of its own beside the agent's",
+        "turns set the agent to work WHEN YOU ARE AWAY, by prompts that you may not see",
+        "commands put commands into the agent's list, and send them as if you had typed them: rev",
+        "permission refuse in your place what the agent asks you to allow",
+        "mcp READ AND ALTER the calls of all other MCP servers and their results",
+        "sessions set the agent to work in sessions that YOU DO NOT SEE, in your folders",
+        "options add options of its own",
         "editor show panels beside the conversation",
-        "methods send, change and answer extension methods: _x/*",
-        "texts change words inside tool calls",
-        "capabilities claim capabilities: any",
+        "methods send, change and answer extension methods, WHATEVER THEY DO: _x/*",
+        "texts change words in finished tool calls",
+        "capabilities tell agent and editor that the other is able to do things: any",
     ):
         assert said in text
     policy = facts(component)["policy"]

@@ -186,7 +186,7 @@ def components() -> str:
 
 def profiles() -> str:
     """What each profile is."""
-    return table(("profile", "is"), [(f"`{name}`", SAYS[name]) for name in PROFILE_NAMES])
+    return table(("profile", "it"), [(f"`{name}`", SAYS[name]) for name in PROFILE_NAMES])
 
 
 def keys() -> str:

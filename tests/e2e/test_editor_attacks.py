@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Final
 
@@ -20,6 +21,7 @@ from tests.e2e.test_editor import (
     run,
     shower,
 )
+from tests.harness.process.client import Json
 from tests.harness.process.rig import Rig, python_path
 from tests.places import ACTORS
 
@@ -126,4 +128,41 @@ def test_what_an_editor_cannot_show_stands_under_its_components_name(rig: Rig, f
         assert (first, empty) == ("X:", "")
         assert text.endswith("\n\n")
         assert not [line for line in lines if not line.startswith(">")]
+    assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("form", ["sandboxed", "program"])
+def test_a_component_uses_no_terminal_but_its_own(rig: Rig, form: str) -> None:
+    words = json.loads(shower(editor="terminal"))
+    if form == "program":
+        actor = words.pop("component")
+        words |= {"command": sys.executable, "args": [actor], "profile": "context", "ids": "kept"}
+    chain = run(rig, json.dumps(words), rig.demo(), shows=ALL)
+    ids = iter(("agents", "mine"))
+    chain.serves["terminal/create"] = lambda _: {"terminalId": next(ids)}
+    used = [f"terminal/{word}" for word in ("output", "wait_for_exit", "kill", "release")]
+    chain.serves |= dict.fromkeys(used, done)
+    session, other = chain.new_session(), chain.new_session()
+    asked = {"sessionId": session, "command": "make"}
+    chain.answer(chain.start_prompt(session, f"/ext terminal/create {json.dumps(asked)}"))
+
+    def use(method: str, terminal: str, of: str = session) -> Json:
+        return does(chain, of, f"/ask {method} {json.dumps({'terminalId': terminal})}")
+
+    def refused(terminal: str, of: str = session) -> None:
+        for method in used:
+            said = use(method, terminal, of)["error"]["message"]
+            assert "only terminals that it has opened itself" in said
+
+    refused("agents")
+    refused("mine")
+    opened = does(chain, session, '/ask terminal/create {"command": "ls"}')
+    assert opened == {"result": {"terminalId": "mine"}}
+    refused("agents")
+    refused("mine", other)
+    for method in used:
+        assert use(method, "mine") == {"result": {"ok": True}}
+    refused("mine")
+    assert [one["method"] for one in chain.frames if str(one.get("method")) in used] == used
+    chain.prompt(session, "hi")
     assert chain.finish() == 0

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from conductor.core.policy.policy_state import MOST_TURNS
+from conductor.core.own_prompts import FREE_PROMPTS, MOST_PROMPTS
 from conductor.core.policy.sessions import MOST_SUBSESSIONS
 from conductor.core.policy.states import MOST_RETRIES
 from tests.e2e.attacks import KEY
@@ -43,9 +43,19 @@ if __name__ == "__main__":
 """
 FLOOD: Final = """
     params = {"sessionId": request.params["sessionId"], "prompt": [{"type": "text", "text": "own"}]}
-    for _ in range(40):
+    for _ in range(100):
         try:
             await proxy.ask_agent("session/prompt", **params)
+        except ProxyError:
+            pass
+    return await following(request)
+"""
+ELSEWHERE: Final = """
+    prompt = [{"type": "text", "text": "own"}]
+    opened = await proxy.ask_agent("session/new", cwd="/", mcpServers=[])
+    for _ in range(100):
+        try:
+            await proxy.ask_agent("session/prompt", sessionId=opened["sessionId"], prompt=prompt)
         except ProxyError:
             pass
     return await following(request)
@@ -147,9 +157,24 @@ def test_prompts_in_a_loop_are_few(rig: Rig, kind: str, version: str) -> None:
     assert [text for text in said if text != "own"] == ["one", "two"]
     own = said.index("one"), said.index("two") - said.index("one") - 1
     # In version 2 a turn goes on behind its answer, and there is one of its own at a time.
-    assert own == (MOST_TURNS, MOST_TURNS) if version == "v1" else max(own) <= MOST_TURNS
+    assert own == (MOST_PROMPTS, MOST_PROMPTS) if version == "v1" else max(own) <= MOST_PROMPTS
     assert "[turns; down `session/prompt`]" in chain.stderr
     assert rig.leftovers(chain) == []
+
+
+@KINDS
+def test_prompts_in_sessions_of_its_own_are_as_few(rig: Rig, kind: str) -> None:
+    """It has some besides since it may prompt unprompted, not again with each prompt."""
+    evil = attacker(rig, "evil", ELSEWHERE, kind, sessions="own", turns="unprompted")
+    chain = begin(rig, evil)
+    session = chain.new_session()
+    for text in ("one", "two"):
+        assert "result" in ended(chain, session, text, "v1")
+    assert chain.finish() == 0
+    said = prompts(rig)
+    assert said.index("one") == MOST_PROMPTS + FREE_PROMPTS
+    assert said.count("own") == 2 * MOST_PROMPTS + FREE_PROMPTS
+    assert "may send no more prompts of its own" in chain.stderr
 
 
 @KINDS
@@ -183,13 +208,14 @@ def test_sessions_of_its_own_are_few(rig: Rig, kind: str, version: str) -> None:
 def test_several_that_work_together_make_no_more_of_it(rig: Rig, kind: str) -> None:
     """Each has its few in one turn of the user's, also within the turns of the others."""
     names = ("one", "two", "three")
-    chain = begin(rig, *(attacker(rig, name, FLOOD, kind) for name in names))
+    body = FLOOD.replace("pass", "break")  # else each tries it within each prompt of the others
+    chain = begin(rig, *(attacker(rig, name, body, kind) for name in names))
     session = chain.new_session()
     assert "result" in chain.answer(chain.start_prompt(session, "hello"))
     assert chain.finish() == 0
     said = prompts(rig)
     assert said.count("hello") == 1
-    assert said.count("own") == len(names) * MOST_TURNS
+    assert said.count("own") == len(names) * MOST_PROMPTS
 
 
 @KINDS
@@ -225,7 +251,7 @@ def test_one_that_dies_in_between_has_no_more(rig: Rig) -> None:
     assert chain.finish() == 0
     said = prompts(rig)
     assert [text for text in said if text != "own"] == ["one", "two"]
-    assert said.count("own") <= 2 * MOST_TURNS
+    assert said.count("own") <= 2 * MOST_PROMPTS
 
 
 # -- cancellations ---------------------------------------------------------------------------------

@@ -437,6 +437,6 @@ def test_what_changes(tmp_path: Path) -> None:
         assert install.changes(catalog.resolve("weather"), new.spec) == [
             "- asks for the service clock",
             "- has the setting place (any)",
-            "+ asks for the service random: to know the time",
-            "+ has the setting unit (any): C or F",
+            "+ asks for the service random",
+            "+ has the setting unit (any)",
         ]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductor.core.guards.names import squash
+from conductor.core.guards.names import lookalike, squash
 from conductor.core.guards.paths import inside, is_absolute
+from conductor.core.guards.reading import token
 from conductor.core.guards.rules import Attempt, Breaches, not_originated
 
+_CREATE: Final = "terminal/create"
+_TERMINAL: Final = "terminalId"
 _PANEL: Final = squash("_scp/html_panel")
 
 
@@ -31,8 +34,16 @@ def reads(attempt: Attempt) -> Breaches:
 
 
 def commands(attempt: Attempt) -> Breaches:
-    """A terminal is used only with the grant, in a session that is known."""
+    """A terminal is opened only with the grant, in a session that is known; it is used by who has
+    opened it."""
     if "terminal" not in attempt.context.grants.editor:
         yield from not_originated(attempt)
     elif not attempt.context.known:
         yield "a terminal is used only in a session of the client's", "/sessionId"
+    elif attempt.method != _CREATE:
+        odd = lookalike(attempt.new, (_TERMINAL,))
+        if odd is not None:
+            yield f"member {odd!a:.80} could be taken for `{_TERMINAL}`", token(odd)
+        terminal = attempt.new.get(_TERMINAL)
+        if not isinstance(terminal, str) or terminal not in attempt.context.terminals:
+            yield "a component uses only terminals that it has opened itself", f"/{_TERMINAL}"

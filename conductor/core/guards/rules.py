@@ -51,6 +51,8 @@ class Context(msgspec.Struct, frozen=True):
     """… and of those that anybody else declared."""
     answerable: frozenset[str] = frozenset()
     """The methods it may answer."""
+    terminals: AbstractSet[str] = frozenset()
+    """Ids of the editor's terminals that this component has opened in the message's session."""
     known: bool = False
     """Whether the message's session was set up through this conductor."""
     folders: tuple[str, ...] = ()

@@ -181,12 +181,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sealed",
         (
             "A message that no other rule opens passes a component by: it changes, makes up and"
-            " answers none. With `editor=read` it reads files inside the session's folders, with"
-            " `editor=terminal` it runs commands in the editor's terminals."
+            " answers none. With `editor=read` it reads files inside the session's folders; with"
+            " `editor=terminal` it opens terminals of the editor's, and uses those alone."
         ),
         (
-            "Reading the user's files, running a command, logging in elsewhere, deleting a "
-            "conversation, or claiming to have done so."
+            "Reading the user's files, running a command, ending one of the agent's, logging in "
+            "elsewhere, deleting a conversation, or claiming to have done so."
         ),
         TRUSTED,
         (

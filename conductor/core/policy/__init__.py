@@ -26,6 +26,7 @@ Two rules hold everything here:
                     the engine: what components pass on, hold and send, and what comes back
     observers       copies of messages, and what components do with them
     ownership       which component owns which MCP servers
+    own_terminals   which terminals of the editor's a component has opened
     changes         what components change, for an audit
     deadlines       what happens if something has not happened in time
     enforcer        the parts of one chain's engine, put together

@@ -211,6 +211,7 @@ class Checks:
             servers=policy_state.servers,
             foreign=policy_state.foreign,
             answerable=policy_state.answerable,
+            terminals=policy_state.terminals.get(session or "", {}).keys(),
             known=session is not None and session in known.ids,
             folders=known.folders if session is None else held.folders,
             commands=held.commands,

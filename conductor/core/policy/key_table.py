@@ -266,7 +266,7 @@ ROWS: Final[tuple[Row, ...]] = (
         _UP,
         ("terminal/*",),
         _COPY,
-        "with `editor=terminal`, of its own",
+        "with `editor=terminal`, of its own and in terminals that it has opened",
         grants={"editor": _ORIGINATE},
     ),
     Row(_UP, ("fs/*", "elicitation/*"), _COPY, "between agent and client alone"),

@@ -36,9 +36,6 @@ _PLACED: Final = {
 }
 _PROMISED: Final = frozenset(method for methods in PROMISES.values() for method in methods)
 
-MOST_TURNS: Final = 8
-"""Prompts of its own that a component may send within one turn of the user's."""
-
 
 class PolicyState:
     """What is remembered of one component. Without a policy it is trusted, and only watched: it may
@@ -61,6 +58,7 @@ class PolicyState:
         "rounds",
         "servers",
         "shown",
+        "terminals",
         "text",
         "turns",
         "watches_only",
@@ -106,6 +104,8 @@ class PolicyState:
         self.others: dict[str, tuple[int, int]] = {}
         """The sessions in which prompts run that are not its own: how many wait for their answer,
         and how many in version 2 have it. Kept of those that may prompt by themselves."""
+        self.terminals: dict[str, dict[str, None]] = {}
+        """By session: the terminals of the editor's that it has opened there."""
         self.lost = 0
         """Copies that it was too slow for."""
         self.reported: set[tuple[str, str, str]] = set()

@@ -10,7 +10,7 @@ from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
 from conductor.core.jsonrpc import Params
-from conductor.core.policy import changes
+from conductor.core.policy import changes, own_terminals
 from conductor.core.policy.checks import IDENTITY, OWN_SESSIONS, RIGHTS, equal, error, lacks, paused
 from conductor.core.policy.entries import Held, meant
 from conductor.core.policy.headings import Heading, Message, read_message
@@ -216,6 +216,8 @@ class PolicedRequests(HeldRequests):
             self._exchange.follow(lane, message.method, message.params, pending)
         if enforced and message.method in CLOSING:
             self._exchange.sessions.closes(message.session, pending)
+        if enforced and message.method in own_terminals.FOLLOWED:
+            own_terminals.asked(policy_state, message, pending)
         if enforced and is_prompt and message.session is not None:
             self._turns.opened(policy_state, message.session, pending)
             if self._turns.is_own_session(policy_state, message.session):
@@ -302,6 +304,9 @@ class PolicedRequests(HeldRequests):
                 self._turns.prompt_passed(policy_state, message.session, pending)
             if message.method in CLOSING:
                 self._turns.closing(lane, message.heading, out)
+                policy_state.terminals.pop(message.session or "", None)
+            elif message.method == own_terminals.CREATE:
+                own_terminals.went_past(policy_state, message, pending)
             pending.bypassed = (*pending.bypassed, (lane, message.heading, copy))
             if self._waits(lane, message, rights, copy, pending, out):
                 return

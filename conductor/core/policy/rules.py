@@ -71,13 +71,16 @@ PROFILES: Final[dict[str, tuple[Rule, ...]]] = {
 """The named tables; each key's row bounds what they give. `trusted` is no policy at all."""
 
 SAYS: Final[dict[str, str]] = {
-    "none": "nothing but what is granted by name",
-    "observer": "copies of every message; it changes nothing",
-    "context": "may add to prompts and to a session's set-up, and serve MCP servers of its own",
-    "tools": "may add to a session's set-up, and serve MCP servers of its own",
-    "filter": "as `context`, and may change, amend and drop what the agent says",
-    "full": "everything but what is guarded",
-    "trusted": "everything; nothing is enforced",
+    "none": "may do nothing but what is granted by name",
+    "observer": "reads every message, and changes nothing",
+    "context": "may read and change your prompts, read set-ups of sessions (folders, MCP servers "
+    "and their keys), and give the agent tools of its own (MCP servers)",
+    "tools": "may read set-ups of sessions (folders, MCP servers and their keys), and give the "
+    "agent tools of its own (MCP servers)",
+    "filter": "may do as `context`, read all updates and requests for permission, and change and "
+    "hide what the agent says",
+    "full": "may do everything but what is guarded",
+    "trusted": "may do everything; nothing is enforced",
 }
 """What each profile is, in a sentence."""
 
@@ -90,16 +93,18 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     """The named grants. A manifest wants each by name, and the user gives it by name."""
 
     turns: str = ""
-    """Prompts of its own: `within` a turn of the user's, or `unprompted`."""
+    """Prompts of its own, which the user may not see: `within` a turn of the user's, or
+    `unprompted`, also when the user is away."""
     commands: tuple[str, ...] = ()
     """Commands it may list and send, without their slash."""
     permission: str = ""
     """`narrow`: permission requests may lose options, and be rejected."""
     mcp: str = ""
-    """`others`: it carries the MCP traffic of others."""
+    """`others`: it reads and alters the MCP traffic of others, also calls that the user allowed."""
     sessions: str = ""
-    """`own`: it may open sessions and prompt the agent there, have a session of the user's go on as
-    one of them, and answer set-ups. Each is in the mode that the agent begins one in."""
+    """`own`: it may open sessions that the user does not see, in the user's folders, and prompt the
+    agent there; fork a session of the user's, have it go on as one of its own, and answer set-ups.
+    Each of its own is in the mode that the agent begins one in."""
     options: bool = False
     """It has options of its own, which you set where you set the agent's."""
     editor: tuple[str, ...] = ()
@@ -107,7 +112,7 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     methods: tuple[str, ...] = ()
     """Extension methods it may send and carry; a name may end in `*`."""
     texts: bool = False
-    """It may change words inside tool calls, plans and notices, and what terminals show."""
+    """It may change words inside finished tool calls, plans, notices, and what terminals show."""
     capabilities: tuple[str, ...] = ()
     """Pointers of capabilities it may claim (`/fs/readTextFile`), or `*`."""
 

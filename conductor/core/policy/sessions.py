@@ -19,6 +19,7 @@ from conductor.core.guards.modes import NOTHING_SET, Settings, asked, shown
 from conductor.core.guards.reading import Json, canonical, pairs, value_of
 from conductor.core.guards.servers import named
 from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import (
     COMMANDS_KIND,
     MODE_KINDS,
@@ -78,6 +79,8 @@ class Session(msgspec.Struct):
     enters it, the session is the user's."""
     closed: bool = False
     """Whether the component has closed it."""
+    payer: str = ""
+    """The user's session for which the component has opened it: its account pays for prompts."""
 
 
 _NOTHING: Final = Session()
@@ -100,6 +103,8 @@ class Sessions:
         """What was set in the last session that the agent has made."""
         self.of_client: dict[str, None] = {}
         """The sessions that the client has open, the oldest first."""
+        self.prompted = ""
+        """The session in which the client has prompted last."""
 
     @property
     def ids(self) -> Mapping[str, Session]:
@@ -165,6 +170,23 @@ class Sessions:
         knows the session."""
         return self._known.get(session, _NOTHING).client
 
+    @property
+    def latest(self) -> str:
+        """The session in which the client has prompted last, of those that it has open."""
+        if self.prompted in self.of_client:
+            return self.prompted
+        return next(reversed(self.of_client), self.prompted)
+
+    def payer(self, session: str) -> str:
+        """The session of the user's for which components work in a session: itself, an ancestor, or
+        the one for which it was opened. For what nobody knows, the latest."""
+        for id_ in self.line(session):
+            if id_ in self.of_client:
+                return id_
+            if payer := self._known.get(id_, _NOTHING).payer:
+                return payer
+        return self.latest
+
     def subsessions(self, component: str) -> list[str]:
         """The sessions that the agent made for a component, and that it has not closed."""
         return [
@@ -201,7 +223,7 @@ class Sessions:
 
     def closes(self, session: str | None, pending: PendingRequest) -> None:
         """A request that ends a session goes on: it may be one of a component's own."""
-        if session is None or not self.client(session) or self.client(session) != _asker(pending):
+        if session is None or not self.client(session) or self.client(session) != asker(pending):
             return
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
@@ -276,7 +298,8 @@ class Sessions:
         Args:
             below: what the agent calls the session of the request.
         """
-        asker = _asker(pending)
+        by = asker(pending)
+        payer = self.payer(session_of(params) or "") if by else ""
 
         def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
             target = pending.target
@@ -287,7 +310,7 @@ class Sessions:
                 if peer.role is not Role.PROXY and below:
                     self._listed(below, value_of(body), asked(method, value_of(params)))
             elif peer.role is not Role.PROXY:
-                self.set_up(method, params, body, client=asker, below=below)
+                self.set_up(method, params, body, client=by, payer=payer, below=below)
             elif peer.policy_state is None or not peer.policy_state.enforced:
                 self.set_up(method, params, body, peer.name)
 
@@ -300,6 +323,7 @@ class Sessions:
         body: bytes,
         opened_by: str = "",
         client: str = "",
+        payer: str = "",
         below: str | None = None,
     ) -> None:
         """A session's set-up, with these params, was answered with this result: by its agent, or by
@@ -318,7 +342,7 @@ class Sessions:
             former, folders=folders, opened_by=opened_by, servers=named(request)
         )
         if former is _NOTHING and method in MAKES_ONE:
-            session.client = client
+            session.client, session.payer = client, payer
         commands = _all(result, "availableCommands")
         if commands:
             session.commands = _commands(commands)
@@ -425,7 +449,7 @@ def _more(known: frozenset[str], listed: frozenset[str]) -> frozenset[str]:
     return both if len(both) <= _MOST_LISTED else frozenset(islice(listed, _MOST_LISTED))
 
 
-def _asker(pending: PendingRequest) -> str:
+def asker(pending: PendingRequest) -> str:
     """The component that a request is of, through all that passed it on. Empty: the client, or a
     program without a policy, of which nobody knows whether it has passed the request on."""
     while (given := _given(pending)) is not None:

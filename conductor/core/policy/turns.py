@@ -28,14 +28,13 @@ from conductor.core.policy.key_table import (
     COPY,
     MCP_FAMILIES,
     PERMISSION,
-    PROMPT,
     STATE_KIND,
     STOP,
     TEXT_KINDS,
     update,
 )
 from conductor.core.policy.observers import Observers
-from conductor.core.policy.policy_state import MOST_TURNS, PolicyState
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import Event, State, to
 from conductor.core.policy.withheld import TOOLS, Withheld
 from conductor.core.state import Carried, Lane, PendingRequest, Source
@@ -194,10 +193,6 @@ class Turns:
                 "hint: `,turns=unprompted` lets it at any time",
             )
         pending.turn = held.turn
-        if not held.turn.spend(policy_state, PROMPT, MOST_TURNS):
-            return Violation(
-                TURNS, f"may prompt the agent at most {MOST_TURNS} times in one turn of the user's"
-            )
         return None
 
     def is_own_session(self, policy_state: PolicyState, session: str | None) -> bool:

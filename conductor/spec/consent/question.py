@@ -24,6 +24,8 @@ from conductor.spec.trust import Agreement
 
 METHOD: Final = PERMISSION
 _LONGEST: Final = 60
+_OUT: Final = ("fetch", "write")
+"""The services that are worse than most of what a component does to the conversation."""
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9_./*?@:+~-]")
 
 
@@ -78,6 +80,7 @@ class Question(msgspec.Struct, frozen=True):
         return [
             "Conductor asks this itself. If you allow it, this proxy may:",
             *(f"- {line}" for line in self.may),
+            policy_text.THROUGH,
             f"Until then: it {SAYS[self.profile]}.",
             f"File: {quoted(self.agreement.place, 300)}",
             f"SHA-256: {short(self.agreement.sha256)}",
@@ -108,8 +111,10 @@ def sentences(spec: Spec, services: Sequence[str]) -> tuple[str, ...]:
     """What a component with these rights, and these services besides, may do."""
     policy = spec.policy.policy()
     may = [] if policy is None else policy_text.may(policy, named)
-    uses = [policy_text.service(service, named) for service in services]
-    return tuple(f"{label}: {what}" for label, what in may) + tuple(uses)
+    lines = [what if label in policy_text.GRANTS else f"{label} {what}" for label, what in may]
+    out = [each for each in services if each.partition(":")[0] in _OUT]
+    rest = [each for each in services if each not in out]
+    return (*policy_text.uses(out, named), *lines, *policy_text.uses(rest, named))
 
 
 def params(question: Question, session: str, version: int, call: str) -> bytes:

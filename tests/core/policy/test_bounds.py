@@ -6,9 +6,9 @@ import pytest
 from msgspec import UNSET
 
 from conductor.core import Component
+from conductor.core.own_prompts import MOST_PROMPTS
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.held_requests import HOLD_SETUP
-from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.states import MOST_RETRIES, State
 from conductor.core.router import Router
 from tests.harness.router.policed import (
@@ -87,7 +87,7 @@ def test_two_together_have_no_more_turns_than_apart() -> None:
     with chain_of(*policies) as pb:
         pb >> ("client", request("a", PROMPT, prompt("hi")))
         pb << ("f", "p", request(Hole("f-a"), PROMPT, prompt("hi")))
-        for number in range(MOST_TURNS):
+        for number in range(MOST_PROMPTS):
             both(f"g-{number}", pb, request(f"own-{number}", PROMPT, prompt("mine")))
             pb >> ("g", "s", request(f"g-own-{number}", PROMPT, prompt("too")))
             pb << ("agent", request(Hole("one"), PROMPT, prompt("too")))
@@ -101,7 +101,7 @@ def test_two_together_have_no_more_turns_than_apart() -> None:
             pb << ("f", "s", result(f"own-{number}", DONE))
         both("g-a", pb, request(Hole("f-a"), PROMPT, prompt("hi")))
         pb >> ("g", "s", request("more", PROMPT, prompt("too")))
-        broke(pb, "turns", f"at most {MOST_TURNS} times in one turn of the user's")
+        broke(pb, "turns", f"it has {MOST_PROMPTS} with each of these")
         refused(pb, "more")
         skip(pb)
 

@@ -6,8 +6,8 @@ import pytest
 
 from conductor.core import Closure, Component, guards
 from conductor.core.effects import Violated
+from conductor.core.own_prompts import MOST_PROMPTS
 from conductor.core.policy.deadlines import ROUND
-from conductor.core.policy.policy_state import MOST_TURNS
 from conductor.core.policy.rules import Policy
 from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
 from tests.harness.router.playbook import Noted
@@ -139,11 +139,11 @@ def test_so_many_in_one_turn() -> None:
     with chain(CARRIES, **WITHIN) as pb:
         for asked in ("a", "b"):
             given(pb, asked=asked)
-            for number in range(MOST_TURNS):
+            for number in range(MOST_PROMPTS):
                 own(pb, f"{asked}-{number}")
                 over(pb, f"{asked}-{number}")
             pb >> ("g", "s", request("more", PROMPT, prompt("mine")))
-            text = f"at most {MOST_TURNS} times in one turn of the user's"
+            text = f"it has {MOST_PROMPTS} with each of these"
             broke(pb, "turns", text, again=asked == "b")
             refused(pb, "more")
             pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())

@@ -131,6 +131,18 @@ def test_what_an_agent_may_ask_of_a_client_is_a_matter_of_grants() -> None:
     assert judged(context, "terminal/create", command="ls") == ""
     assert judged(unknown, "terminal/create", command="ls") == "sealed"
     assert judged(PLAIN, "terminal/create", command="ls") == "sealed"
+    opened = msgspec.structs.replace(context, terminals=frozenset({"t"}))
+    for of, params, guard in (
+        (opened, {"terminalId": "t"}, ""),
+        (opened, {"terminalId": "u"}, "sealed"),
+        (opened, {"terminalId": ["t"]}, "sealed"),
+        (opened, {"terminal_id": "t"}, "sealed"),
+        (opened, {"terminalId": "t", "terminal_id": "u"}, "sealed"),
+        (opened, {}, "sealed"),
+        (context, {"terminalId": "t"}, "sealed"),
+    ):
+        for word in ("output", "wait_for_exit", "kill", "release"):
+            assert judged(of, f"terminal/{word}", **params) == guard
 
 
 def test_cancelling_is_judged_by_the_engine() -> None:

@@ -72,6 +72,34 @@ def test_no_word_of_an_author_is_on_the_card() -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_the_worst_is_said_first_and_in_words_that_sell_nothing() -> None:
+    embed(
+        'name = "p"\nfile = "p.wasm"\n[wants]\nprofile = "filter"\nreason = "BUY"\n'
+        '[wants.grants]\ntexts = "BUY"\n"turns=unprompted" = "BUY"\n"sessions=own" = "BUY"\n'
+        '"editor=panel+terminal+read" = "BUY"\n"mcp=others" = "BUY"\n'
+        '[wants.services]\nclock = "BUY"\n"fetch:POST@evil.example" = "BUY"\n'
+        '"write:notes" = "BUY"\n'
+    )
+    (about,) = asked()
+    lines = about.lines()
+    worst = [
+        "- SEND what it sees over the network to `POST@evil.example`",
+        "- make and REPLACE files in this folder of your sessions: `notes`",
+        "- RUN COMMANDS ON YOUR MACHINE; read all files of your sessions' folders",
+        "- READ AND ALTER the calls of all other MCP servers",
+        "- set the agent to work in sessions that YOU DO NOT SEE, in your folders",
+        "- set the agent to work WHEN YOU ARE AWAY",
+        "- change words in finished tool calls",
+        "- read and change set-ups of sessions (folders, MCP servers and their keys), prompts",
+    ]
+    for line, begins in zip(lines[1:], worst, strict=False):
+        assert line.startswith(begins)
+    assert "Through the agent it can do what you let the agent do." in lines
+    assert lines.index("- know the time") > len(worst)
+    assert "BUY" not in "".join(lines)
+
+
+@pytest.mark.usefixtures("here")
 def test_what_options_decide_is_not_asked() -> None:
     embed(HEAD + "[wants]\nprofile = 'filter'\n[wants.services]\nkv = 'x'\nclock = 'x'\n")
     (one,) = asked()

@@ -1,0 +1,177 @@
+"""How many prompts of its own a component has: one account for all of them, wherever they go.
+
+Each component has one with each session of the user's: for prompts there, in sessions of the
+component's own that were opened for that session, and to peer agents. A prompt of the user's fills
+it, a cancellation empties it. The conductor above a host of guests keeps the accounts: the host
+writes the name of the guest into the id of each prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.effects import Effects, Violated
+from conductor.core.exchange import Exchange, guest_of
+from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
+from conductor.core.policy.headings import session_of
+from conductor.core.policy.key_table import PROMPT, Direction
+from conductor.core.policy.sessions import MAKES_ONE
+from conductor.core.policy.turns import TURNS
+from conductor.core.state import Lane, Peer, PendingRequest
+
+MOST_PROMPTS: Final = 64
+"""Prompts of a component's own, at most, between two of the user's in one session …"""
+FREE_PROMPTS: Final = 4
+"""… and those that one has besides that may prompt unprompted, …"""
+ANOTHER_AFTER: Final = 600.0
+"""… with one of these back after so many seconds."""
+_MOST_SESSIONS: Final = 4096
+"""Sessions of the user's, or with peer agents, that are remembered at most."""
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class _Account(msgspec.Struct, eq=False):
+    """Of one session of the user's."""
+
+    most: int = MOST_PROMPTS
+    sent: dict[str, int] = {}
+    """By component."""
+
+
+class OwnPrompts:
+    """The accounts of one chain. `after`: has something done after some seconds."""
+
+    def __init__(
+        self, exchange: Exchange, after: Callable[[float, Callable[[Effects], None], Effects], None]
+    ) -> None:
+        self._exchange = exchange
+        self._after = after
+        self._accounts: dict[str, _Account] = {}
+        """By session, as the client calls it."""
+        self._free: dict[tuple[str, str], int] = {}
+        """By component and session: the free prompts that are spent and not back yet."""
+        self._refused: set[str] = set()
+        """The components that have been refused a prompt."""
+        self._at_ports: dict[tuple[str, str, str], str] = {}
+        """By component, port and session there: the session of the user's that pays."""
+
+    # -- the user --------------------------------------------------------------------------------
+
+    def user_prompts(self, session: str) -> None:
+        """A prompt of the user's goes on."""
+        self._exchange.sessions.prompted = session
+        self._accounts.pop(session, None)
+        self._account(session)
+
+    def user_stops(self, session: str | None) -> None:
+        """The user cancels the turns of a session, or ends it."""
+        if session is not None:
+            self._account(session).most = 0
+
+    def _account(self, session: str) -> _Account:
+        account = self._accounts.setdefault(session, _Account())
+        _forget_oldest(self._accounts)
+        return account
+
+    # -- components --------------------------------------------------------------------------------
+
+    def refuses(
+        self, lane: Lane, session: str | None, request: PendingRequest, out: Effects
+    ) -> Malformed | None:
+        """Why a component's own prompt in a session does not go on by `lane`; None: it does, and
+        counts."""
+        name, kind = self._whose(lane.peer, request)
+        if not name:
+            return None
+        payer = self._payer(lane, session)
+        account = self._account(payer)
+        sent = account.sent.get(name, 0)
+        if sent < account.most:
+            account.sent[name] = sent + 1
+            return None
+        if kind == "unprompted" and self._spends_free((name, payer), out):
+            return None
+        label = lane.peer.label if name == lane.peer.name else f"`{name}`"
+        text = (
+            f"{label}: may send no more prompts of its own before the user's next one: it has "
+            f"{MOST_PROMPTS} with each of these, and none once the user has cancelled"
+        )
+        policy_state = lane.peer.policy_state
+        fatal = policy_state is not None and policy_state.policy.on_violation == "fail"
+        again, down = name in self._refused, Direction.DOWN.value
+        self._refused.add(name)
+        out.append(Violated(name, TURNS, down, PROMPT, "", text, fatal, again, session))
+        data = {"rule": TURNS, "pointer": "", "component": name}
+        return Malformed(INVALID_REQUEST, text, data=data)
+
+    def _whose(self, peer: Peer, request: PendingRequest) -> tuple[str, str]:
+        """The component whose prompt this is, and the turns it may have; empty: it has no account,
+        since it is trusted or kept elsewhere."""
+        if self._exchange.topology.hosted:
+            return "", ""
+        component, policy_state = peer.component, peer.policy_state
+        guest = guest_of(request.key) if component.hosts else ""
+        if guest:
+            return (guest, component.guests[guest]) if guest in component.guests else ("", "")
+        if component.hosts and component.guests:
+            return component.name, ""
+        if policy_state is None or not policy_state.enforced:
+            return "", ""
+        return (peer.launched_by or peer).name, policy_state.policy.turns
+
+    def _payer(self, lane: Lane, session: str | None) -> str:
+        """The session of the user's that pays for a prompt in a session."""
+        sessions = self._exchange.sessions
+        if session is None:
+            return sessions.latest
+        if lane.port:
+            key = lane.peer.name, lane.port, session
+            return self._at_ports.get(key) or sessions.latest
+        return sessions.payer(self._exchange.known_as(lane, session))
+
+    def _spends_free(self, key: tuple[str, str], out: Effects) -> bool:
+        spent = self._free.get(key, 0)
+        if spent >= FREE_PROMPTS:
+            return False
+        self._free[key] = spent + 1
+        if not spent:
+            self._after(ANOTHER_AFTER, partial(self._another, key), out)
+        return True
+
+    def _another(self, key: tuple[str, str], out: Effects) -> None:
+        self._free[key] -= 1
+        if self._free[key]:
+            self._after(ANOTHER_AFTER, partial(self._another, key), out)
+        else:
+            del self._free[key]
+
+    # -- peer agents -------------------------------------------------------------------------------
+
+    def at_port(self, lane: Lane, params: Params, request: PendingRequest, out: Effects) -> None:
+        """A component asks its peer agent something; raises `Malformed` for a prompt too many."""
+        if request.method == PROMPT:
+            wrong = self.refuses(lane, session_of(params), request, out)
+            if wrong is not None:
+                raise wrong
+        elif request.method in MAKES_ONE:
+            opened = partial(self._opened, lane, self._exchange.sessions.latest)
+            request.watchers = (*request.watchers, opened)
+
+    def _opened(self, lane: Lane, payer: str, member: bytes, body: bytes, out: Effects) -> None:
+        session = session_of(Raw(body)) if member == b"result" else None
+        if session is not None:
+            self._at_ports[lane.peer.name, lane.port, session] = payer
+            _forget_oldest(self._at_ports)
+
+
+def _forget_oldest(sessions: dict[_Key, _Value]) -> None:
+    if len(sessions) > _MOST_SESSIONS:
+        del sessions[next(iter(sessions))]

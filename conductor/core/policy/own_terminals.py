@@ -1,0 +1,64 @@
+"""Terminals of the editor's that a component has opened: those it may use, and no others.
+
+A component owns the id that the answer to its own `terminal/create` names, in that session, until
+it releases the terminal, somebody else gets that id, or the session ends.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from conductor.core.effects import Effect
+from conductor.core.guards.reading import as_object, value_of
+from conductor.core.policy.headings import Message
+from conductor.core.policy.policy_state import PolicyState
+from conductor.core.state import PendingRequest
+
+CREATE: Final = "terminal/create"
+RELEASE: Final = "terminal/release"
+FOLLOWED: Final = frozenset((CREATE, RELEASE))
+"""The requests that open a terminal, and end it."""
+_ID: Final = "terminalId"
+_MOST: Final = 1024
+"""Terminals of one component in one session; the first one is forgotten first."""
+
+
+def asked(policy_state: PolicyState, message: Message, pending: PendingRequest) -> None:
+    """A component's own request of `FOLLOWED` goes on."""
+    session = message.session or ""
+    if message.method == CREATE:
+        pending.watchers = (*pending.watchers, partial(_opened, policy_state, session))
+    else:
+        _forget(policy_state, session, as_object(value_of(message.params)).get(_ID))
+
+
+def went_past(policy_state: PolicyState, message: Message, pending: PendingRequest) -> None:
+    """A `terminal/create` of somebody else's goes past a component."""
+    if policy_state.terminals:
+        session = message.session or ""
+        pending.watchers = (*pending.watchers, partial(_anothers, policy_state, session))
+
+
+def _opened(
+    policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
+) -> None:
+    terminal = as_object(value_of(body)).get(_ID) if member == b"result" else None
+    if isinstance(terminal, str):
+        own = policy_state.terminals.setdefault(session, {})
+        own[terminal] = None
+        if len(own) > _MOST:
+            del own[next(iter(own))]
+
+
+def _anothers(
+    policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
+) -> None:
+    if member == b"result":
+        _forget(policy_state, session, as_object(value_of(body)).get(_ID))
+
+
+def _forget(policy_state: PolicyState, session: str, terminal: object) -> None:
+    own = policy_state.terminals.get(session, {})
+    if isinstance(terminal, str):
+        own.pop(terminal, None)

@@ -1,0 +1,263 @@
+"""One account for all prompts of a component's own, whatever road they take."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Final
+
+import pytest
+
+from conductor.core import CHANNEL, Closure, Component, Send, Violated
+from conductor.core.own_prompts import ANOTHER_AFTER, FREE_PROMPTS, MOST_PROMPTS
+from tests.core.policy.test_hosts import ABOVE, host, turn_given
+from tests.core.test_ports import guests
+from tests.harness.router.policed import (
+    DONE,
+    PROMPT,
+    Hole,
+    Json,
+    Playbook,
+    chain_of,
+    error,
+    guest,
+    notification,
+    policy,
+    prompt,
+    request,
+    result,
+    skip,
+    stop,
+    trusted,
+)
+
+CARRIES: Final = "down:session/prompt:carry+amend"
+NEW: Final[Json] = {"cwd": "/work", "mcpServers": []}
+IDS: Final = (f"own-{number}" for number in count(1))
+KNOWN: Final[set[object]] = set()
+"""What components were given."""
+GUESTS: Final = {"one": "within", "two": "unprompted"}
+
+
+def begun(*components: Component, sessions: tuple[str, ...] = ("S",)) -> Playbook:
+    """A chain, with these sessions of the client's."""
+    pb = chain_of(*components)
+    for session in sessions:
+        user_opens(pb, session)
+    return pb
+
+
+def user_opens(pb: Playbook, session: str) -> None:
+    """The client opens a session."""
+    pb >> ("client", request("n", "session/new", NEW))
+    passed_on(pb)
+    answered(pb, {"sessionId": session})
+
+
+def passed_on(pb: Playbook) -> None:
+    """Components pass on what they are given, there and back."""
+    left = skip(pb)
+    while left:
+        one = left.pop(0)
+        if not isinstance(one, Send) or one.frame[:1] not in (b"p", b"s"):
+            continue
+        side, message = chr(one.frame[0]), json.loads(one.frame[1:])
+        given = one.peer, message.get("id")
+        if side == "p" or given in KNOWN:
+            KNOWN.add(given)
+            pb >> (one.peer, "s" if side == "p" else "p", message)
+            left += skip(pb)
+
+
+def answered(pb: Playbook, body: Json, agent: str = "agent") -> None:
+    """The agent answers what it got last."""
+    ids = [int(one) for one in pb.router.peers[agent].p.requests.sent]
+    pb >> (agent, result(max(ids), body))
+    passed_on(pb)
+
+
+def user_prompts(pb: Playbook, session: str = "S") -> None:
+    """A prompt of the user's, on all its way through `g` if that carries prompts."""
+    asked = next(IDS)
+    pb >> ("client", request(asked, PROMPT, prompt("hi", session)))
+    passed_on(pb)
+    answered(pb, DONE)
+
+
+def sends(pb: Playbook, session: str = "S", name: str = "g", id_: object = None) -> bool:
+    """The component prompts; whether the agent gets that, and answers at once."""
+    pb >> (name, "s", request(id_ or next(IDS), PROMPT, prompt("mine", session)))
+    if any(isinstance(one, Violated) for one in skip(pb)):
+        return False
+    answered(pb, DONE)
+    return True
+
+
+def all_that_go(pb: Playbook, session: str = "S", name: str = "g") -> int:
+    """How many prompts of its own go on until one does not."""
+    return next(number for number in count() if not sends(pb, session, name))
+
+
+def opened(pb: Playbook, id_: str) -> None:
+    """The component opens a session of its own."""
+    pb >> ("g", "s", request(next(IDS), "session/new", NEW))
+    skip(pb)
+    answered(pb, {"sessionId": id_})
+
+
+FREE: Final = guest(grants="turns=unprompted sessions=own")
+OWNS: Final = guest("down:session/prompt:copy", grants="sessions=own")
+
+
+def test_a_prompt_of_the_users_fills_the_account() -> None:
+    with begun(guest(CARRIES, grants="turns=within")) as pb:
+        for asked in ("a", "b"):
+            pb >> ("client", request(asked, PROMPT, prompt("hi")))
+            skip(pb)
+            assert all_that_go(pb) == MOST_PROMPTS
+            pb >> ("g", "s", request("more", PROMPT, prompt("mine")))
+            _, refusal = skip(pb)
+            assert b"may send no more prompts of its own" in refusal.frame  # type: ignore[union-attr]
+            pb >> ("client", stop())
+            skip(pb)
+            pb.wake(2.0)
+            skip(pb)
+
+
+def test_own_sessions_pay_from_the_same_account() -> None:
+    """Also a new one for each prompt, and one that nobody knows."""
+    with begun(OWNS) as pb:
+        user_prompts(pb)
+        for number in range(MOST_PROMPTS):
+            opened(pb, f"T{number}")
+            assert sends(pb, f"T{number}")
+            pb >> ("g", "s", request(next(IDS), "session/close", {"sessionId": f"T{number}"}))
+            skip(pb)
+            answered(pb, {})
+        opened(pb, "T")
+        assert not sends(pb, "T")
+        user_prompts(pb)
+        assert sends(pb, "T")
+    with begun(FREE) as pb:
+        user_prompts(pb)
+        most = MOST_PROMPTS + FREE_PROMPTS
+        assert sum(sends(pb, f"made-up-{number}") for number in range(100)) == most
+
+
+def test_an_own_session_pays_from_the_one_it_was_opened_for() -> None:
+    with begun(OWNS, sessions=("S", "R")) as pb:
+        user_prompts(pb)
+        opened(pb, "T")
+        user_prompts(pb, "R")
+        opened(pb, "U")
+        pb >> ("client", stop("S"))
+        skip(pb)
+        assert not sends(pb, "T")
+        assert all_that_go(pb, "U") == MOST_PROMPTS
+        pb >> ("g", "s", request(next(IDS), "session/fork", {"sessionId": "T", **NEW}))
+        skip(pb)
+        answered(pb, {"sessionId": "V"})
+        assert not sends(pb, "V")
+        user_prompts(pb, "S")
+        assert sends(pb, "V")
+
+
+@pytest.mark.parametrize("how", ["session/cancel", "$/cancel_request", "session/close"])
+def test_a_cancellation_empties_it(how: str) -> None:
+    with begun(FREE) as pb:
+        opened(pb, "T")
+        pb >> ("client", request("u", PROMPT, prompt("hi")))
+        skip(pb)
+        if how == "session/close":
+            pb >> ("client", request("c", how, {"sessionId": "S"}))
+        elif how == "session/cancel":
+            pb >> ("client", stop())
+        else:
+            pb >> ("client", notification(how, {"requestId": "u"}))
+        skip(pb)
+        pb >> ("agent", result(pb.router.waiting_on("agent")[0][0].partition(b":")[2].decode(), 0))
+        skip(pb)
+        assert all_that_go(pb, "T") == FREE_PROMPTS
+
+
+def test_one_that_may_prompt_unprompted_has_another_after_a_while() -> None:
+    with begun(FREE) as pb:
+        user_prompts(pb)
+        assert all_that_go(pb) == MOST_PROMPTS + FREE_PROMPTS
+        for _ in range(FREE_PROMPTS + 1):
+            pb.wake(ANOTHER_AFTER)
+            assert all_that_go(pb) == 1
+        for _ in range(FREE_PROMPTS + 1):
+            pb.wake(ANOTHER_AFTER)
+        assert all_that_go(pb) == FREE_PROMPTS
+
+
+def test_started_again_it_has_no_more() -> None:
+    with begun(guest(grants="turns=unprompted")) as pb:
+        user_prompts(pb)
+        assert all_that_go(pb) == MOST_PROMPTS + FREE_PROMPTS
+        pb >> (lambda router: router.leaving("g", Closure("gone")))
+        pb >> (lambda router: router.returned("g"))
+        skip(pb)
+        pb.router.peers["g"].ready = True
+        assert not sends(pb)
+
+
+def test_prompts_to_peer_agents_count_as_well() -> None:
+    held = policy(profile="full", grants="turns=unprompted")
+    ports = {"research": True, "review": True}
+    with guests(Component("p", "proxy `p`", CHANNEL, policy=held, ports=ports)) as pb:
+        user_opens(pb, "S")
+        user_prompts(pb)
+        assert sends(pb, name="p")
+
+        def asks(method: str, params: Json, peer: str = "research", *, ok: bool = True) -> bool:
+            wrapped = {"peer": peer, "method": method, "params": params}
+            pb >> ("p", "s", request(next(IDS), "proxy/successor", wrapped))
+            if any(isinstance(one, Violated) for one in skip(pb)):
+                return False
+            answered(pb, {"sessionId": f"of {peer}"} if ok else {}, peer)
+            return True
+
+        assert asks("session/new", NEW, ok=False)
+        for peer in ports:
+            assert asks("session/new", NEW, peer)
+            assert asks(PROMPT, prompt("mine", f"of {peer}"), peer)
+        most = MOST_PROMPTS + FREE_PROMPTS
+        assert sum(asks(PROMPT, prompt("mine", "of research")) for _ in range(100)) == most - 3
+        assert not sends(pb, name="p")
+
+
+def test_who_is_trusted_has_no_account() -> None:
+    with begun(trusted("g")) as pb:
+        assert all(sends(pb) for _ in range(MOST_PROMPTS * 2))
+
+
+# -- guests --------------------------------------------------------------------------------------
+
+
+def test_the_conductor_above_a_host_keeps_the_accounts_of_its_guests() -> None:
+    """A trusted guest has none, a prompt without a name is the host's."""
+    of_guests = Component("h", "the host", CHANNEL, hosts=True, guests=GUESTS)
+    with begun(of_guests) as pb:
+        user_prompts(pb)
+        went = {
+            name: sum(sends(pb, name="h", id_=f"c{next(IDS)}{name}") for _ in range(100))
+            for name in (" one", " two", " trusted", "")
+        }
+    most = MOST_PROMPTS
+    assert went == {" one": most, " two": most + FREE_PROMPTS, " trusted": 100, "": most}
+
+
+def test_a_host_names_the_guest_whose_prompt_it_is() -> None:
+    """Also where another guest passes that on."""
+    with host(guest(name="f", grants="turns=unprompted"), guest(CARRIES)) as pb:
+        pb >> ("f", "s", request("own", PROMPT, prompt("mine")))
+        turn_given(pb, "f")
+        pb << ("g", "p", request(Hole("g"), PROMPT, prompt("mine")))
+        pb >> ("g", "s", request(Hole("g"), PROMPT, prompt("mine")))
+        pb << (ABOVE, "s", request("c1 f", PROMPT, prompt("mine")))
+        no = error("c1 f", -32600, "no more")
+        pb >> (ABOVE, "s", no) << ("g", "s", {**no, "id": Hole("g")})
+        pb >> ("g", "p", {**no, "id": Hole("g")}) << ("f", "s", {**no, "id": "own"})
+        skip(pb)
