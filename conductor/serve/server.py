@@ -22,6 +22,7 @@ from conductor.serve.client_sockets import ClientSocket, ClientSockets, Visitor
 from conductor.serve.connections import Connection, Farewell, Outlet
 from conductor.serve.room import Room, Served
 from conductor.transports.entrance import Entrance
+from conductor.transports.received import Received
 from conductor.transports.remote.address import ENDPOINT, Address
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from conductor.serve.settings import Settings
 
 _BACKLOG: Final = 1024
+_MESSAGES: Final = 8
+"""How many of the longest messages may have come and wait to be taken, of all principals."""
 _LOOK: Final = 1.0
 """Seconds between two looks for turns that take too long, and for tokens that have expired."""
 _END: Final = 10.0
@@ -49,6 +52,7 @@ class Server:
         gate: Whom it lets in.
         draining: Whether it is about to end.
         more_numbers: Those of what stands behind it, in the text format of Prometheus.
+        received: The bytes that have come and that nobody has taken yet.
         is_ready: Whether clients can be sent here, as far as what stands behind it is concerned.
     """
 
@@ -67,6 +71,7 @@ class Server:
         self.settings = settings
         self.gate = gate
         self.draining = False
+        self.received = Received(_MESSAGES * settings.message)
         self.is_ready: Callable[[], bool] = lambda: True
         self.more_numbers: Callable[[], str] = str
         self._factory = factory
@@ -107,7 +112,8 @@ class Server:
     def new_room(self, principal: str) -> Served:
         """A room for a principal."""
         return Room(
-            principal, self._factory, self.settings, self._owners, self._loop.time, self.changed
+            *(principal, self._factory, self.settings, self._owners, self.received),
+            *(self._loop.time, self.changed),
         )
 
     def changed(self) -> None:
@@ -203,6 +209,7 @@ class Server:
                     self.settings.message,
                     self.settings.login,
                     lambda outlet: self.join(None, outlet, ""),
+                    lambda reader: self.received.entry(LOCAL, reader),
                     self._complain,
                 )
             )
@@ -220,7 +227,10 @@ class Server:
 
         def greet(taken: socket.socket) -> Visitor:
             visitor = Visitor(taken, self.settings.login, entrance.leave)
-            make = functools.partial(ClientSocket, visitor, self._sockets.gone, manager, self._loop)
+            gone = self._sockets.gone
+            make = functools.partial(
+                ClientSocket, visitor, gone, self.received, manager, self._loop
+            )
             visitor.begin(self._loop, make, tls)
             return visitor
 
@@ -294,6 +304,7 @@ class Server:
     def set(self, settings: Settings, chains: Container[str]) -> None:
         """Other settings hold from now on; what listens, and connections that are there, stay."""
         self.settings = settings
+        self.received.most = _MESSAGES * settings.message
         self._chains = chains
         for room in self._rooms.values():
             room.set(settings)
