@@ -95,6 +95,11 @@ class Lobby(Served):
         return [*(seat.chain for seat in self._seats.values() if seat.chain), *self._ending]
 
     @property
+    def descriptors(self) -> int:
+        """None: workers have the chains."""
+        return 0
+
+    @property
     def sessions(self) -> Collection[SessionInfo]:
         """None: the room has them."""
         return ()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _HTTP: Final[Mapping[str, Any]] = {
     "access_log": None,
     "keepalive_timeout": 75.0,
+    "lingering_time": 2.0,  # for the rest of a body that is refused
     "auto_decompress": False,
 }
 
@@ -265,9 +266,9 @@ class ClientSockets:
             idle = next((one for one in own if not one.is_busy), None)
             if idle is None:
                 raise ConductorError(
-                    f"there are {most} network connections of this principal, as many as there "
-                    "may be",
-                    "close some of them, or ask for a higher limit (--sockets)",
+                    f"there are {len(own)} network connections of this principal, as many as "
+                    "there may be",
+                    "close some of them, or ask for a higher limit (--sockets, ulimit -n)",
                 )
             self.gone(idle)
             idle.end()
@@ -283,5 +284,6 @@ class ClientSockets:
             self._of.pop(socket.principal, None)
         socket.principal = ""
 
-    def __len__(self) -> int:
-        return sum(map(len, self._of.values()))
+    def count(self, principal: str) -> int:
+        """How many a principal has."""
+        return len(self._of.get(principal, ()))

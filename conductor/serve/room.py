@@ -43,6 +43,10 @@ _UNREAD: Final = "its client does not read"
 _FULL: Final = "its chain takes no more"
 
 
+CHAIN: Final = 12
+"""Descriptors of a chain, about: pipes of its programs, its log file, its socket."""
+
+
 class Served(Keeper, Protocol):
     """What a server has of one principal.
 
@@ -61,6 +65,10 @@ class Served(Keeper, Protocol):
     @property
     def running(self) -> list[Chain]:
         """All chains that have not ended."""
+
+    @property
+    def descriptors(self) -> int:
+        """How many its chains need, about."""
 
     @property
     def sessions(self) -> Collection[SessionInfo]:
@@ -187,6 +195,12 @@ class Room(Served):
     def is_bare(self, connection: Connection) -> bool:
         """Whether a connection has no session, so nobody need wait for its client."""
         return self.hub.is_bare(connection.id)
+
+    @property
+    def descriptors(self) -> int:
+        """How many its chains need, about: each connection may begin one, unless they share."""
+        chains = len(self.running)
+        return CHAIN * (chains if self._settings.share else max(chains, len(self.connections)))
 
     @property
     def sessions(self) -> Collection[SessionInfo]:

@@ -20,7 +20,8 @@ from conductor.serve.access.proof import Proof
 from conductor.serve.app import App
 from conductor.serve.client_sockets import ClientSocket, ClientSockets, Visitor
 from conductor.serve.connections import Connection, Farewell, Outlet
-from conductor.serve.room import Room, Served
+from conductor.serve.room import CHAIN, Room, Served
+from conductor.transports import entrance
 from conductor.transports.entrance import Entrance
 from conductor.transports.received import Received
 from conductor.transports.remote.address import ENDPOINT, Address
@@ -136,6 +137,11 @@ class Server:
             self.settings.all_connections
         ):
             raise ConductorError("the server has as many connections as it may", "try again later")
+        if not self._may_take(principal, CHAIN):
+            raise ConductorError(
+                "too few descriptors are left for another connection of this principal",
+                "close some of them, or allow the server more (ulimit -n)",
+            )
         self._counts.connections += 1
         return self.room(principal).join(outlet, named, id_)
 
@@ -153,8 +159,19 @@ class Server:
         Raises `ConductorError` if the principal has too many."""
         taken = request.protocol
         assert isinstance(taken, ClientSocket)
-        self._sockets.take(taken, principal, self.settings.sockets)
+        most = self.settings.sockets
+        if taken.principal != principal and not self._may_take(principal, 1):
+            most = min(most, self._sockets.count(principal))
+        self._sockets.take(taken, principal, most)
         taken.known()
+
+    def _may_take(self, principal: str, more: int) -> bool:
+        """Whether a principal may have so many descriptors more: as many as are free then, so that
+        there are always some for others."""
+        room = self._rooms.get(principal)
+        held = self._sockets.count(principal) + (room.descriptors if room is not None else 0)
+        strangers = sum(map(len, self._entrances))
+        return held + more <= entrance.free(strangers) - more
 
     def denied(self, status: int) -> None:
         """A request was refused."""
@@ -226,7 +243,7 @@ class Server:
         assert manager is not None
 
         def greet(taken: socket.socket) -> Visitor:
-            visitor = Visitor(taken, self.settings.login, entrance.leave)
+            visitor = Visitor(taken, self.settings.login, here.leave)
             gone = self._sockets.gone
             make = functools.partial(
                 ClientSocket, visitor, gone, self.received, manager, self._loop
@@ -234,8 +251,8 @@ class Server:
             visitor.begin(self._loop, make, tls)
             return visitor
 
-        entrance = Entrance(listening, greet, self._complain)
-        self._entrances.append(entrance)
+        here = Entrance(listening, greet, self._complain)
+        self._entrances.append(here)
 
     # -- its life --------------------------------------------------------------------------------
 
@@ -284,8 +301,8 @@ class Server:
                     await self._changed.wait()
 
     async def _end(self) -> None:
-        for entrance in self._entrances:
-            entrance.close()
+        for one in self._entrances:
+            one.close()
         for path, status in self._paths:
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.stat(path), status):
