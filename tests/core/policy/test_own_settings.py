@@ -251,6 +251,10 @@ def test_no_prompt_goes_where_the_agent_refuses_that_or_where_nobody_knows() -> 
     said = {"sessionId": "s3", "modes": {"currentModeId": "bypass"}}
     scene.router.sessions.set_up("session/fork", Raw(b"{}"), json.dumps(said).encode(), client="g")
     assert "is unknown" in scene.own(PROMPT, prompt("x", "s3"))["error"]["message"]
+    # What the client has chosen by a set-up is no default, either.
+    scene.client("session/new", {**THERE, "_meta": {"x.example/mode": "bypass"}})
+    scene.router.sessions.set_up("session/fork", Raw(b"{}"), b'{"sessionId":"s4"}', client="g")
+    assert "is unknown" in scene.own(PROMPT, prompt("x", "s4"))["error"]["message"]
 
 
 def test_a_prompt_that_nobody_waits_for_any_more_goes_nowhere() -> None:
