@@ -11,6 +11,7 @@ import pytest
 from msgspec import Raw
 
 from conductor.core import Changed, Closure, Component, Effect, Router, Send
+from conductor.core.aliases import Aliases, to_json
 from tests.harness.router.policed import (
     DONE,
     PROMPT,
@@ -413,3 +414,12 @@ def test_the_audit_has_it() -> None:
         ("s1", b'{"sessionId":"s1"}', b'{"sessionId":"s2"}'),
         ("s1", b'{"sessionId":"s2"}', b'{"sessionId":"s1"}'),
     ]
+
+
+def test_what_goes_on_as_another_session_further_down_has_the_settings_of_that() -> None:
+    """A host of guests behind the component has bound the user's session: its report says so."""
+    scene = begun(Scene(guest(grants=GRANTS), trusted("h")))
+    scene.router.aliased("h", [to_json(Aliases().bind("s1", "s9"))])
+    scene.agent_says("s9", sessionUpdate="current_mode_update", currentModeId="plan")
+    assert scene.rebinds("s1", "s2")["result"] == {}
+    assert scene.agent.got == [(MODE, "s2", "plan")]
