@@ -27,7 +27,6 @@ from conductor.run.launch import obliged
 from conductor.spec import lacking, limits, managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.spec.consent import Where
-from conductor.transports import descriptors
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
@@ -59,7 +58,6 @@ def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     early = _early()
     try:
-        descriptors.raise_limit()
         parsed = configured.applied(parsed)
         # A person at a terminal is no editor, and is asked there.
         terminal = os.isatty(0) and os.isatty(2) and not report.is_json()
@@ -575,13 +573,7 @@ class RingOnDemand:
 
 
 def run_loop(work: Coroutine[Any, Any, int]) -> int:
-    """Runs `work` on uvloop, which Windows does not have. Raises `UsageError` if this process may
-    have too few descriptors."""
-    try:
-        descriptors.raise_limit()
-    except UsageError:
-        work.close()
-        raise
+    """Runs `work` on uvloop, which Windows does not have."""
     if sys.platform == "win32":
         import asyncio
 

@@ -294,7 +294,7 @@ class Dispatcher:
                 return
             if method == UPDATE and session_of(params) in lane.peer.agent_sessions.returning:
                 return  # it is of the conversation so far, which everybody has seen
-        if lane.port and not self._ports.passes(lane, method, out):
+        if lane.port and not self._ports.passes(lane, method, params, out):
             return
         if method == STOP and lane is self._exchange.upstream.p:
             session = session_of(params)

@@ -117,9 +117,9 @@ class EditorMessages:
         return True
 
 
-def _back(ids: Mapping[str, str], _: bytes, body: bytes) -> bytes:
+def _back(ids: Mapping[str, str], member: bytes, body: bytes, out: Effects) -> tuple[bytes, bytes]:
     """The owner's answer, with the ids that the client has."""
-    return renamed(body, ids)
+    return member, renamed(body, ids)
 
 
 def _is(peer: Peer, name: str) -> bool:

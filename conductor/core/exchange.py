@@ -347,7 +347,7 @@ class Exchange:
         if pending.rewriters:
             rewriters, pending.rewriters = pending.rewriters, ()
             for rewrite in reversed(rewriters):
-                body = rewrite(member, bytes(body))
+                member, body = rewrite(member, bytes(body), out)
         if pending.traced is not None:
             self.tracer.answered(pending, member, body, out)
         origin, answer = pending.origin, body

@@ -1,40 +1,66 @@
 """What passes at a port: between a component and its peer agent, beside the chain.
 
-A component is the client of its peer agent. A component with a policy may do there what it may in
-sessions of its own: it opens sessions in the folders of the client's sessions, prompts in them, and
-serves MCP servers of its own to them. No user is there, so what that agent asks to be permitted is
-answered as cancelled.
+A component is the client of its peer agent. A component with a policy may do there what
+`sessions=own` lets it do in the chain: it opens sessions in the folders of the client's sessions,
+prompts in them, and serves MCP servers of its own to them. The guards judge all of that as they do
+in the chain, with what the peer agent itself has said of its sessions. No user is there, so what
+that agent asks to be permitted is answered as cancelled.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
+from msgspec import Raw
+
+from conductor.core import guards
 from conductor.core.dialects import ROLES
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
+from conductor.core.guards import Violation
 from conductor.core.guards.paths import inside, is_absolute
 from conductor.core.guards.reading import as_object, value_of
 from conductor.core.guards.servers import own_only
+from conductor.core.json_text import holds, read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Params
-from conductor.core.own_prompts import OwnPrompts
-from conductor.core.policy.key_table import PERMISSION, PROMPT, SETUP, STOP, Direction
+from conductor.core.policy.checks import error
+from conductor.core.policy.enforcer import Enforcer
+from conductor.core.policy.headings import addresses, heading, session_of
+from conductor.core.policy.key_table import (
+    COMMANDS_KIND,
+    PERMISSION,
+    PROMPT,
+    SETUP,
+    STOP,
+    UPDATE,
+    Direction,
+)
+from conductor.core.policy.rules import Grants
+from conductor.core.policy.sessions import MOST_SUBSESSIONS, Sessions
 from conductor.core.policy.turns import NOT_GIVEN
 from conductor.core.state import Lane, Peer, PendingRequest
 
 _NEW: Final = SETUP[0]
-_LETS: Final = frozenset({_NEW, PROMPT, "session/close", STOP})
+_CLOSE: Final = "session/close"
+_LETS: Final = frozenset({_NEW, PROMPT, _CLOSE, STOP})
 """What a component with a policy may send its peer agent, beside MCP."""
 _MCP: Final = ("mcp/", "_mcp/")
 _MEMBERS: Final = frozenset({"cwd", "additionalDirectories", "mcpServers"})
+_GRANTS: Final = Grants(sessions="own")
+"""What a component has at each of its ports: what it was granted in the chain is for the chain."""
+_COMMANDS: Final = COMMANDS_KIND.encode()
 
 
 class Ports:
     """The part of a router that knows what may pass at ports."""
 
-    def __init__(self, exchange: Exchange, own_prompts: OwnPrompts) -> None:
+    def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
         self._exchange = exchange
-        self._own_prompts = own_prompts
+        self._checks = enforcer.checks
+        self._own_prompts = enforcer.own_turns.own_prompts
+        self._sessions: dict[str, Sessions] = {}
+        """By port: the sessions with its peer agent. Another agent may use the same ids."""
 
     def ask(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
@@ -47,21 +73,39 @@ class Ports:
             wrong = self._wrong(lane, method, params)
             if wrong is not None:
                 raise Malformed(INVALID_REQUEST, wrong)
+            violation = self._violation(lane, method, params)
+            if violation is not None:
+                told = heading(method, params)
+                self._checks.refuse(lane.peer, Direction.DOWN, told, violation, pending, out)
+                return
             self._own_prompts.at_port(lane, params, pending, out)
+            self._follow(lane, method, params, pending)
         elif method == PERMISSION and _policed(lane.across):
             text = f"`{lane.peer.name}` asks for a permission, and no user is there: cancelled"
             self._exchange.log(out, "info", lane.across.peer, text)
             self._exchange.reply(pending, b"result", NOT_GIVEN, out)
             return
+        elif _judged(lane.across):
+            judge = partial(self._answer, lane.across, method, params)
+            pending.rewriters = (*pending.rewriters, judge)
         self._exchange.forward(lane.across, method, params, pending, out)
 
-    def passes(self, lane: Lane, method: str, out: Effects) -> bool:
+    def passes(self, lane: Lane, method: str, params: Params, out: Effects) -> bool:
         """Whether a notification passes at a port."""
-        if lane.direction is Direction.UP or not _policed(lane) or _lets(method):
+        if lane.direction is Direction.UP:
+            if method == UPDATE and isinstance(params, Raw) and holds(bytes(params), _COMMANDS):
+                self._of(lane.across).learn(params)
             return True
-        text = f"`{method}` dropped: {_refused(lane)}"
-        self._exchange.log(out, "warning", lane.peer, text)
-        return False
+        if not _policed(lane):
+            return True
+        wrong = None if _lets(method) else _refused(lane)
+        violation = self._violation(lane, method, params) if wrong is None else None
+        if violation is not None:
+            told = heading(method, params)
+            self._checks.report(lane.peer, Direction.DOWN, told, violation, out)
+        elif wrong is not None:
+            self._exchange.log(out, "warning", lane.peer, f"`{method}` dropped: {wrong}")
+        return wrong is None and violation is None
 
     def _wrong(self, lane: Lane, method: str, params: Params) -> str | None:
         """Why a request of a component does not go on to its peer agent; None: it does."""
@@ -86,6 +130,102 @@ class Ports:
             return "a session with a peer agent has a list of MCP servers"
         return next((text for text, _ in own_only(servers)), None)
 
+    # -- what the guards say ---------------------------------------------------------------------
+
+    def _violation(self, lane: Lane, method: str, params: Params) -> Violation | None:
+        """What is wrong with a message to a peer agent. A prompt may be a change of one that the
+        component holds: then the user's own words stay."""
+        if not _judged(lane):
+            return None
+        session = session_of(params)
+        context = self._context(lane, session, addresses(method, params))
+        if not method.startswith(_MCP) and method != _NEW and not context.own:
+            text = f"{session or ''!a:.80} is no session that it has opened with `{lane.port}`"
+            return Violation("own-sessions", text)
+        found = guards.originated(context, "down", method, params)
+        if found is None or method != PROMPT:
+            return found
+        for held in _held_prompts(lane.peer, params):
+            if guards.forwarded(context, "down", PROMPT, held, params) is None:
+                return None
+        return found
+
+    def _answer(
+        self,
+        lane: Lane,
+        method: str,
+        request: Params,
+        member: bytes,
+        body: bytes,
+        out: Effects,
+    ) -> tuple[bytes, bytes]:
+        """A component's answer to its peer agent, or the error in its place."""
+        context = self._context(lane, session_of(request), addresses(method, request))
+        found = guards.answered(context, "up", method, request, member, body, None)
+        if found is None:
+            return member, body
+        self._checks.report(lane.peer, Direction.UP, heading(method, request), found, out)
+        return b"error", error(lane.peer, found)
+
+    def _context(self, lane: Lane, session: str | None, servers: tuple[str, ...]) -> guards.Context:
+        """What is known of a message at a port. All MCP servers there are the component's own."""
+        state, known = lane.peer.policed, self._of(lane)
+        held = known.find(session)
+        return guards.Context(
+            version=self._exchange.version,
+            component=state.name,
+            grants=_GRANTS,
+            prompts=True,
+            servers=frozenset(servers),
+            known=session is not None and session in known.ids,
+            folders=held.folders or self._exchange.sessions.folders,
+            commands=held.commands,
+            sessions=known.ids.keys(),
+            own=session is not None and known.client(session) == state.name,
+            own_sessions=known.own(state.name),
+            names=state.names_of_others,
+        )
+
+    # -- sessions with peer agents ---------------------------------------------------------------
+
+    def _of(self, lane: Lane | None) -> Sessions:
+        """The sessions with the peer agent of a port."""
+        assert lane is not None
+        return self._sessions.setdefault(f"{lane.peer.name}/{lane.port}", Sessions())
+
+    def _follow(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+        """A component opens a session with its peer agent, or ends it; `Malformed` if it has too
+        many."""
+        if not _judged(lane):
+            return
+        known, name = self._of(lane), lane.peer.name
+        if method == _CLOSE:
+            known.closes(session_of(params), pending)
+        elif method == _NEW:
+            if not known.opens(name, pending):
+                text = f"{lane.peer.label} has {MOST_SUBSESSIONS} sessions with `{lane.port}` open"
+                raise Malformed(INVALID_REQUEST, f"{text}\nhint: close those that it needs no more")
+
+            def answered(member: bytes, body: bytes, out: Effects) -> None:
+                if member == b"result":
+                    known.set_up(_NEW, params, body, client=name)
+
+            pending.watchers = (*pending.watchers, answered)
+
+
+def _held_prompts(peer: Peer, params: Params) -> list[Raw]:
+    """The prompts that a component holds, as they would be in the session that `params` name: with
+    no more beside the blocks than is sent."""
+    sent = read_members(params) or {}
+    held = []
+    for carried in peer.s.in_flight.requests.values():
+        given = read_members(carried.params) if carried.method == PROMPT else None
+        if given is not None:
+            same = {name: given[name] for name in given if name in sent or name == "prompt"}
+            names = ("sessionId", "session_id")
+            held.append(write_members({**same, **{n: sent[n] for n in names if n in sent}}))
+    return held
+
 
 def port_of(peer: Peer, name: str, method: str) -> Lane:
     """The lane of an envelope's `peer`. Raises `Malformed`."""
@@ -102,6 +242,12 @@ def port_of(peer: Peer, name: str, method: str) -> Lane:
 
 def _policed(port: Lane) -> bool:
     return port.peer.component.ports[port.port]
+
+
+def _judged(port: Lane) -> bool:
+    """Whether the guards judge what the component does here: that of a guest in a host is judged in
+    the host, which knows what the guest holds."""
+    return _policed(port) and not port.peer.component.hosts
 
 
 def _lets(method: str) -> bool:

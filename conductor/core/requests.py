@@ -50,6 +50,7 @@ from conductor.core.state import (
     DialectState,
     Lane,
     PendingRequest,
+    Rewriter,
     Source,
     TracedRequest,
 )
@@ -389,11 +390,11 @@ class Requests:
         self._takers[to](purpose, pending, member, bytes(body), out)
 
 
-def _without_subsessions(sessions: Sessions) -> Callable[[bytes, bytes], bytes]:
+def _without_subsessions(sessions: Sessions) -> Rewriter:
     """What the user's list of sessions becomes: those of components are in nobody else's."""
 
-    def shortened(member: bytes, body: bytes) -> bytes:
-        return listed(body, sessions.others("")) if member == b"result" else body
+    def shortened(member: bytes, body: bytes, out: Effects) -> tuple[bytes, bytes]:
+        return member, listed(body, sessions.others("")) if member == b"result" else body
 
     return shortened
 

@@ -97,8 +97,7 @@ class Router:
         self._rearranging = Rearranging(exchange, enforcer, initializer, self._endings, held)
         self._reviving: Reviving | None = None
         """Made when an agent is to be started again."""
-        ports = Ports(exchange, own_turns.own_prompts)
-        editor = EditorMessages(exchange)
+        ports, editor = Ports(exchange, enforcer), EditorMessages(exchange)
         self._requests = requests = Requests(
             exchange, initializer, self._detection, self._services, ports, enforcer, held, editor
         )

@@ -147,6 +147,10 @@ class TracedRequest:
         """The number of the answer that is passed on by its own; 0: none is."""
 
 
+Rewriter = Callable[[bytes, bytes, Effects], tuple[bytes, bytes]]
+"""What the member and body of an answer become on its way back."""
+
+
 class PendingRequest:
     """One request that has no answer: who sent it under which id, and where it went under which."""
 
@@ -239,7 +243,7 @@ class PendingRequest:
         """Bytes of its params, as they count against `open_bytes` of the asker."""
         self.traced: TracedRequest | None = None
         # Callbacks: each is a line about state of its own in another module.
-        self.rewriters: tuple[Callable[[bytes, bytes], bytes], ...] = ()
+        self.rewriters: tuple[Rewriter, ...] = ()
         """What the answer becomes on its way back: the last is asked first, for the member and
         body."""
 

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Closure, Component, Router, Send, Trace
+from conductor.core import CHANNEL, DIALECTS, Closure, Component, Router, Send, Trace, Violated
 from conductor.core.policy.rules import Policy
-from tests.harness.router.playbook import Hole, Noted, Playbook
+from conductor.core.policy.sessions import MOST_SUBSESSIONS
+from tests.harness.router.playbook import Hole, Noted, Playbook, Step
 from tests.harness.router.plays import MISPLACED, OK, V1, Json, error, notification, request, result
 
 AGENT: Final = Component("agent", "agent `agent`")
@@ -362,6 +363,8 @@ def test_a_peer_agent_that_takes_text_alone_and_is_silent(policed: bool) -> None
     image = {"type": "image", "mimeType": "image/png", "data": "QUJD"}
     asked = wrap("session/prompt", {"sessionId": "R", "prompt": [image]})
     with guests(owner("channel", policed=policed)) as pb:
+        if policed:
+            there(pb, "R", "s")
         line = json.dumps(request("n", "proxy/successor", asked)).encode()
         (sent,) = [e for e in pb.router.receive("p", b"s" + line) if isinstance(e, Send)]
         assert b"[image: image/png, 3 bytes" in sent.frame
@@ -450,13 +453,173 @@ def _raw(value: Json) -> Any:
     return Raw(json.dumps(value).encode())
 
 
+PROMPT: Final = "session/prompt"
+
+
+def said(*blocks: str | Json, session: str = "s", **more: Any) -> Json:
+    """The params of a prompt."""
+    texts = [{"type": "text", "text": one} if isinstance(one, str) else one for one in blocks]
+    return {"sessionId": session, "prompt": texts, **more}
+
+
+def at(side: str, message: Json) -> Step:
+    """A message of `p`: a program, or a guest's on a side."""
+    return ("p", side, message) if side else ("p", message)
+
+
+def there(pb: Playbook, session: str = "s", side: str = "") -> None:
+    """The client has a session in `/work/a`, and `p` one with `research`."""
+    pb.router.sessions.set_up("session/new", _raw({"cwd": "/work/a"}), b'{"sessionId":"s"}')
+    pb >> at(side, request("n", "proxy/successor", wrap("session/new", NEW)))
+    pb << ("research", request(Hole("n"), "session/new", NEW))
+    pb >> ("research", result(Hole("n"), {"sessionId": session}))
+    pb << at(side, result("n", {"sessionId": session}))
+
+
+LINK: Final = {"type": "resource_link", "name": "n", "uri": "file:///etc/passwd"}
+
+
+@pytest.mark.parametrize(
+    ("held", "sent", "broken"),
+    [
+        (None, said("hi"), ""),
+        (None, said("@/work/a/x.py"), ""),
+        (None, said("@/etc/passwd"), "links"),
+        (None, said(LINK), "links"),
+        (None, said({**LINK, "uri": "file:///work/a/x"}), ""),
+        (None, said("/yolo on"), "commands"),
+        (None, said("\u200b\n/yolo on"), "commands"),
+        (None, said("$fix it"), "commands"),
+        (None, said("hi", _meta={"permissionMode": "bypass"}), "meta"),
+        (None, said("hi", options={}), "prompt-options"),
+        (None, said({"type": "text", "text": "hi", "_meta": {"x": 1}}), "meta"),
+        (None, said("hi", session="of-nobody"), "own-sessions"),
+        # What the user has written may be handed on, and what stands around it.
+        (said("look at @~/x"), said("look at @~/x"), ""),
+        (said("look at @~/x"), said("The task:\nlook at @~/x"), ""),
+        (said("look at @~/x"), said("look at @~/y"), "links"),
+        (said("/review it"), said("/review it"), ""),
+        (said("/review it"), said("/review it", "\nbriefly"), ""),
+        (said("/review it"), said("/yolo it"), "commands"),
+        (said("a:/yolo"), said("/yolo"), "commands"),
+        (said("a: /yolo"), said("/yolo"), "commands"),
+        (said("say /yolo", "on"), said("on"), ""),
+        (said("a:$fix it"), said("$fix it"), "commands"),
+        (said("hi", _meta={"a": 1}), said("hi", _meta={"a": 1}), ""),
+        (said("hi", _meta={"a": 1}), said("hi", _meta={"permissionMode": "x"}), "meta"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["acp", "channel"])
+def test_a_prompt_to_a_peer_agent_is_judged_as_in_the_chain(
+    kind: str, held: Json | None, sent: Json, broken: str
+) -> None:
+    component = owner(kind, policed=True)
+    side, above = ("s", "p") if kind == "channel" else ("", "")
+    with chain(component) if kind == "acp" else guests(component) as pb:
+        there(pb, "s", side)
+        listed = {"sessionUpdate": "available_commands_update", "availableCommands": [COMMAND]}
+        pb >> ("research", notification("session/update", {"sessionId": "s", "update": listed}))
+        pb.effects = []
+        if held is not None:
+            pb >> ("client", request("c", PROMPT, held))
+            pb << at(above, request(Hole("c"), PROMPT, held))
+        pb >> at(side, request("own", "proxy/successor", wrap(PROMPT, sent)))
+        if not broken:
+            pb << ("research", request(Hole("own"), PROMPT, sent))
+            return
+        (violation,) = [one for one in pb.effects if isinstance(one, Violated)]
+        (answer,) = [one for one in pb.effects if isinstance(one, Send)]
+        assert (violation.peer, violation.rule, answer.peer) == ("p", broken, "p")
+        assert json.loads(answer.frame[len(side) :])["error"]["data"]["rule"] == broken
+        pb.effects = []
+
+
+COMMAND: Final = {"name": "$fix", "description": "d"}
+
+
+def test_what_goes_beside_a_session_of_its_own_stays_out_of_a_peer_agent() -> None:
+    with chain(owner(policed=True)) as pb:
+        there(pb)
+        for method, params in (
+            ("session/cancel", {"sessionId": "t"}),
+            ("mcp/message", {"connectionId": "k", "method": "notifications/x", "method ": 1}),
+        ):
+            pb >> ("p", notification("proxy/successor", wrap(method, params)))
+            assert not any(isinstance(one, Send) for one in pb.effects), method
+            pb.effects = []
+        # It holds something, and no prompt.
+        pb >> ("client", request("c", "session/new", NEW))
+        pb << ("p", request(Hole("c"), "session/new", NEW))
+        pb >> ("p", request("x", "proxy/successor", wrap(PROMPT, said("@/etc/passwd"))))
+        assert '"links"' in pb.effects[-1].frame.decode()  # type: ignore[union-attr]
+        pb.effects = []
+        # No other agent's session is meant by the same id, and none that it has not opened.
+        pb >> ("p", request("x", "proxy/successor", wrap(PROMPT, said("hi"), "review")))
+        assert '"own-sessions"' in pb.effects[-1].frame.decode()  # type: ignore[union-attr]
+        pb.effects = []
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "passes"),
+    [
+        ("fs/read_text_file", {"content": "x"}, False),
+        ("elicitation/create", {"action": "accept"}, False),
+        ("mcp/message", {"tools": []}, True),
+        ("mcp/message", {"content": [LINK]}, False),
+    ],
+)
+def test_an_answer_to_a_peer_agent_is_judged(method: str, answer: Json, passes: bool) -> None:
+    asked = {"sessionId": "s"}
+    if method == "mcp/message":
+        asked = {"connectionId": "k", "method": "tools/list" if passes else "tools/call"}
+    with chain(owner(policed=True)) as pb:
+        there(pb)
+        pb >> ("research", request(1, method, asked))
+        pb << ("p", request(Hole("q"), "proxy/successor", wrap(method, asked)))
+        pb >> ("p", result(Hole("q"), answer))
+        if passes:
+            pb << ("research", result(1, answer))
+            return
+        (told,) = [one for one in pb.effects if isinstance(one, Send)]
+        assert (told.peer, json.loads(told.frame)["error"]["data"]["component"]) == (
+            "research",
+            "p",
+        )
+        pb.effects = []
+
+
+def test_a_component_has_so_many_sessions_with_a_peer_agent() -> None:
+    with chain(owner(policed=True)) as pb:
+        pb.router.sessions.set_up("session/new", _raw({"cwd": "/work/a"}), b'{"sessionId":"s"}')
+        pb >> ("p", request("n", "proxy/successor", wrap("session/new", NEW)))
+        pb << ("research", request(Hole("n"), "session/new", NEW))
+        pb >> ("research", error(Hole("n"), -1, "no")) << ("p", error("n", -1, "no"))
+        for at in range(MOST_SUBSESSIONS):
+            pb.values.pop("n", None)
+            there(pb, f"s{at}")
+        pb >> ("p", request("n", "proxy/successor", wrap("session/new", NEW)))
+        text = f"proxy `p` has {MOST_SUBSESSIONS} sessions with `research` open"
+        assert text in pb.effects.pop().frame.decode()  # type: ignore[union-attr]
+        closed = {"sessionId": "s0"}
+        pb >> ("p", request("c", "proxy/successor", wrap("session/close", closed)))
+        pb << ("research", request(Hole("c"), "session/close", closed))
+        pb >> ("research", result(Hole("c"), {})) << ("p", result("c", {}))
+        del pb.values["n"]
+        there(pb, "more")
+
+
 def test_a_policed_component_only_prompts_and_cancels() -> None:
     may = "open sessions, prompt in them and cancel"
     why = f"proxy `p` has a policy, so with `research` it may only {may}"
     with chain(owner(policed=True)) as pb:
-        for method in ("session/prompt", "session/close", "mcp/message"):
-            pb >> ("p", request(method, "proxy/successor", wrap(method)))
-            pb << ("research", request(Hole(method), method))
+        there(pb)
+        tools = {"connectionId": "k", "method": "ping"}
+        close = {"sessionId": "s"}
+        for method, params in (
+            (PROMPT, said("hi")), ("mcp/message", tools), ("session/close", close),
+        ):  # fmt: skip
+            pb >> ("p", request(method, "proxy/successor", wrap(method, params)))
+            pb << ("research", request(Hole(method), method, params))
         for method in ("session/load", "session/set_mode", "authenticate", "_x"):
             pb >> ("p", request("a", "proxy/successor", wrap(method)))
             pb << ("p", error("a", -32600, f"`{method}`: {why}"))

@@ -424,9 +424,11 @@ def crossing(lane: Lane, message: Message, pending: PendingRequest) -> Message:
     return message.renamed(ids)
 
 
-def _answer(method: str, ids: Mapping[str, str], lane: Lane, member: bytes, body: bytes) -> bytes:
+def _answer(
+    method: str, ids: Mapping[str, str], lane: Lane, member: bytes, body: bytes, out: list[Effect]
+) -> tuple[bytes, bytes]:
     """An answer as it comes back through `lane`."""
     body = renamed(body, ids)
     if method == LIST and member == b"result" and lane.aliases is not None:
         body = listed(body, lane.aliases.set_aside)
-    return body
+    return member, body

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -197,16 +199,29 @@ def test_row_75_the_user_works_on_until_the_report_comes(rig: Rig, form: str, ve
     assert chain.finish() == 0
 
 
+SILENT = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    said = {"initialize": {"protocolVersion": 1}, "session/new": {"sessionId": "s"}}
+    if asked.get("method") in said:
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": said[asked["method"]]}
+        print(json.dumps(answer), flush=True)
+"""
+"""An agent that answers no prompt, and ignores that it is stopped."""
+
+
 def test_row_75_a_source_that_never_ends(rig: Rig) -> None:
     """A peer agent that hangs, and ignores that it is stopped."""
-    options = ("--peer", f"library={rig.demo(name='L')}")
+    (rig.folder / "silent.py").write_text(SILENT)
+    options = ("--peer", f"library={shlex.join([sys.executable, str(rig.folder / 'silent.py')])}")
     config = {"peer": "library", "seconds": 0.2, "task": ""}
     made = component("research", config, peers="library")
     chain = agent(rig, made, rig.demo("--acp"), options=options)
     session = chain.begin()
-    chain.prompt(session, '/call research begin_research {"question":"/hang"}')
+    chain.prompt(session, '/call research begin_research {"question":"why?"}')
     ended = (
-        f"{DONE}/hang\n\nIt was ended: the researcher `library` did not end within 0.2 seconds.\n\n"
+        f"{DONE}why?\n\nIt was ended: the researcher `library` did not end within 0.2 seconds.\n\n"
         "There is no report."
     )
     chain.until(lambda: "".join(chain.texts(session)) == f"ok{ended}", "its end")
