@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core.guards import (
     GUARDS,
@@ -52,6 +52,20 @@ Route = Callable[[Context], Violation | None]
 Text = str | UnsetType
 
 
+class Move(msgspec.Struct, frozen=True):
+    """What a component does, for the tests that send it along every road."""
+
+    way: str
+    """`forwarded`, `originated`, `answered` or `denied`."""
+    method: str
+    sent: Text
+    """Params, a result or an error."""
+    given: Text = UNSET
+    """The params that it got."""
+    came_back: str | None = None
+    """The result that it got before it answers."""
+
+
 class Attack(msgspec.Struct, frozen=True):
     """What is tried, and the guard it runs into; with more grants than `PLAIN` where it says so."""
 
@@ -59,6 +73,8 @@ class Attack(msgspec.Struct, frozen=True):
     what: str
     route: Route
     grants: Grants = EXTENSIONS
+    move: Move | None = None
+    """None: only this guard, asked by itself, can be shown the attack."""
 
     def unknown(self) -> Attack:
         """The same in a session that nobody has set up here."""
@@ -73,7 +89,8 @@ class Attack(msgspec.Struct, frozen=True):
     def having(self, **grants: Any) -> Attack:
         """The same of a component with these grants."""
         given = ", ".join(Grants(**grants).words())
-        return Attack(self.guard, f"{self.what}, with {given}", self.route, Grants(**grants))
+        given_ = Grants(**grants)
+        return Attack(self.guard, f"{self.what}, with {given}", self.route, given_, self.move)
 
     @property
     def context(self) -> Context:
@@ -99,7 +116,7 @@ def granted(**grants: Any) -> Context:
     return msgspec.structs.replace(CONTEXT, grants=Grants(**grants))
 
 
-def _raw(text: Text) -> Raw | UnsetType:
+def raw(text: Text) -> Raw | UnsetType:
     return text if isinstance(text, UnsetType) else Raw(text.encode())
 
 
@@ -107,27 +124,30 @@ def passes_on(guard: str, what: str, method: str, before: Text, after: Text) -> 
     """A message changed on its way."""
 
     def route(context: Context) -> Violation | None:
-        return forwarded(context, "down", method, _raw(before), _raw(after))
+        return forwarded(context, "down", method, raw(before), raw(after))
 
-    return Attack(guard, f"forwarded: {what}", route)
+    move = Move("forwarded", method, after, before)
+    return Attack(guard, f"forwarded: {what}", route, move=move)
 
 
 def makes_up(guard: str, what: str, method: str, params: Text = "{}") -> Attack:
     """A message of the component's own."""
 
     def route(context: Context) -> Violation | None:
-        return originated(context, "up", method, _raw(params))
+        return originated(context, "up", method, raw(params))
 
-    return Attack(guard, f"originated: {what}", route)
+    move = Move("originated", method, params)
+    return Attack(guard, f"originated: {what}", route, move=move)
 
 
 def denies(guard: str, what: str, method: str, error: str, request: Text = "{}") -> Attack:
     """An error of its own."""
 
     def route(context: Context) -> Violation | None:
-        return answered(context, "down", method, _raw(request), b"error", error.encode(), None)
+        return answered(context, "down", method, raw(request), b"error", error.encode(), None)
 
-    return Attack(guard, f"denied: {what}", route)
+    move = Move("denied", method, error, request)
+    return Attack(guard, f"denied: {what}", route, move=move)
 
 
 def answers(
@@ -142,6 +162,7 @@ def answers(
     given = None if upstream is None else (b"result", upstream.encode())
 
     def route(context: Context) -> Violation | None:
-        return answered(context, "up", method, _raw(request), b"result", result.encode(), given)
+        return answered(context, "up", method, raw(request), b"result", result.encode(), given)
 
-    return Attack(guard, f"answered: {what}", route)
+    move = Move("answered", method, result, request, upstream)
+    return Attack(guard, f"answered: {what}", route, move=move)

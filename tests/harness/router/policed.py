@@ -62,9 +62,10 @@ def chain_of(*components: Component, version: int = 1, **more: Any) -> Playbook:
     return Playbook(router)
 
 
-def initialize(router: Router, components: Sequence[Component], version: int = 1) -> None:
-    """Initializes a chain of well-behaved components and an agent."""
+def initialize(router: Router, components: Sequence[Component], version: int = 1) -> list[Effect]:
+    """Initializes a chain of well-behaved components and an agent; what peer agents get then."""
     actors: dict[str, Actor] = {}
+    beside: list[Effect] = []
     for one in components:
         kind = one.dialect.name if one.dialect else "acp"
         actors[one.name] = (
@@ -74,8 +75,9 @@ def initialize(router: Router, components: Sequence[Component], version: int = 1
     while queue:
         name, line = queue.popleft()
         for effect in router.receive(name, line):
-            if not isinstance(effect, Send) or effect.peer == "client":
+            if not isinstance(effect, Send) or effect.peer not in (*actors, "agent"):
                 assert isinstance(effect, (Send, Wake, Trace)), effect
+                beside.append(effect)
                 continue
             if effect.peer == "agent":
                 answer = {"protocolVersion": version, "agentCapabilities": {}}
@@ -85,6 +87,7 @@ def initialize(router: Router, components: Sequence[Component], version: int = 1
                 queue += actors[effect.peer].hear(effect.peer, effect.frame[:-1])
     assert router.pending() == 0
     assert router.version == version
+    return beside
 
 
 # -- messages ------------------------------------------------------------------------------------

@@ -1,0 +1,36 @@
+"""Every attack along every road: what no guard lets pass in the chain passes nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from conductor.core.guards import originated
+from tests.core.test_guards.attack import Attack, raw
+from tests.core.test_guards.roads import ROADS, Road
+from tests.core.test_guards.test_attacks import ATTACKS
+
+
+def is_one(attack: Attack, road: type[Road]) -> bool:
+    """Whether it is an attack on this road: something that a component could do there, and may do
+    in no other way."""
+    move = attack.move
+    if move is None or attack.guard in road.without:
+        return False
+    context = road.context(attack.context)
+    sent = raw(move.sent)
+    own = move.way == "forwarded" and originated(context, "down", move.method, sent) is None
+    return not own and attack.route(context) is not None
+
+
+@pytest.mark.parametrize("road", ROADS, ids=lambda road: road.name)
+def test_no_attack_arrives(road: type[Road]) -> None:
+    attacks = [attack for attack in ATTACKS if is_one(attack, road)]
+    assert len(attacks) > 2000
+    arrived = []
+    for number, attack in enumerate(attacks):
+        assert attack.move is not None
+        if number % road.often == 0:
+            chain = road(attack.grants, version=1 + number // road.often % 2)
+        if chain.arrives(attack.move):
+            arrived.append(f"{attack.guard}: {attack.what}")
+    assert arrived == []
