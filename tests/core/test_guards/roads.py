@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from typing import Any, Final
 
 import msgspec
@@ -259,6 +260,83 @@ def _loaded(text: str) -> object:
         return text
 
 
+class OwnSession(Road):
+    """A session that the component has opened, in the place of the user's."""
+
+    name = "session of its own"
+    without = frozenset({"own-sessions"})
+    """Its own it may end, load and list."""
+
+    def __init__(self, grants: Grants, version: int) -> None:
+        super().__init__(msgspec.structs.replace(grants, sessions="own"), version)
+
+    @staticmethod
+    def context(context: Context) -> Context:
+        """The session is the component's own."""
+        grants = msgspec.structs.replace(context.grants, sessions="own", turns="within")
+        own = {"s": ("/w",)}
+        known = Road.context(context)
+        return msgspec.structs.replace(known, grants=grants, own=True, own_sessions=own)
+
+    def begin(self, component: Component) -> None:
+        super().begin(component)
+        self.open()
+
+    def open(self) -> None:
+        """`g` opens a session."""
+        params = json.dumps({**SET_UP, "mcpServers": []})
+        self.say("g", "s", self.message("session/new", params, "open"))
+        said = json.dumps({"sessionId": "own", **MODES})
+        self.say("agent", "", self.answer(self.taken("agent", "session/new"), "result", said))
+        assert self.answered("g", "open")
+        update = {"sessionUpdate": "available_commands_update", "availableCommands": COMMANDS}
+        params = json.dumps({"sessionId": "own", "update": update})
+        self.say("agent", "", self.message("session/update", params))
+
+    def arrives(self, move: Move) -> bool:
+        def renamed(text: Any) -> Any:
+            return _session.sub(r'\g<1>"own"', text) if isinstance(text, str) else text
+
+        way = "originated" if move.way == "forwarded" else move.way
+        given, sent = renamed(move.given), renamed(move.sent)
+        return super().arrives(msgspec.structs.replace(move, way=way, given=given, sent=sent))
+
+
+class Rebound(OwnSession):
+    """The user's session, which goes on as one of the component's own."""
+
+    name = "rebound session"
+    without = frozenset[str]()
+
+    @staticmethod
+    def context(context: Context) -> Context:
+        """The session is the user's, and the component has one of its own."""
+        known = OwnSession.context(context)
+        return msgspec.structs.replace(known, own=False, own_sessions={"own": ("/w",)})
+
+    def begin(self, component: Component) -> None:
+        super().begin(component)
+        params = json.dumps({"sessionId": "s", "to": "own"})
+        self.say("g", "c", self.message("rebind", params, "bind"))
+        assert self.answered("g", "bind"), self.got
+        assert b'"error"' not in self.got["g"][-1]
+
+    def arrives(self, move: Move) -> bool:
+        return Road.arrives(self, move)
+
+    def say(self, peer: str, side: str, frame: bytes) -> None:
+        """The agent calls the session by its own name."""
+        if peer == "agent" and self.router.peers["g"].s.aliases is not None:
+            frame = _session.sub(r'\g<1>"own"', frame.decode()).encode()
+        super().say(peer, side, frame)
+        for frames in self.got.values():
+            frames[:] = [_own.sub(rb'\g<1>"s"', one) for one in frames]
+
+
+_session: Final = re.compile(r'("sessionId": ?)"s"')
+_own: Final = re.compile(rb'("sessionId": ?)"own"')
+
+
 class Port(Road):
     """The way to a peer agent, which has a session of the same name."""
 
@@ -328,3 +406,5 @@ class Port(Road):
 
 
 ROADS: Final = (Road, Port)
+IN_THE_CHAIN: Final = (OwnSession, Rebound)
+"""Roads that differ from the chain in names and rights alone."""
