@@ -73,6 +73,8 @@ class Context(msgspec.Struct, frozen=True):
     """Whether the message is of a session that the agent made for this component."""
     own_sessions: Mapping[str, tuple[str, ...]] = {}
     """Those that this component opened or answered, with their folders."""
+    prompted: AbstractSet[str] = frozenset()
+    """Those of which it holds a prompt of the user's."""
     names: AbstractSet[str] = frozenset()
     """Names that its MCP servers may not have: of other components and of bundled ones, and those
     that the session declares."""

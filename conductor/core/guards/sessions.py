@@ -86,10 +86,13 @@ def opened(attempt: Attempt) -> Breaches:
     if not context.grants.sessions:
         yield from not_originated(attempt)
     session = member(params, _ID)
-    known = context.own_sessions if attempt.method in _ENTERS else context.sessions
-    if attempt.method != SETUP[0] and not (isinstance(session, str) and session in known):
+    own = isinstance(session, str) and session in context.own_sessions
+    # A fork has all that was said: of the user's sessions, the component has that of one only
+    # whose prompt it holds.
+    forks = attempt.method not in _ENTERS and session in context.prompted
+    if attempt.method != SETUP[0] and not (own or forks):
         text = f"`{attempt.method}` of a component's own is of a session that it has opened itself"
-        yield text, token(_ID)
+        yield f"{text}\nhint: `session/fork` may be of one whose prompt it holds", token(_ID)
     if "cwd" not in params:
         yield "a session of a component's own needs a working directory", "/cwd"
     for name in _FOLDERS:

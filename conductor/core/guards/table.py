@@ -230,9 +230,13 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "own-sessions",
         (
             "A component opens, loads, resumes, forks and answers no sessions of its own; with "
-            "the grant, in the folders of the session it works in."
+            "the grant, in the folders of the session it works in, and it forks a session of the"
+            " user's only while it holds a prompt of that."
         ),
-        ("Loading the history of another conversation, or a session in a directory of its choice."),
+        (
+            "Loading or forking another conversation, to have it repeated, or a session in a "
+            "directory of its choice."
+        ),
         "sessions=own",
         (Rules(SETUP, originated=sessions.opened, answered=sessions.granted),),
     ),

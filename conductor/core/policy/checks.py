@@ -23,6 +23,7 @@ from conductor.core.policy.key_table import (
     EDITOR,
     NOTIFICATIONS,
     ORIGINATE,
+    PROMPT,
     REQUESTS,
     Direction,
     Right,
@@ -30,6 +31,7 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.rules import CHOICES, of_word
+from conductor.core.policy.states import State
 from conductor.core.state import Carried, Peer, PendingRequest
 from conductor.patterns import lazy_pattern
 
@@ -55,6 +57,7 @@ _NAMES_NOTHING: Final = (
     'hint: end that first: `rebind` with `"to"` equal to `"sessionId"`'
 )
 
+_HELD: Final = (State.GIVEN, State.RETURNED)
 _PLAIN: Final = lazy_pattern(r"[A-Za-z0-9_./-]{1,80}")
 
 _decode = msgspec.json.Decoder().decode
@@ -225,7 +228,19 @@ class Checks:
             own_sessions=known.own(policy_state.name)
             if policy_state.policy.grants.sessions
             else {},
+            prompted=self._prompted(policy_state)
+            if policy_state.policy.grants.sessions
+            else frozenset(),
             names=policy_state.names_of_others,
+        )
+
+    def _prompted(self, policy_state: PolicyState) -> frozenset[str]:
+        """The sessions of which a component holds a prompt."""
+        carried = self._exchange.peers[policy_state.name].s.in_flight.requests.values()
+        return frozenset(
+            one.heading.session
+            for one in carried
+            if one.method == PROMPT and one.state in _HELD and one.heading.session is not None
         )
 
 

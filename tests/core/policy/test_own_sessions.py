@@ -14,8 +14,10 @@ from tests.harness.router.policed import (
     broke,
     chain,
     chain_of,
+    given,
     guest,
     notification,
+    passed,
     permission,
     prompt,
     refused,
@@ -208,3 +210,29 @@ def test_what_the_user_s_agent_knows_of_is_never_forgotten_for_it(
             pb >> ("g", "p", result(int(id_), {"sessionId": f"fake-{number}"}))
             skip(pb)
         assert "S" in pb.router.sessions.ids
+
+
+def test_a_component_forks_its_own_session_and_that_whose_prompt_it_holds() -> None:
+    def fork(session: str) -> Json:
+        return {**THERE, "sessionId": session}
+
+    with chain(profile="full", grants="sessions=own") as pb:
+        set_up(pb, "n", "session/new", THERE, {"sessionId": "S"})
+        set_up(pb, "m", "session/new", THERE, {"sessionId": "other"})
+        pb >> ("g", "s", request("f", "session/fork", fork("S")))
+        broke(pb, "own-sessions", "that it has opened itself")
+        refused(pb, "f")
+        given(pb, session="S")
+        pb >> ("g", "s", request("o", "session/fork", fork("other")))
+        broke(pb, "own-sessions", again=True)
+        refused(pb, "o")
+        pb >> ("g", "s", request("h", "session/fork", fork("S")))
+        pb << ("agent", request(Hole("h"), "session/fork", fork("S")))
+        pb >> ("agent", result(Hole("h"), {"sessionId": "mine"}))
+        pb << ("g", "s", result("h", {"sessionId": "mine"}))
+        passed(pb, session="S")  # from now on the agent has the prompt
+        pb >> ("g", "s", request("l", "session/fork", fork("S")))
+        broke(pb, "own-sessions", again=True)
+        refused(pb, "l")
+        pb >> ("g", "s", request("i", "session/fork", fork("mine")))
+        pb << ("agent", request(Hole("i"), "session/fork", fork("mine")))

@@ -155,7 +155,7 @@ def answers_of_its_own() -> Iterator[Attack]:
             yield makes_up("own-sessions", f"{method}, {what}", method, json.dumps(params)).having(
                 sessions="own"
             )
-    for method in ("session/load", "session/resume"):
+    for method in ("session/load", "session/resume", "session/fork"):
         params = json.dumps({"sessionId": "s", "cwd": "/w", "mcpServers": []})
         yield makes_up("own-sessions", f"{method} of a live one", method, params).having(
             sessions="own"

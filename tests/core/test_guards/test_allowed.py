@@ -265,7 +265,9 @@ def test_sessions_of_its_own_are_a_matter_of_grants() -> None:
         assert may_send(method, {**setup, **named}, OWN)
         assert may_send(method, {"cwd": "/w", **named, "additionalDirectories": None}, OWN)
         assert not may_send(method, {"cwd": "/", **named, "mcpServers": [STDIO]}, OWN)
-    assert may_send("session/fork", {"cwd": "/w", "sessionId": "s"}, OWN)
+    held = msgspec.structs.replace(OWN, prompted=frozenset({"s"}))
+    assert may_send("session/fork", {"cwd": "/w", "sessionId": "s"}, held)
+    assert not may_send("session/load", {"cwd": "/w", "sessionId": "s"}, held)
     for method in ("session/new", "session/fork"):
         assert may_answer(method, {"sessionId": "fresh"}, None, context=OWN)
     for result in ({}, {"sessionId": "a"}, None):
