@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -55,6 +57,38 @@ def test_every_claim_names_tests_that_exist(cells: list[str]) -> None:
 def test_every_claim_outside_of_tables_is_a_test_as_well() -> None:
     tests = [one for one in pages.named(TEXT) if Path(one.path).name.startswith("test_")]
     assert all(not symbol or symbol.startswith("test_") for _, symbol in tests)
+
+
+_SENDS: Final = frozenset(
+    {"send", "forward", "notify", "reply", "refuse", "fail", "write", "cancel_hop"}
+    | {"reject", "reject_frame", "reject_message", "add_to_batch", "drop"}
+)
+"""The methods of `Exchange` that have something written to a peer."""
+
+
+def senders() -> set[str]:
+    """The modules of the core that have something written to a peer."""
+    found = set()
+    for file in sorted((ROOT / "conductor" / "core").rglob("*.py")):
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call):
+                continue
+            match call.func:
+                case ast.Name(id="Send"):
+                    found.add(str(file.relative_to(ROOT)))
+                case ast.Attribute(value=owner, attr=name) if name in _SENDS:
+                    if ast.unparse(owner).rpartition(".")[2].strip("_") == "exchange":
+                        found.add(str(file.relative_to(ROOT)))
+    return found
+
+
+def test_every_module_that_sends_is_on_a_road() -> None:
+    section = TEXT.partition("## Roads\n")[2].partition("\n## ")[0]
+    roads = [cells for head, cells in rows(section) if head == "tests"]
+    named = set(re.findall(r"`(conductor/[\w/]+\.py)`", section))
+    assert len(roads) == section.count("\n| ") - 1
+    assert senders() - named == set(), "no road names these"
+    assert all((ROOT / path).is_file() for path in named)
 
 
 def test_every_guard_has_its_row_and_its_attacks() -> None:
