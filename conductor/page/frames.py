@@ -25,9 +25,13 @@ _STYLE: Final = (
 )
 _NO_CALLS: Final = (
     "<script>for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'XSLTProcessor'])"
-    " delete window[name]; document.currentScript.remove();</script>"
+    " delete window[name]; {const page = parent; addEventListener('message', (event) => {"
+    " if (event.source !== page && event.source !== window) event.stopImmediatePropagation();"
+    " }, true);} document.currentScript.remove();</script>"
 )
-"""No policy of a document covers calls from browser to browser. Nor is a document inside one (an
+"""A frame finds those of other panels by `parent.frames`: what they send is not heard.
+
+No policy of a document covers calls from browser to browser. Nor is a document inside one (an
 `iframe` with `srcdoc`) covered by what is deleted here: so no text becomes one, neither of the HTML
 nor of a script's (`_NO_TEXTS`), nor of a style sheet's."""
 _NO_TEXTS: Final = "; trusted-types 'none'; require-trusted-types-for 'script'"

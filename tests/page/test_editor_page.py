@@ -289,6 +289,12 @@ const got = document.getElementById("got");
 addEventListener("message", ({data}) => got.append(JSON.stringify(data)));
 </script>
 """
+ABOVE: Final = """
+<p id="sent"></p><script>
+for (let n = 0; n < parent.length; n++) parent.frames[n].postMessage({name: "forged"}, "*");
+sent.textContent = parent.length;
+</script>
+"""
 
 
 def test_a_panel_reaches_nothing(talking: Talking, page: Page, project: Path) -> None:
@@ -315,6 +321,11 @@ def test_a_panel_reaches_nothing(talking: Talking, page: Page, project: Path) ->
     expect(page.locator("article.turn").last).to_contain_text(clicked)
     expect(frame.locator("#got")).to_contain_text('{"name":"clicked","result":{}}')
     expect(frame.locator("#got")).to_contain_text('"error":"an event has at most 48 KiB"')
+    html.write_text(ABOVE)
+    assert answer(page, f"panel Above {html} scripts") == {"shown": "panel"}
+    expect(frame.locator("#sent")).to_have_text("3")
+    tab(page, "Widget").click()
+    expect(frame.locator("#got")).not_to_contain_text("forged")  # of another panel's frame
     frame.locator("#away").click()
     expect(frame.locator("h1")).not_to_have_text("widget")  # the browser says that it is blocked
     assert listener.requests == []
