@@ -45,6 +45,8 @@ class Module(msgspec.Struct, kw_only=True, eq=False):
     """Whether it is the baseline compiler's code, which is slower (`load`)."""
     preface: bytes = b""
     """Lines that each instance of a component gets when it is made."""
+    source_digest: str = ""
+    """SHA-256 of the source in `preface`, in hex; empty: it has none."""
 
     @property
     def carrier(self) -> str:

@@ -34,8 +34,9 @@ POINTER: Final = "\x1b[36m"
 
 EVENTS: Final = frozenset(
     {
-        "chain", "component", "loaded", "change", "changes", "violation", "violations", "failure",
-        "restart", "bypass", "swap", "adapt", "add", "remove", "replace", "pause", "resume", "end",
+        "chain", "component", "loaded", "change", "changes", "effect", "effects", "violation",
+        "violations", "failure", "restart", "bypass", "swap", "adapt", "add", "remove", "replace",
+        "pause", "resume", "end",
     }
 )  # fmt: skip
 KINDS: Final = EVENTS | CHANGES
@@ -129,6 +130,7 @@ class _Words:
     def __init__(self) -> None:
         self._changes: Counter[tuple[str, ...]] = Counter()
         self._violations: Counter[str] = Counter()
+        self._effects: Counter[tuple[str, str, str]] = Counter()
         self._shown = 0
 
     def record(self, record: Record, line: bytes) -> None:
@@ -146,16 +148,20 @@ class _Words:
                 self._changes[who, *kind] += 1
             case "violation":
                 self._violations[who] += 1
+            case "effect":
+                self._effects[who, str(record.get("what")), str(record.get("outcome"))] += 1
 
     def end(self, broken: BrokenChainError | None) -> None:
         """Prints who did what how often."""
         if not self._shown:
             report.say_styled((PLAIN, "no record is of that kind"))
-        if self._changes or self._violations:
+        if self._changes or self._violations or self._effects:
             report.say_styled((PLAIN, ""))
             report.say_styled((HEAD, "In short"))
         for (who, change, kind, method), count in sorted(self._changes.items()):
             report.say_styled((PLAIN, f"  {who}: {change} {kind} {method}, {count} times"))
+        for (who, what, outcome), count in sorted(self._effects.items()):
+            report.say_styled((PLAIN, f"  {who}: {what} {outcome}, {count} times"))
         for who, count in sorted(self._violations.items()):
             report.say_styled((PLAIN, f"  {who}: stopped {count} times"))
         if broken is None:
@@ -201,6 +207,13 @@ def _sentence(record: Record) -> Line:
             method = record["method"] or "other methods"
             text = f"{who}: {record['count']} more like this ({record['change']} {method})"
             return HEAD, f"{text} have no record of their own"
+        case "effect":
+            return _effect(record)
+        case "effects":
+            return (
+                HEAD,
+                f"{who}: {record['count']} more effects have no record of their own",
+            )
         case "violation":
             return WRONG, f"{who} was stopped: {record['text']}"
         case "violations":
@@ -219,6 +232,21 @@ def _sentence(record: Record) -> Line:
         case _:
             style = WRONG if event == "failure" else HEAD
             return style, f"{who}: {event}: {record.get('text', '')}"
+
+
+_OUTCOMES: Final = {
+    "allowed": "{who} reached out of the chain: {what}{where}, {bytes} bytes",
+    "refused": "{who} was kept from {what}{where}, {bytes} bytes",
+    "failed": "{who} tried {what}{where}, {bytes} bytes, and it failed",
+}
+
+
+def _effect(record: Record) -> Line:
+    where = f" {record['where']}" if record.get("where") else ""
+    words = {name: record[name] for name in ("what", "bytes")}
+    text = _OUTCOMES[record["outcome"]].format(who=record["component"], where=where, **words)
+    why = f": {record['text']}" if record.get("text") else ""
+    return (HEAD if record["outcome"] == "allowed" else WRONG), f"{text}{why}"
 
 
 def _profile(record: Record) -> str:

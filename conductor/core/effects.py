@@ -98,6 +98,20 @@ class Violated(msgspec.Struct, frozen=True):
     """The session that the message names."""
 
 
+class Reached(msgspec.Struct, frozen=True):
+    """A component reached out of the chain, or was kept from it, in a way that only the router sees
+    (for an audit)."""
+
+    peer: str
+    what: str
+    """A method, or a call of a service."""
+    where: str
+    bytes: int
+    """Of its params."""
+    refused: str
+    """Why it was refused; empty: it went on."""
+
+
 class Wake(msgspec.Struct, frozen=True):
     """Call `Router.woken` with `token` after `seconds`."""
 
@@ -223,6 +237,7 @@ Effect = (
     | LogLine
     | OwnedAddresses
     | Violated
+    | Reached
     | Wake
     | Trace
     | Changed

@@ -13,8 +13,8 @@ from conductor.core.aliases import listed
 from conductor.core.component import Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
 from conductor.core.editor import EditorMessages
-from conductor.core.effects import Effects
-from conductor.core.exchange import Exchange
+from conductor.core.effects import Effects, Reached
+from conductor.core.exchange import Exchange, guest_of
 from conductor.core.held_prompts import HeldPrompt, HeldPrompts
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
@@ -223,9 +223,29 @@ class Requests:
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
         if lane.port:
-            self._ports.ask(lane, method, params, pending, out)
+            self._cross(lane, method, params, pending, out)
         else:
             self._send_on(lane, method, params, pending, out)
+
+    def _cross(
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
+    ) -> None:
+        """Sends a request on across a port. A prompt, and all that is refused there, is reported;
+        what a host lets through, the conductor above reports."""
+        refused = ""
+        try:
+            self._ports.ask(lane, method, params, pending, out)
+        except Malformed as wrong:
+            refused = wrong.text
+            raise
+        finally:
+            goes = method == PROMPT and not self._exchange.topology.hosted
+            if lane.direction is Direction.DOWN and (refused or goes):
+                peer = lane.peer
+                name = (guest_of(pending.key) if peer.component.hosts else "") or peer.name
+                session = session_of(params) or ""
+                where = f"{lane.port}, session {session}" if session else lane.port
+                out.append(Reached(name, method, where, size_of(params), refused))
 
     def released(self, held: HeldPrompt, out: Effects) -> None:
         """Sends on what was held."""

@@ -45,6 +45,9 @@ class Call(msgspec.Struct, frozen=True):
     summary: str
     most: int | None = None
     """Bytes of params; None: the component's limit `service_bytes`."""
+    outside: str = ""
+    """The member of its params that says where outside of the chain it has an effect, for an audit;
+    empty: it has none."""
 
     @property
     def service(self) -> str:
@@ -117,6 +120,7 @@ TABLE: Final = (
         '`{"used", "quota", "revision"}`, the first two in bytes',
         "stores a value",
         most=320 * 1024,
+        outside="key",
     ),
     Call(
         "kv/delete",
@@ -125,6 +129,7 @@ TABLE: Final = (
         '`{"key", "scope"}`',
         '`{"deleted": BOOL}`',
         "deletes a stored value",
+        outside="key",
     ),
     Call(
         "kv/list",
@@ -149,6 +154,7 @@ TABLE: Final = (
         '`{"path", "offset", "maxBytes"}`',
         '`{"path", "size", "mtimeMs", "more"}` and `text` or `base64`',
         "reads a file",
+        outside="path",
     ),
     Call(
         "files/list",
@@ -157,6 +163,7 @@ TABLE: Final = (
         '`{"path", "glob", "limit"}`',
         '`{"entries": [{"path", "kind", "size", "mtimeMs"}], "more": BOOL}`',
         "lists files",
+        outside="path",
     ),
     Call(
         "files/write",
@@ -166,6 +173,7 @@ TABLE: Final = (
         '`{"path", "size", "used", "quota"}`',
         "writes a file",
         most=2 * 1024 * 1024,
+        outside="path",
     ),
     Call(
         "fetch",
@@ -175,6 +183,7 @@ TABLE: Final = (
         '`{"status", "url", "headers", "truncated"}` and `text` or `base64`',
         "sends an HTTP request",
         most=4 * 1024 * 1024,
+        outside="url",
     ),
     Call(
         "config",

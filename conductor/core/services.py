@@ -14,7 +14,7 @@ from msgspec import Raw, UnsetType
 
 from conductor.core.aliases import KEPT
 from conductor.core.component import Role
-from conductor.core.effects import Effects, Send, Serve
+from conductor.core.effects import Effects, Reached, Send, Serve
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import (
@@ -54,6 +54,12 @@ RELAYED: Final = "service"
 """A child that hosts guests passes on a guest's call: `{component, service, params}`. The guest
 itself must have been granted it."""
 
+_MOST_LOOKED_AT: Final = 8 * 1024 * 1024
+"""Bytes of params that are looked through for where a call goes."""
+_MOST_WHERE: Final = 2000
+"""Characters of that."""
+_text: Final = msgspec.json.Decoder(str).decode
+
 _SHOWN: Final = 80
 """Characters of a name chosen by a component that an error repeats."""
 
@@ -72,7 +78,12 @@ RECOVERED: Final = "recovered"
 OWNED: Final = "owned"
 """Addresses of MCP servers that are a guest's own, for when it is started again."""
 
-INTERNAL: Final = frozenset({LAST_WORDS, VIOLATED, CHANGED, READY, RECOVERED, RELAYED, OWNED})
+REACHED: Final = "reached"
+"""What a guest was kept from doing outside of the chain, for an audit."""
+
+INTERNAL: Final = frozenset(
+    {LAST_WORDS, VIOLATED, CHANGED, READY, RECOVERED, RELAYED, OWNED, REACHED}
+)
 
 PREFIX: Final = "_conductor/"
 
@@ -107,6 +118,16 @@ def too_large(name: str, size: int, service_bytes: int) -> str | None:
         hint = f"raise it with `,limit.service_bytes={size}` behind the component"
     limit = "" if own is not None else " (limit `service_bytes`)"
     return f"`{name}` takes at most {most:,} bytes of params{limit}, not {size:,}\nhint: {hint}"
+
+
+def where_of(name: str, params: Params) -> str:
+    """Where outside of the chain a call has its effect; empty: its params do not say."""
+    size = size_of(params)
+    members = read_members(params) if size <= _MOST_LOOKED_AT else None
+    try:
+        return _text((members or {}).get(CALLS[name].outside, b""))[:_MOST_WHERE]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
 
 
 def _service_of(name: str) -> str:
@@ -148,6 +169,7 @@ class Services:
             pending.traced = None  # the shell, which performs the call, traces it
         refused = self._refusal(peer, name)
         if refused is not None:
+            self._kept_from(peer, name, params, refused, out)
             self._exchange.log(out, "info", peer, refused)
             if pending is not None:
                 data = {"service": _service_of(name)}
@@ -155,6 +177,7 @@ class Services:
             return
         wrong = too_large(name, size_of(params), peer.component.allowance.service_bytes)
         if wrong is not None:
+            self._kept_from(peer, name, params, wrong, out)
             self._decline(peer, name, wrong, pending, out)
             return
         takes = self._takers.get(name)
@@ -162,6 +185,13 @@ class Services:
             takes(peer, params, pending, out)
         else:
             self.perform(peer, name, params, pending, out)
+
+    @staticmethod
+    def _kept_from(peer: Peer, name: str, params: Params, why: str, out: Effects) -> None:
+        """Reports a call that would have had an effect outside of the chain."""
+        if name in CALLS and CALLS[name].outside:
+            where = where_of(name, params)
+            out.append(Reached(peer.name, name, where, size_of(params), why.partition("\n")[0]))
 
     def perform(
         self, peer: Peer, name: str, params: Params, pending: PendingRequest | None, out: Effects

@@ -21,6 +21,7 @@ from conductor.core.services import (
     CHANGED,
     LAST_WORDS,
     OWNED,
+    REACHED,
     READY,
     RECOVERED,
     RELAYED,
@@ -47,7 +48,7 @@ _NUMBERS: Final = 10**12
 _NUMBERS_OF_RUN: Final = 10**9
 """… and how many each of its runs."""
 
-_REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED, RELAYED, OWNED}
+_REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED, RELAYED, OWNED, REACHED}
 
 
 def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Planned:

@@ -83,7 +83,7 @@ def load(spec: GuestSpec, cache: str | None, *, baseline: bool = False) -> wasm_
         baseline=baseline and bool(spec.script),
     )
     if spec.script:
-        module.preface = _preface(spec)
+        module.preface, module.source_digest = _preface(spec)
     if module.cache_report.startswith(_IGNORED):
         _tell_once(f"{NOT_KEPT}{module.cache_report.removeprefix(_IGNORED)}; {_OTHER_CACHE}")
     return module
@@ -123,8 +123,9 @@ def _announce() -> None:
     sys.stderr.flush()
 
 
-def _preface(spec: GuestSpec) -> bytes:
-    """The source of a Python proxy, and its settings. Raises `wasm_host.LoadError`."""
+def _preface(spec: GuestSpec) -> tuple[bytes, str]:
+    """The source of a Python proxy with its settings, and the digest of the source. Raises
+    `wasm_host.LoadError`."""
     from conductor.spec.python_guest import scripts
 
     try:
@@ -140,7 +141,7 @@ def _preface(spec: GuestSpec) -> bytes:
             digests.changed(spec.script, spec.locked, spec.script_sha256, script.sha256),
             hint=digests.hint(spec.locked),
         )
-    return script.with_settings(bytes(spec.configure))
+    return script.with_settings(bytes(spec.configure)), script.sha256
 
 
 def _as_expected(spec: GuestSpec, digest: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import msgspec
 from msgspec import Raw
 
-from conductor.core import Changed, Closure, OwnedAddresses, Trace, Violated, services
+from conductor.core import Changed, Closure, OwnedAddresses, Reached, Trace, Violated, services
 from conductor.core.json_text import read_members, write_members
 from conductor.run.plan import Planned
 from conductor.run.report_lines import Sized
@@ -90,6 +90,13 @@ class Tracing(Protocol):
         """Nothing more will come."""
 
 
+ALLOWED: Final = "allowed"
+REFUSED: Final = "refused"
+FAILED: Final = "failed"
+OUTCOMES: Final = (ALLOWED, REFUSED, FAILED)
+"""What became of an effect outside of the chain."""
+
+
 class Auditing:
     """Receives what `conductor.record.audit.auditor.Auditor` records; this one records nothing."""
 
@@ -111,6 +118,11 @@ class Auditing:
 
     def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
         """A host reports that a guest of its did. Raises `ValueError` for nonsense."""
+
+    def effect(
+        self, component: str, what: str, where: str, size: int, outcome: str, text: str = ""
+    ) -> None:
+        """A component had an effect outside of the chain, or was refused one, or it failed."""
 
     def component_event(self, event: str, component: str, text: str) -> None:
         """A component failed, was restarted, bypassed or swapped, or joined or left the chain."""
@@ -173,6 +185,11 @@ class Reports:
                 return violated(params, planned.guests)
             case services.CHANGED:
                 self._audit.reported(host, params or b"", planned.guests, self._chain)
+            case services.REACHED:
+                kept = reached(params, planned.guests)
+                self._audit.effect(
+                    kept.peer, kept.what, kept.where, kept.bytes, REFUSED, kept.refused
+                )
             case services.LAST_WORDS:
                 self.last_words[host] = last_words(params)
                 return self.last_words[host]
@@ -207,6 +224,13 @@ def last_words(params: bytes | None) -> Closure:
 def violated(params: bytes | None, guests: Collection[str]) -> Violated:
     """A rule that a guest broke."""
     report = _decoded(params, Violated)
+    _check_guest(report.peer, guests)
+    return report
+
+
+def reached(params: bytes | None, guests: Collection[str]) -> Reached:
+    """What a guest was kept from."""
+    report = _decoded(params, Reached)
     _check_guest(report.peer, guests)
     return report
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import Changed, Closure, OwnedAddresses, Serve, Violated
+from conductor.core import Changed, Closure, OwnedAddresses, Reached, Serve, Violated
 from conductor.core.json_text import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.core.services import LAST_WORDS, READY, RELAYED
@@ -34,7 +34,9 @@ class Sized(msgspec.Struct, frozen=True):
     bytes: int
 
 
-def report(method: str, params: OwnedAddresses | Violated | Recovered | dict[str, Any]) -> bytes:
+def report(
+    method: str, params: OwnedAddresses | Reached | Violated | Recovered | dict[str, Any]
+) -> bytes:
     """A notification on side `c`."""
     body = {"jsonrpc": "2.0", "method": method, "params": params}
     return b"c" + _encode(body) + b"\n"

@@ -33,6 +33,7 @@ from conductor.core import (
     LogLine,
     OwnedAddresses,
     Propagate,
+    Reached,
     Reopen,
     Router,
     Serve,
@@ -52,6 +53,8 @@ from conductor.run.connections import Connections, Handover
 from conductor.run.outboxes import Outboxes
 from conductor.run.plan import Options, Planned
 from conductor.run.report_checks import (
+    ALLOWED,
+    REFUSED,
     Auditing,
     Reports,
     Tracing,
@@ -209,7 +212,14 @@ class Runtime:
         lost = None if follower is None else follower.journal.lost
         self._outboxes = Outboxes(self.router, self._perform, held, room, lost)
         self._services = ServiceRequests(
-            planned, self.router, options, log, self.apply, held=held, stand=stand
+            planned,
+            self.router,
+            options,
+            log,
+            self.apply,
+            held=held,
+            stand=stand,
+            audit=self._audit if auditor is not None else None,
         )
         self._tail = planned[-1].component.name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
@@ -775,6 +785,9 @@ class Runtime:
                 pass  # this router lasts as long as the chain
             case Changed():
                 self._audit.changed(effect)
+            case Reached(peer, what, where, size, refused):
+                outcome = REFUSED if refused else ALLOWED
+                self._audit.effect(peer, what, where, size, outcome, refused)
             case Adapted(agent, session, text, again):
                 self._adapted(agent, session, text, again=again)
             case Held(session):

@@ -28,6 +28,7 @@ from conductor.core import (
     Fail,
     LogLine,
     OwnedAddresses,
+    Reached,
     Router,
     Serve,
     Violated,
@@ -39,7 +40,7 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.core.policy import checks
 from conductor.core.restart_state import Due
 from conductor.core.service_table import LOCAL
-from conductor.core.services import CHANGED, OWNED, VIOLATED
+from conductor.core.services import CHANGED, OWNED, REACHED, VIOLATED
 from conductor.run.guest_module import component
 from conductor.run.host_journal import HostJournal
 from conductor.run.host_log import FURTHER
@@ -149,6 +150,7 @@ class Segment:
             reserved=spec.reserved,
         )
         self._router = router
+        self._auditing = spec.auditing
         self._pause(spec.paused)
         lost = None if self._journal is None else self._journal.lost
         self._outboxes = Outboxes(router, self._perform, on_lost=lost)
@@ -339,6 +341,9 @@ class Segment:
                 self._wakes.add(effect.token, time.monotonic() + effect.seconds)
             case OwnedAddresses():
                 self._output.send(report(OWNED, effect))
+            case Reached():
+                if self._auditing:
+                    self._output.send(report(REACHED, effect))
             case Violated():
                 self._output.send(report(VIOLATED, effect))
                 if effect.fatal:

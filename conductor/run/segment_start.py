@@ -92,7 +92,9 @@ def _run(spec: SegmentSpec) -> int:
         # excepted: each instance has a thread.
         TICKER.wake()
         harden.settle()
-    os.write(1, ready_line({name: module.digest for name, module in modules.items()}))
+    # Of a Python proxy its source counts: the module is the same for all.
+    digests = {name: module.source_digest or module.digest for name, module in modules.items()}
+    os.write(1, ready_line(digests))
     os.set_blocking(1, False)
     # What exists now lives as long as the process; collecting it again and again costs latency.
     gc.freeze()

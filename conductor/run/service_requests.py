@@ -25,7 +25,8 @@ from conductor.services.roots import Roots
 from conductor.spec import paths
 
 if TYPE_CHECKING:
-    from conductor.services.executor import ServiceExecutor
+    from conductor.run.report_checks import Auditing
+    from conductor.services.executor import Done, ServiceExecutor
     from conductor.services.kv import Values
 
 
@@ -50,6 +51,7 @@ class ServiceRequests:
         log: Writes a line: level, component name, text.
         apply: Performs effects of answers that come later.
         held: Bytes that wait to be written to a peer.
+        audit: Records what services do outside of the chain; None: no audit.
         stand: Is asked before any service is performed; None: nobody is.
     """
 
@@ -63,9 +65,11 @@ class ServiceRequests:
         *,
         held: Callable[[str], int] = lambda name: 0,
         stand: Stand | None = None,
+        audit: Auditing | None = None,
     ) -> None:
         self._log = log
         self._stand = stand
+        self._audit = audit
         self._local = LocalServices(log, options.clock)
         self._held = held
         self._router = router
@@ -133,8 +137,24 @@ class ServiceRequests:
             if token is not None:
                 self._apply(self._router.served(token, result, error))
 
-        self._open().serve(name, call, params, done)
+        self._open().serve(name, call, params, self._recorded(name, call, params, done))
         return []
+
+    def _recorded(self, name: str, call: str, params: bytes | None, done: Done) -> Done:
+        """What a performer calls: an effect outside of the chain goes on record before `done`."""
+        audit = self._audit
+        if audit is None or call not in CALLS or not CALLS[call].outside:
+            return done
+
+        def recorded(result: bytes | None, error: bytes | None) -> None:
+            from conductor.services.account import account
+
+            try:
+                audit.effect(name, call, *account(call, params, result, error))
+            finally:
+                done(result, error)
+
+        return recorded
 
     def _checked(self, host: str, params: bytes | None) -> Relayed:
         """A call that a host relays for a guest. Raises `ValueError` unless the guest may make it:

@@ -627,6 +627,9 @@ def test_a_policed_component_only_prompts_and_cancels() -> None:
         pb << ("research", notification("session/cancel", {"sessionId": "s"}))
         pb >> ("p", notification("proxy/successor", wrap("_x")))
         pb << Noted("warning", "p", f"`_x` dropped: {why}")
+        reached = [(one.peer, one.what, one.where, bool(one.refused)) for one in pb.reached]
+    assert reached[0] == ("p", "session/prompt", "research", False)
+    assert ("p", "authenticate", "research", True) in reached
 
 
 def test_no_user_permits_what_the_peer_agent_of_a_policed_component_does() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from msgspec import Raw
 
-from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send, Serve
+from conductor.core import DIALECTS, Closure, Component, Fail, Reached, Router, Send, Serve
 from conductor.core.accounts import Allowance
 from conductor.core.component import MOST_KEPT, KeptMembers
 from conductor.core.json_text import read_members, write_members
@@ -102,6 +103,35 @@ def test_ungranted_services_are_refused_by_name(
         pb << ("p", "c", error(1, -32601, Hole("text"), data))
         assert text in pb.values["text"]
         pb >> ("p", "c", notification(name)) << Noted("info", "p", text)
+
+
+@pytest.mark.parametrize(
+    ("granted_too", "params", "where", "why"),
+    [
+        (
+            False,
+            {"url": "https://a.example/"},
+            "https://a.example/",
+            "service `fetch` is not granted",
+        ),
+        (False, {"url": 7}, "", "service `fetch` is not granted"),
+        (False, None, "", "service `fetch` is not granted"),
+        (True, {"url": "https://a.example/", "text": "x" * 5_000_000}, "https://a.exa", "at most"),
+    ],
+)
+def test_what_was_kept_from_reaching_out_is_reported(
+    granted_too: bool, params: object, where: str, why: str
+) -> None:
+    router = granted(*(["fetch"] if granted_too else []))
+    with Playbook(router) as pb:
+        sent = notification("fetch", params) if params is not None else notification("fetch")
+        effects = router.receive("p", b"c" + json.dumps(sent).encode())
+        (kept,) = [one for one in effects if isinstance(one, Reached)]
+        assert pb.effects == []
+    assert (kept.peer, kept.what) == ("p", "fetch")
+    assert kept.where.startswith(where)
+    assert bool(kept.where) == bool(where)
+    assert why in kept.refused
 
 
 @pytest.mark.parametrize(

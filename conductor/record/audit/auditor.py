@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import Raw
 
 from conductor.core import UPSTREAM, Changed, Violated
+from conductor.core.json_text import read_members
+from conductor.core.policy.key_table import PROMPT
+from conductor.core.policy.turns import TURNS
 from conductor.core.tracing import best_effort
 from conductor.errors import ConductorError
 from conductor.record.audit.changes import described
@@ -36,11 +41,29 @@ counted."""
 MOST_BYTES: Final = 64 * 1024 * 1024
 """Bytes of the changes of one component that are on record. The rest is counted, too."""
 
+MOST_EFFECTS: Final = 10_000
+"""Effects outside of the chain with a record of their own, for each component. The rest is counted.
+"""
+
 _MOST_KINDS: Final = 1024
 """Kinds of changes and methods of one component that are counted by themselves: a component chooses
 its methods."""
 _MOST_TEXT: Final = 2000
 """Characters of a text that components may have chosen."""
+
+
+OUTSIDE: Final = {
+    "session/prompt": "sessionId",
+    "fs/read_text_file": "path",
+    "terminal/create": "command",
+    "_zed/open_url": "url",
+    "_scp/ide_operation/run": "name",
+}
+"""What has an effect outside of the chain if a component sends it of its own, and the member that
+says where."""
+
+
+_URL: Final = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*)://(?P<host>[^/?#\s]*)(?P<rest>[^\s,`]*)")
 
 
 class Auditor(report_checks.Auditing):
@@ -60,6 +83,8 @@ class Auditor(report_checks.Auditing):
         """How many keys of `_changes` each component has."""
         self._run = os.urandom(4).hex()
         self._counts: Counter[str] = Counter()
+        self._effects: Counter[str] = Counter()
+        """Effects outside of the chain, by component."""
         self._ended = False
 
     def must_last(self, fail: Callable[[str], None]) -> None:
@@ -89,6 +114,10 @@ class Auditor(report_checks.Auditing):
 
     def violated(self, violation: Violated) -> None:
         """Records what a component attempted."""
+        is_own = violation.method != PROMPT or violation.rule == TURNS
+        if violation.method in OUTSIDE and is_own:
+            session = violation.session or ""
+            self.effect(violation.peer, violation.method, session, 0, "refused", violation.text)
         count = self._counts[violation.peer] = self._counts[violation.peer] + 1
         if count > MOST_EACH:
             if count % MOST_EACH == 0:
@@ -133,9 +162,19 @@ class Auditor(report_checks.Auditing):
         members = described(changed, self._content, before, after)
         if members is None:
             return
+        self._reaches(changed)
         self._changes[key] += 1
         self._written[changed.peer] += len(msgspec.json.encode(members))
         self._record("change", **members)
+
+    def _reaches(self, changed: Changed) -> None:
+        """Records what a component sends of its own that has an effect outside of the chain."""
+        if changed.change != "originated" or (at := OUTSIDE.get(changed.method)) is None:
+            return
+        members = read_members(Raw(changed.after)) if changed.after is not None else None
+        where = "" if members is None else bytes(members.get(at, b"")).decode(errors="replace")
+        size = len(changed.after or b"")
+        self.effect(changed.peer, changed.method, where.strip('"'), size, "allowed")
 
     def _named(self, peer: str | None, *, above: bool) -> str | None:
         """A peer's name, or that of its guest next to the component that made the change."""
@@ -150,6 +189,25 @@ class Auditor(report_checks.Auditing):
         """
         changed, before, after = report_checks.change(params, guests)
         self.changed(_translated(changed, host, chain), before, after)
+
+    @best_effort
+    def effect(
+        self, component: str, what: str, where: str, size: int, outcome: str, text: str = ""
+    ) -> None:
+        """Records an effect outside of the chain: what of it left, where to, and what became of
+        it."""
+        self._effects[component] += 1
+        if self._effects[component] > MOST_EFFECTS:
+            return
+        self._record(
+            "effect",
+            component=component,
+            what=_text(what),
+            where=_text(_clean(where)) if self._content != "none" else None,
+            bytes=size,
+            outcome=outcome,
+            text=_text(_clean(text)) if text and self._content != "none" else None,
+        )
 
     def component_event(self, event: str, component: str, text: str) -> None:
         """Records an event of a component: `failure`, `restart`, `bypass`, `swap`, or of one that
@@ -178,12 +236,16 @@ class Auditor(report_checks.Auditing):
                 method=_text(method) or None,
                 count=count,
             )
+        for component, count in self._effects.items():
+            if (left := count - MOST_EFFECTS) > 0:
+                self._record("effects", component=component, count=left)
         failure = None if failure is None else _text(failure)
         self._record(
             "end",
             failure=failure,
             changes=self._changes.total(),
             violations=self._counts.total(),
+            effects=self._effects.total(),
         )
         self._file.close()
 
@@ -250,6 +312,19 @@ def _described(spec: Spec, role: str) -> dict[str, Any]:
         members["on_failure"] = spec.on_failure
         members["grants"] = None if spec.grants is None else sorted(spec.grants)
     return members
+
+
+def _clean(text: str) -> str:
+    """A text without what looks like a secret, and without logins and queries of addresses."""
+    without = _URL.sub(_place, text)
+    cleaned: str = msgspec.json.decode(redacted(msgspec.json.encode(without)), type=str)
+    return cleaned
+
+
+def _place(url: re.Match[str]) -> str:
+    scheme, host, rest = url["scheme"], url["host"].rpartition("@")[2], url["rest"]
+    path = re.split("[?#]", rest, maxsplit=1)
+    return f"{scheme}://{host}{path[0]}{'?…' if len(path) > 1 else ''}"
 
 
 def _text(text: str) -> str:

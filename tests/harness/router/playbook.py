@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from conductor.core import Effect, Held, LogLine, Router, Send, Wake
+from conductor.core import Effect, Held, LogLine, Reached, Router, Send, Wake
 
 Step = tuple[str, Any] | tuple[str, str, Any]
 Call = Callable[[Router], Sequence[Effect]]
@@ -53,6 +53,7 @@ class Playbook:
         """What the holes were filled with."""
         self.wakes: list[Wake] = []
         self.held: list[str | None] = []
+        self.reached: list[Reached] = []
         """Wakes that were asked for and have not come."""
         self.effects: list[Effect] = []
         """What followed the last step and is not asserted yet."""
@@ -90,11 +91,13 @@ class Playbook:
         return self
 
     def _apart(self, effects: Iterable[Effect]) -> list[Effect]:
-        """What follows without the wakes that were asked for; `wake` plays those."""
+        """What follows without the wakes that were asked for, which `wake` plays, and without what
+        is for an audit alone."""
         effects = list(effects)
+        self.reached += [one for one in effects if isinstance(one, Reached)]
         self.wakes += [one for one in effects if isinstance(one, Wake)]
         self.held += [one.session for one in effects if isinstance(one, Held)]
-        return [one for one in effects if not isinstance(one, Wake | Held)]
+        return [one for one in effects if not isinstance(one, Wake | Held | Reached)]
 
     def wake(self, seconds: float | None = None) -> Self:
         """Time passes: all wakes asked for so far come, or those of so many seconds."""
