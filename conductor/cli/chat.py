@@ -136,8 +136,8 @@ class _Sitting:
         serving = _Server(config)
         running.add_done_callback(lambda _: self._chain_ended())
         task = asyncio.create_task(serving.serve(sockets=[self._listening]))
-        trace_view.announce(self._listening, secret, opens=opens)
-        await self._ending.wait()
+        with trace_view.announced(self._listening, secret, opens=opens):
+            await self._ending.wait()
         serving.should_exit = True
         await task
 

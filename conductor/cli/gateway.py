@@ -76,7 +76,7 @@ class _Gateway(Serving):
         from conductor.fleet.lobby import Lobby
 
         assert self._part is not None
-        return Lobby(principal, self._part, server.settings, server.changed)
+        return Lobby(principal, self._part, server.settings, server.received, server.changed)
 
     def paths(self) -> Container[str]:
         """Workers know which chains there are."""

@@ -27,6 +27,7 @@ from conductor.run.launch import obliged
 from conductor.spec import lacking, limits, managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.spec.consent import Where
+from conductor.transports import descriptors
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     early = _early()
     try:
+        descriptors.raise_limit()
         parsed = configured.applied(parsed)
         # A person at a terminal is no editor, and is asked there.
         terminal = os.isatty(0) and os.isatty(2) and not report.is_json()
@@ -573,7 +575,13 @@ class RingOnDemand:
 
 
 def run_loop(work: Coroutine[Any, Any, int]) -> int:
-    """Runs `work` on uvloop, which Windows does not have."""
+    """Runs `work` on uvloop, which Windows does not have. Raises `UsageError` if this process may
+    have too few descriptors."""
+    try:
+        descriptors.raise_limit()
+    except UsageError:
+        work.close()
+        raise
     if sys.platform == "win32":
         import asyncio
 

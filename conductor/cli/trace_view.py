@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -14,6 +15,7 @@ from conductor.spec.limits import size_in_words
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterator
 
     from conductor.page.source import Source
 
@@ -86,6 +88,7 @@ def view(
 def _run(source: Source, *, port: int, opens: bool, at: str) -> int:
     """Serves the page of a trace until Ctrl-C."""
     import asyncio
+    import signal
 
     from conductor.page import server
     from conductor.page.elsewhere import Elsewhere
@@ -94,11 +97,13 @@ def _run(source: Source, *, port: int, opens: bool, at: str) -> int:
     listening = listen(port)
     pauses = [pausing(Elsewhere(source).pause)] if source.live else []
     secret = server.new_secret()
-    announce(listening, secret, opens=opens, at=at)
-    try:
+    # The server raises a signal again that has ended it: then nothing would be cleared away.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        announced(listening, secret, opens=opens, at=at),
+    ):
         asyncio.run(server.serve(source, listening, secret, "trace.html", pauses))
-    except KeyboardInterrupt:
-        return 0
     return 0
 
 
@@ -113,8 +118,11 @@ def listen(port: int) -> socket.socket:
         raise UsageError(f"cannot listen on port {port}: {why}", "choose another --port") from None
 
 
-def announce(listening: socket.socket, secret: str, *, opens: bool, at: str = "") -> None:
-    """Prints the address of a page, and opens a browser with it.
+@contextlib.contextmanager
+def announced(
+    listening: socket.socket, secret: str, *, opens: bool, at: str = ""
+) -> Iterator[None]:
+    """Prints the address of a page, and opens a browser with it while the page is served.
 
     Args:
         listening: Where the page is served.
@@ -126,19 +134,36 @@ def announce(listening: socket.socket, secret: str, *, opens: bool, at: str = ""
     address = f"http://{host}:{port}/#secret={secret}{at and f'&{at}'}"
     report.say(address)
     report.write("the page is served until Ctrl-C", dim=True)
-    if opens:
-        _open(address)
+    with _opened(address) if opens and _has_desktop() else contextlib.nullcontext():
+        yield
 
 
-def _open(address: str) -> None:
-    """Opens the browser of this desktop; nothing where there is none."""
+def _has_desktop() -> bool:
     import os
     import sys
 
-    if sys.platform.startswith("linux") and not (
+    return not sys.platform.startswith("linux") or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    ):
-        return
-    import webbrowser
+    )
 
-    webbrowser.open(address)
+
+@contextlib.contextmanager
+def _opened(address: str) -> Iterator[None]:
+    """Opens the browser of this desktop. Everybody on this machine can read its command line, so it
+    gets a private file that leads to the address."""
+    import html
+    import os
+    import tempfile
+    import webbrowser
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory(prefix="conductor-page-") as folder:
+        place = Path(folder, "open.html")
+        with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            to = html.escape(address)
+            file.write(
+                '<!doctype html><meta charset="utf-8"><title>conductor</title>'
+                f'<meta http-equiv="refresh" content="0;url={to}"><a href="{to}">conductor</a>'
+            )
+        webbrowser.open(place.as_uri())
+        yield

@@ -56,6 +56,11 @@ class Carried:
         return self._link.kept
 
     @property
+    def held(self) -> int:
+        """Bytes of the other end's that no frame is complete with."""
+        return self._link.held
+
+    @property
     def full(self) -> bool:
         """Whether the source of frames should wait."""
         return self._link.full

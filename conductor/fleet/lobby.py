@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from conductor.serve.hub import SessionInfo
     from conductor.serve.settings import Settings
     from conductor.transports.base import Transport
+    from conductor.transports.received import Received
 
 _UNREAD: Final = "its client does not read"
 _FULL: Final = "its room takes no more"
@@ -67,13 +68,17 @@ class Lobby(Served):
     """The connections of one principal."""
 
     def __init__(
-        self, principal: str, gateway: Gateway, settings: Settings, changed: Callable[[], None]
+        self,
+        principal: str,
+        gateway: Gateway,
+        settings: Settings,
+        received: Received,
+        changed: Callable[[], None],
     ) -> None:
         """`changed` is called when a turn, a connection or a chain may have ended."""
         self.draining = False
-        self.bodies = 0
         self.connections: dict[str, Connection] = {}
-        self._principal, self._gateway = principal, gateway
+        self._principal, self._gateway, self._received = principal, gateway, received
         self._settings, self._changed = settings, changed
         self._seats: dict[str, _Seated] = {}
         self._ending: set[Chain] = set()
@@ -82,12 +87,17 @@ class Lobby(Served):
     @property
     def is_empty(self) -> bool:
         """Whether the principal has nothing here."""
-        return not (self.connections or self._ending or self.bodies)
+        return not (self.connections or self._ending)
 
     @property
     def running(self) -> list[Chain]:
         """All chains that have not ended."""
         return [*(seat.chain for seat in self._seats.values() if seat.chain), *self._ending]
+
+    @property
+    def descriptors(self) -> int:
+        """None: workers have the chains."""
+        return 0
 
     @property
     def sessions(self) -> Collection[SessionInfo]:
@@ -219,7 +229,8 @@ class Lobby(Served):
             (connection.pause if is_full else connection.resume)(_FULL)
 
         transport = HubTransport(
-            lambda sent: self._send(seat, sent), lambda: connection.outlet.waiting, full
+            *(lambda sent: self._send(seat, sent), lambda: connection.outlet.waiting, full),
+            *(self._received, self._principal, lambda: connection.close(Farewell.LIMIT)),
         )
         seat.chain = chain = Chain(
             connection.named,

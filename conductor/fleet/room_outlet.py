@@ -15,6 +15,7 @@ from conductor.serve.connections import Farewell
 if TYPE_CHECKING:
     from conductor.fleet.worker import Worker
     from conductor.serve.connections import Connection
+    from conductor.transports.received import Entry
 
 
 class RoomOutlet:
@@ -36,6 +37,8 @@ class RoomOutlet:
             self._fail,
             self.gateway_lost,
         )
+        self.holds: Entry | None = None
+        """What has come of frames that are not complete."""
         self._over = False
 
     @property
@@ -73,6 +76,8 @@ class RoomOutlet:
         for frame in self.carried.received(packet):
             if self.connection is not None:
                 self.connection.received(frame)
+        if self.holds is not None:
+            self.holds.set(self.carried.held)
         if self.carried.kept < before:
             self.drained()
 
@@ -120,6 +125,8 @@ class RoomOutlet:
         """The connection is nobody's any more."""
         if not self._over:
             self._over = True
+            if self.holds is not None:
+                self.holds.close()
             self.carried.close()
             self._held.outlets.pop(self._id, None)
             self._worker.forget(self._id, self)

@@ -402,6 +402,7 @@ class Worker:
         except ConductorError:
             outlet.carried.close()
             raise
+        outlet.holds = server.received.entry(request.principal, outlet.connection)
         held.outlets[request.connection] = outlet
         self._outlets[request.connection] = outlet
         self._gateways.watch(request.gateway, outlet, outlet.gateway_lost)

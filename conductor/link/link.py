@@ -114,6 +114,11 @@ class Link:
         return self.kept >= self._limits.queue
 
     @property
+    def held(self) -> int:
+        """Bytes of the other end's that no frame is complete with."""
+        return len(self._parts) + self._early
+
+    @property
     def waits(self) -> bool:
         """Whether the other end owes an answer: if none comes, call `overdue`."""
         return self.state is State.GREETING or (self.state is State.OPEN and self.kept > 0)

@@ -113,13 +113,23 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin not in self._origins:
             return failure(403, "another site may not ask here")
-        if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
+        if headers.get(b"sec-fetch-site", b"same-origin") not in (
+            b"same-origin",
+            b"none",
+        ) and not self._is_opened(scope["path"], headers):
             return failure(403, "another site may not ask here")
         if scope["path"].startswith("/api/"):
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, self._secret):
                 return failure(401, _REOPEN)
         return None
+
+    @staticmethod
+    def _is_opened(path: str, headers: dict[bytes, bytes]) -> bool:
+        """Whether somebody leads a window to the page, as the file does that a browser is opened
+        with. That page alone holds nothing."""
+        wanted = {b"sec-fetch-mode": b"navigate", b"sec-fetch-dest": b"document"}
+        return path == "/" and wanted.items() <= headers.items()
 
 
 class Punctual(H11Protocol):

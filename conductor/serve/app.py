@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 _ALIVE: Final = 15.0
 """Seconds after which an idle stream gets a comment."""
+_LATE: Final = 408
 _MANY: Final = 429
 _OPENED: Final = 300.0
 """Seconds that a chain may take for `initialize`."""
-_BODIES: Final = 2
-"""How many of the longest messages all POSTs of a principal may hold together."""
+_RATE: Final = 256 * 1024
+"""Bytes of a body that give it one second more than a connection has to log in."""
 _EVENTS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -74,7 +75,7 @@ class App:
             self._server.denied(denied.status)
             challenge = {"WWW-Authenticate": 'Bearer realm="conductor"'} if denied.challenge else {}
             answer = web.Response(status=denied.status, text=denied.text, headers=challenge)
-            if denied.status == _MANY:  # a further one takes its place
+            if denied.status in (_MANY, _LATE):  # a further one takes its place
                 answer.force_close()
             return answer
         except Refused as refused:
@@ -138,26 +139,35 @@ class App:
     async def _post(
         self, request: web.Request, headers: Mapping[str, str], proof: Proof, named: str
     ) -> web.StreamResponse:
-        """Reads the body. All bodies of a principal count until they have been taken, so that many
-        which are slow, or wait for a chain, cost no more memory than a few."""
-        limit, room = self._server.settings.message, self._server.room(proof.principal)
+        """Reads the body, and counts it until it has been taken."""
+        ruling = http_rules.post(headers, await self._body(request))
+        return await self._ruled(request, ruling, proof, named)
+
+    async def _body(self, request: web.Request) -> bytes:
+        """The body of a request. Raises `Denied`."""
+        settings, taken = self._server.settings, _taken(request)
+        limit = settings.message
         if (request.content_length or 0) > limit:
             raise Denied(413, f"a message has at most {limit} bytes")
-        body = bytearray()
+        loop, body = asyncio.get_running_loop(), bytearray()
+        until = loop.time() + settings.login
+        taken.refuse = functools.partial(
+            request.content.set_exception,
+            Denied(_MANY, "too many bytes of this principal are on their way; wait for them"),
+        )
         try:
-            async for part in request.content.iter_any():
-                body += part
-                room.bodies += len(part)
-                if len(body) > limit:
-                    raise Denied(413, f"a message has at most {limit} bytes")
-                if room.bodies > _BODIES * limit:
-                    raise Denied(
-                        _MANY, "too many bytes of requests are on their way; wait for them"
-                    )
-            ruling = http_rules.post(headers, bytes(body))
-            return await self._ruled(request, ruling, proof, named)
+            async with asyncio.timeout_at(until) as late:
+                async for part in request.content.iter_any():
+                    body += part
+                    taken.holds.count(len(part))
+                    if len(body) > limit:
+                        raise Denied(413, f"a message has at most {limit} bytes")
+                    late.reschedule(until + len(body) / _RATE)
+            return bytes(body)
+        except TimeoutError:
+            raise Denied(_LATE, "the body of the request needs too long") from None
         finally:
-            room.bodies -= len(body)
+            taken.refuse = taken.cut
 
     def _connection(self, proof: Proof, id_: str) -> Connection:
         """A connection of this principal: of others there is none."""
@@ -272,6 +282,7 @@ class App:
             id_, settings = new_id(), self._server.settings
             outlet = websocket.LinkedOutlet(id_, settings.message, settings.unread)
             connection = self._joined(proof, outlet, named, id_)
+            outlet.holds = self._server.received.entry(proof.principal, connection)
             outlet.failed = functools.partial(connection.close, Farewell.LIMIT)
         taken, socket = _taken(request), self._new_socket([wire.RESUMED], websocket.PACKET)
         try:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from conductor.errors import ConductorError
 from conductor.transports.base import Ended, Events, Transport
 from conductor.transports.framing import split
+
+if TYPE_CHECKING:
+    from conductor.transports.received import Received
 
 _MUCH: Final = 1024 * 1024
 """Bytes that wait for a chain which takes none: from there on its clients wait too."""
@@ -40,16 +43,22 @@ class HubTransport:
         received: Callable[[list[bytes]], None],
         waiting: Callable[[], int],
         full: Callable[[bool], None],
+        accounts: Received,
+        principal: str,
+        give_up: Callable[[], None],
     ) -> None:
         """`received` takes what the chain sends. `waiting`: the bytes of it that its home has not
-        taken. `full` is called when the chain takes no more, and when it does again."""
+        taken. `full` is called when the chain takes no more, and when it does again. What waits
+        for the chain counts on the account of its principal; `give_up` is called when it has
+        waited too long."""
         self._received = received
         self._waiting = waiting
         self._full = full
         self._events: Events | None = None
         self._held: list[bytes] | None = []
         """What the chain does not take yet; None: it takes all."""
-        self._bytes = 0
+        self._holds = accounts.entry(principal, self)
+        self._give_up = give_up
         self._is_full = False
         self._over = False
         self._left = False
@@ -68,8 +77,8 @@ class HubTransport:
             self._events.received([frame])
             return
         self._held.append(frame)
-        self._bytes += len(frame)
-        if self._bytes > _MUCH and not self._is_full:
+        self._holds.count(len(frame))
+        if self._holds.held > _MUCH and not self._is_full:
             self._is_full = True
             self._full(True)
 
@@ -113,7 +122,8 @@ class HubTransport:
 
     def resume(self) -> None:
         """Hands over what was kept."""
-        held, self._held, self._bytes = self._held, None, 0
+        held, self._held = self._held, None
+        self._holds.set(0)
         if self._is_full:
             self._is_full = False
             self._full(False)
@@ -131,6 +141,23 @@ class HubTransport:
     async def close(self, grace: float) -> None:
         """Takes nothing more."""
         self._over = True
+
+    def drop(self) -> None:
+        """The chain takes nothing any more, nor what waits for it."""
+        self._holds.close()
+        if self._held is not None:
+            self._held = []
+
+    def wait(self) -> None:
+        """Does nothing: who sends it something has an entry of its own."""
+
+    def go_on(self) -> None:
+        """Does nothing."""
+
+    def go(self) -> None:
+        """What waits for the chain has waited too long."""
+        self._give_up()
+        self.drop()
 
 
 class Chain:
@@ -166,6 +193,8 @@ class Chain:
             # Its clients must not wait for ever; the task shows the error in the server's log.
             self._ended("the chain has ended by a defect", "see the log of the server")
             raise
+        finally:
+            self.transport.drop()
         self._ended(text or "the chain has ended", hint)
 
     def leave(self) -> None:

@@ -22,9 +22,12 @@ from conductor.serve.texts import Texts
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from conductor.transports.received import Entry, Received
+
 _HTTP: Final[Mapping[str, Any]] = {
     "access_log": None,
     "keepalive_timeout": 75.0,
+    "lingering_time": 2.0,  # for the rest of a body that is refused
     "auto_decompress": False,
 }
 
@@ -110,16 +113,20 @@ class ClientSocket(RequestHandler):
         texts: What comes on it, once it is a WebSocket.
         is_full: Whether much waits to be sent.
         roomy: Called when it is full no more.
+        holds: The bytes that have come on it and that nobody has taken yet.
+        refuse: Called when these have waited too long.
     """
 
     __slots__ = (
-        *("_gone", "_visitor", "heard", "is_busy", "is_full", "principal", "roomy", "texts"),
+        *("_gone", "_received", "_visitor", "heard", "holds", "is_busy", "is_full"),
+        *("principal", "refuse", "roomy", "texts"),
     )
 
     def __init__(
         self,
         visitor: Visitor,
         gone: Callable[[ClientSocket], None],
+        received: Received,
         manager: web.Server,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -131,8 +138,11 @@ class ClientSocket(RequestHandler):
         self.texts: Texts | None = None
         self.is_full = False
         self.roomy: Callable[[], None] = lambda: None
+        self.refuse: Callable[[], None] = self.cut
         self._visitor = visitor
         self._gone = gone
+        self._received = received
+        self.holds: Entry = received.entry("", self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The network connection is there."""
@@ -142,19 +152,22 @@ class ClientSocket(RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
         self.heard += 1
+        if not self.is_busy:
+            self.holds.count(len(data))
         super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """It is gone."""
-        self.known()
+        self._visitor.leave()
         self._gone(self)
+        self.holds.close()
         super().connection_lost(exc)
         self.is_full = False
         self.roomy()
 
     def set_parser(self, parser: Any, *others: Any, **named: Any) -> None:
         """It is a WebSocket from now on."""
-        self.texts = Texts(parser)
+        self.texts = Texts(parser, self.holds.count)
         super().set_parser(cast("Any", self.texts), *others, **named)
 
     def send_texts(self, texts: Iterable[bytes]) -> bool:
@@ -180,8 +193,27 @@ class ClientSocket(RequestHandler):
         self.roomy()
 
     def known(self) -> None:
-        """It is no stranger any more."""
+        """It is no stranger any more, and has a request of its principal."""
         self._visitor.leave()
+        if self.holds.principal == self.principal:
+            self.holds.set(0)
+        else:
+            self.holds.close()
+            self.holds = self._received.entry(self.principal, self)
+
+    def wait(self) -> None:
+        """Reads no more for now."""
+        if self.transport is not None:
+            self.transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Reads on, unless aiohttp waits too."""
+        if self.transport is not None and not self._reading_paused:
+            self.transport.resume_reading()
+
+    def go(self) -> None:
+        """What has come has waited too long."""
+        self.refuse()
 
     async def finish_response(self, *arguments: Any) -> tuple[web.StreamResponse, bool]:
         """A request is answered; until then nothing makes room of it."""
@@ -189,6 +221,7 @@ class ClientSocket(RequestHandler):
             return await super().finish_response(*arguments)
         finally:
             self.is_busy = False
+            self.holds.set(0)
 
     def end(self) -> None:
         """Ends it, once what was written has left."""
@@ -233,9 +266,9 @@ class ClientSockets:
             idle = next((one for one in own if not one.is_busy), None)
             if idle is None:
                 raise ConductorError(
-                    f"there are {most} network connections of this principal, as many as there "
-                    "may be",
-                    "close some of them, or ask for a higher limit (--sockets)",
+                    f"there are {len(own)} network connections of this principal, as many as "
+                    "there may be",
+                    "close some of them, or ask for a higher limit (--sockets, ulimit -n)",
                 )
             self.gone(idle)
             idle.end()
@@ -251,5 +284,6 @@ class ClientSockets:
             self._of.pop(socket.principal, None)
         socket.principal = ""
 
-    def __len__(self) -> int:
-        return sum(map(len, self._of.values()))
+    def count(self, principal: str) -> int:
+        """How many a principal has."""
+        return len(self._of.get(principal, ()))

@@ -49,6 +49,9 @@ MOVES: Final = {
 """Every move there is; any other changes nothing."""
 
 
+_MUCH: Final = "too much of its principal waits to be taken"
+
+
 class Outlet(Protocol):
     """Takes the frames of one connection to its client, over whatever link there is."""
 
@@ -239,6 +242,20 @@ class Connection:
     def paused(self) -> bool:
         """Whether the client has to wait."""
         return not self._may_send.is_set()
+
+    # -- as what it has sent counts (`conductor.transports.received.Reader`) ----------------------
+
+    def wait(self) -> None:
+        """Too much of its principal waits to be taken."""
+        self.pause(_MUCH)
+
+    def go_on(self) -> None:
+        """There is room again."""
+        self.resume(_MUCH)
+
+    def go(self) -> None:
+        """It has kept others of its principal waiting for too long."""
+        self.close(Farewell.LIMIT)
 
     async def may_send(self) -> None:
         """Waits until the client's next frame can be taken."""

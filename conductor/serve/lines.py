@@ -23,6 +23,7 @@ from conductor.serve.connections import Connection, Farewell, Outlet
 from conductor.serve.hub import frames
 from conductor.transports.entrance import Entrance, shut_down
 from conductor.transports.fds import FdReader, FdWriter
+from conductor.transports.received import Entry, Reader
 
 _PARTING: Final = 2.0
 
@@ -101,9 +102,11 @@ class LinesLink:
         limit: int,
         patience: float,
         join: Join,
+        entry: Callable[[Reader], Entry],
         left: Callable[[LinesLink], None],
     ) -> None:
-        """`left` is called when it is no stranger any more."""
+        """`entry` is where counts what has come. `left` is called when it is no stranger any
+        more."""
         self._join = join
         self._left = left
         self._connection: Connection | None = None
@@ -112,7 +115,10 @@ class LinesLink:
         fd = taken.detach()
         self._outlet = LinesOutlet(os.dup(fd))
         self._outlet.ended = self._give_back
-        self._reader = FdReader(fd, limit, self._received, self._oversized, self._end)
+        self._holds = entry(self)
+        self._held_up = False
+        """Whether too much of its principal waits to be taken."""
+        self._reader = FdReader(fd, limit, self._received, self._oversized, self._end, self._count)
         self._loop = asyncio.get_running_loop()
         self._late = self._loop.call_later(patience, self.turn_away)
 
@@ -126,10 +132,12 @@ class LinesLink:
         self._left(self)
 
     def _give_back(self) -> None:
+        self._holds.close()
         self._reader.close()
         self._outlet.drop()
 
     def _received(self, frames: list[bytes]) -> None:
+        self._count()
         for frame in frames:
             if self._connection is None:
                 if not is_initialize(frame):
@@ -161,7 +169,31 @@ class LinesLink:
 
     async def _go_on(self, connection: Connection) -> None:
         await connection.may_send()
-        self._reader.resume()
+        if not self._held_up:
+            self._reader.resume()
+
+    # -- as what it has sent counts (`conductor.transports.received.Reader`) ----------------------
+
+    def _count(self) -> None:
+        self._holds.set(self._reader.held)
+
+    def wait(self) -> None:
+        """Reads no more for now."""
+        self._held_up = True
+        self._reader.pause()
+
+    def go_on(self) -> None:
+        """Reads on, unless its chain takes nothing."""
+        self._held_up = False
+        if self._connection is None or not self._connection.paused:
+            self._reader.resume()
+
+    def go(self) -> None:
+        """It has kept others waiting for too long."""
+        if self._connection is None:
+            self.turn_away()
+        else:
+            self._connection.close(Farewell.LIMIT)
 
     def _oversized(self, head: bytes, limit: int) -> None:
         text = f"a message is longer than {limit} bytes"
@@ -170,6 +202,7 @@ class LinesLink:
 
     def _end(self, error: OSError | None) -> None:
         self._late.cancel()
+        self._holds.close()
         if self._connection is None:
             self.turn_away()
         elif error is None and not self._outlet.is_hung_up:
@@ -196,12 +229,13 @@ def listen(
     limit: int,
     patience: float,
     join: Join,
+    entry: Callable[[Reader], Entry],
     complain: Callable[[str], None],
 ) -> Entrance:
     """Lets clients in at a socket."""
 
     def greet(taken: socket.socket) -> LinesLink:
-        return LinesLink(taken, limit, patience, join, leave)
+        return LinesLink(taken, limit, patience, join, entry, leave)
 
     def leave(link: LinesLink) -> None:
         entrance.leave(link)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from conductor.serve.hub import SessionInfo
     from conductor.serve.owners import Ownership
     from conductor.serve.settings import Settings
+    from conductor.transports.received import Received
 
 _DRAINING: Final = "the server is shutting down, and begins no turn any more"
 _LATER: Final = "connect again in a moment; `session/load` goes on with the session"
@@ -42,18 +43,20 @@ _UNREAD: Final = "its client does not read"
 _FULL: Final = "its chain takes no more"
 
 
+CHAIN: Final = 12
+"""Descriptors of a chain, about: pipes of its programs, its log file, its socket."""
+
+
 class Served(Keeper, Protocol):
     """What a server has of one principal.
 
     Attributes:
         connections: By id.
         draining: Whether no turn may begin any more.
-        bodies: Bytes of requests that have not been taken yet.
     """
 
     connections: dict[str, Connection]
     draining: bool
-    bodies: int
 
     @property
     def is_empty(self) -> bool:
@@ -62,6 +65,10 @@ class Served(Keeper, Protocol):
     @property
     def running(self) -> list[Chain]:
         """All chains that have not ended."""
+
+    @property
+    def descriptors(self) -> int:
+        """How many its chains need, about."""
 
     @property
     def sessions(self) -> Collection[SessionInfo]:
@@ -103,7 +110,6 @@ class Room(Served):
     Attributes:
         principal: Whose it is.
         draining: Whether no turn may begin any more.
-        bodies: Bytes of requests that have not been taken yet.
     """
 
     def __init__(
@@ -112,13 +118,14 @@ class Room(Served):
         factory: Factory,
         settings: Settings,
         owners: Ownership,
+        received: Received,
         clock: Callable[[], float],
         changed: Callable[[], None],
     ) -> None:
         """`changed` is called when a turn, a connection or a chain may have ended."""
         self.principal = principal
         self.draining = False
-        self.bodies = 0
+        self._received = received
         self._factory = factory
         self._settings = settings
         self._owners = owners
@@ -146,7 +153,7 @@ class Room(Served):
     @property
     def is_empty(self) -> bool:
         """Whether its principal has nothing here."""
-        return not (self.connections or self.chains or self._ending or self.bodies)
+        return not (self.connections or self.chains or self._ending)
 
     @property
     def running(self) -> list[Chain]:
@@ -188,6 +195,12 @@ class Room(Served):
     def is_bare(self, connection: Connection) -> bool:
         """Whether a connection has no session, so nobody need wait for its client."""
         return self.hub.is_bare(connection.id)
+
+    @property
+    def descriptors(self) -> int:
+        """How many its chains need, about: each connection may begin one, unless they share."""
+        chains = len(self.running)
+        return CHAIN * (chains if self._settings.share else max(chains, len(self.connections)))
 
     @property
     def sessions(self) -> Collection[SessionInfo]:
@@ -335,7 +348,8 @@ class Room(Served):
                 self._settle()
 
         transport = HubTransport(
-            received, lambda: self._waiting(name), lambda full: self._held_up(name, full)
+            *(received, lambda: self._waiting(name), lambda full: self._held_up(name, full)),
+            *(self._received, self.principal, lambda: self._give_up(name)),
         )
         self.chains[name] = chain = Chain(
             connection.named,
@@ -361,6 +375,11 @@ class Room(Served):
                 connection.pause(f"{_FULL}: {name}")
             else:
                 connection.resume(f"{_FULL}: {name}")
+
+    def _give_up(self, name: str) -> None:
+        """A chain has not taken what has come for it: its clients go."""
+        for connection in [*self._readers.get(name, ())]:
+            connection.close(Farewell.LIMIT)
 
     def _reads(self, connection: Connection, name: str) -> None:
         if name not in connection.chains and name in self._readers:

@@ -20,8 +20,10 @@ from conductor.serve.access.proof import Proof
 from conductor.serve.app import App
 from conductor.serve.client_sockets import ClientSocket, ClientSockets, Visitor
 from conductor.serve.connections import Connection, Farewell, Outlet
-from conductor.serve.room import Room, Served
+from conductor.serve.room import CHAIN, Room, Served
+from conductor.transports import entrance
 from conductor.transports.entrance import Entrance
+from conductor.transports.received import Received
 from conductor.transports.remote.address import ENDPOINT, Address
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from conductor.serve.settings import Settings
 
 _BACKLOG: Final = 1024
+_MESSAGES: Final = 8
+"""How many of the longest messages may have come and wait to be taken, of all principals."""
 _LOOK: Final = 1.0
 """Seconds between two looks for turns that take too long, and for tokens that have expired."""
 _END: Final = 10.0
@@ -49,6 +53,7 @@ class Server:
         gate: Whom it lets in.
         draining: Whether it is about to end.
         more_numbers: Those of what stands behind it, in the text format of Prometheus.
+        received: The bytes that have come and that nobody has taken yet.
         is_ready: Whether clients can be sent here, as far as what stands behind it is concerned.
     """
 
@@ -67,6 +72,7 @@ class Server:
         self.settings = settings
         self.gate = gate
         self.draining = False
+        self.received = Received(_MESSAGES * settings.message)
         self.is_ready: Callable[[], bool] = lambda: True
         self.more_numbers: Callable[[], str] = str
         self._factory = factory
@@ -107,7 +113,8 @@ class Server:
     def new_room(self, principal: str) -> Served:
         """A room for a principal."""
         return Room(
-            principal, self._factory, self.settings, self._owners, self._loop.time, self.changed
+            *(principal, self._factory, self.settings, self._owners, self.received),
+            *(self._loop.time, self.changed),
         )
 
     def changed(self) -> None:
@@ -130,6 +137,11 @@ class Server:
             self.settings.all_connections
         ):
             raise ConductorError("the server has as many connections as it may", "try again later")
+        if not self._may_take(principal, CHAIN):
+            raise ConductorError(
+                "too few descriptors are left for another connection of this principal",
+                "close some of them, or allow the server more (ulimit -n)",
+            )
         self._counts.connections += 1
         return self.room(principal).join(outlet, named, id_)
 
@@ -147,8 +159,19 @@ class Server:
         Raises `ConductorError` if the principal has too many."""
         taken = request.protocol
         assert isinstance(taken, ClientSocket)
-        self._sockets.take(taken, principal, self.settings.sockets)
+        most = self.settings.sockets
+        if taken.principal != principal and not self._may_take(principal, 1):
+            most = min(most, self._sockets.count(principal))
+        self._sockets.take(taken, principal, most)
         taken.known()
+
+    def _may_take(self, principal: str, more: int) -> bool:
+        """Whether a principal may have so many descriptors more: as many as are free then, so that
+        there are always some for others."""
+        room = self._rooms.get(principal)
+        held = self._sockets.count(principal) + (room.descriptors if room is not None else 0)
+        strangers = sum(map(len, self._entrances))
+        return held + more <= entrance.free(strangers) - more
 
     def denied(self, status: int) -> None:
         """A request was refused."""
@@ -203,6 +226,7 @@ class Server:
                     self.settings.message,
                     self.settings.login,
                     lambda outlet: self.join(None, outlet, ""),
+                    lambda reader: self.received.entry(LOCAL, reader),
                     self._complain,
                 )
             )
@@ -219,13 +243,16 @@ class Server:
         assert manager is not None
 
         def greet(taken: socket.socket) -> Visitor:
-            visitor = Visitor(taken, self.settings.login, entrance.leave)
-            make = functools.partial(ClientSocket, visitor, self._sockets.gone, manager, self._loop)
+            visitor = Visitor(taken, self.settings.login, here.leave)
+            gone = self._sockets.gone
+            make = functools.partial(
+                ClientSocket, visitor, gone, self.received, manager, self._loop
+            )
             visitor.begin(self._loop, make, tls)
             return visitor
 
-        entrance = Entrance(listening, greet, self._complain)
-        self._entrances.append(entrance)
+        here = Entrance(listening, greet, self._complain)
+        self._entrances.append(here)
 
     # -- its life --------------------------------------------------------------------------------
 
@@ -274,8 +301,8 @@ class Server:
                     await self._changed.wait()
 
     async def _end(self) -> None:
-        for entrance in self._entrances:
-            entrance.close()
+        for one in self._entrances:
+            one.close()
         for path, status in self._paths:
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.stat(path), status):
@@ -294,6 +321,7 @@ class Server:
     def set(self, settings: Settings, chains: Container[str]) -> None:
         """Other settings hold from now on; what listens, and connections that are there, stay."""
         self.settings = settings
+        self.received.most = _MESSAGES * settings.message
         self._chains = chains
         for room in self._rooms.values():
             room.set(settings)

@@ -5,6 +5,7 @@ For each message aiohttp wakes a task, which takes as long as all else that a se
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -40,8 +41,12 @@ class Texts:
     """Stands before aiohttp's reader of one WebSocket: a text goes on at once if it has come in one
     frame and in one piece, and all before it has been taken; aiohttp reads everything else."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, count: Callable[[int], None]) -> None:
+        """`count` is told how many bytes more the reader holds; below 0, how many were taken."""
         self._reader = reader
+        self._count = count
+        self._sizes: deque[int] = deque()
+        """Bytes of the messages that the reader has got and that have not been taken."""
         self._take: Callable[[bytes], bool] | None = None
         self._most = 0
         self._head = b""
@@ -65,6 +70,7 @@ class Texts:
     def taken(self) -> None:
         """A message of the reader's has been taken."""
         self._taken += 1
+        self._count(-self._sizes.popleft())
 
     # -- as aiohttp calls a reader -------------------------------------------------------------
 
@@ -78,6 +84,7 @@ class Texts:
         if self._owed:
             at = min(self._owed, len(data))
             self._owed -= at
+            self._hold(at)
             answer = self._reader.feed_data(data[:at])
         elif self._head:
             data, self._head = self._head + data, b""
@@ -91,9 +98,16 @@ class Texts:
                 self._owed = max(end - len(data), 0)
                 if data[at] & _OPCODE in _BEGINS:
                     self._given += 1
+                    self._sizes.append(0)
+                self._hold(min(end, len(data)) - at)
                 answer = self._reader.feed_data(data[at:end])
             at = end
         return answer
+
+    def _hold(self, size: int) -> None:
+        if self._sizes:  # else they are of a frame that no message has: a ping
+            self._sizes[-1] += size
+            self._count(size)
 
     def _goes_on(self, data: bytes, at: int, start: int, end: int) -> bool:
         """Whether the frame from `at` to `end`, with its payload from `start`, went on."""

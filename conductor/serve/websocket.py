@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from conductor.serve.client_sockets import ClientSocket
     from conductor.serve.connections import Connection, Farewell
     from conductor.serve.texts import Texts
+    from conductor.transports.received import Entry
 
 PACKET: Final = 1024 * 1024
 """Bytes of a WebSocket's message that is a packet."""
@@ -165,6 +166,8 @@ class LinkedOutlet:
         self.drained: Callable[[], None] = lambda: None
         self.failed: Callable[[], None] = lambda: None
         """Called when the link cannot go on."""
+        self.holds: Entry | None = None
+        """What has come of frames that are not complete."""
         self._link = Link(epoch, Limits(frame=message, queue=max(unread, message)))
         self._socket: WebSocketResponse | None = None
         self._sender: _Sender | None = None
@@ -220,6 +223,8 @@ class LinkedOutlet:
         except LinkError as error:
             self._refuse(WSCloseCode.PROTOCOL_ERROR, error)
             return []
+        if self.holds is not None:
+            self.holds.set(self._link.held)
         self._write()
         if self._link.kept < before:
             self.drained()
@@ -251,6 +256,8 @@ class LinkedOutlet:
 
     def close(self, why: Farewell) -> None:
         """Ends the socket, once what waits has left."""
+        if self.holds is not None:
+            self.holds.close()
         self._write()
         self._end(*why.value)
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import sys
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from conductor.transports import descriptors
+
 STRANGERS: Final = 256
-"""Connections at one entrance that have not shown a secret; then the oldest is closed."""
+"""Connections at one entrance that have not shown a secret, at most an eighth of all descriptors;
+then the oldest is closed."""
 
 LOGIN: Final = 10.0
 """Seconds a connection has to show its secret."""
@@ -45,12 +47,20 @@ def is_spare(fd: int) -> bool:
 
     A system hands out the lowest number that is free, so a high one says how many are taken.
     """
-    if sys.platform == "win32":
-        return False
-    import resource
+    most = descriptors.most()
+    return fd >= most - min(SPARE, most // 4)
 
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return most != resource.RLIM_INFINITY and fd >= most - min(SPARE, most // 4)
+
+def strangers() -> int:
+    """How many there may be at one entrance: these descriptors are theirs, whatever clients with a
+    secret hold, so that `/health` is answered."""
+    return min(STRANGERS, descriptors.most() // 8)
+
+
+def free(heard: int) -> int:
+    """Descriptors that clients with a secret may still take. `heard`: strangers that are there."""
+    most = descriptors.most()
+    return most - min(SPARE, most // 4) - strangers() - (descriptors.taken() - heard)
 
 
 class Entrance:
@@ -145,7 +155,7 @@ class Entrance:
             connection.close()
             self.complain("a client was sent away: too few descriptors are left for the chain")
             return
-        if len(self._strangers) >= STRANGERS:
+        if len(self._strangers) >= strangers():
             self.make_room()
         connection.setblocking(False)
         if connection.family != getattr(socket, "AF_UNIX", None):

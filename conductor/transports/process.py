@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from conductor.errors import ComponentError, PrivateKeys, hidden
+from conductor.transports import descriptors
 from conductor.transports.base import LINGER, Ended, Events, Piped
 from conductor.transports.buffers import enlarge_pipe
 from conductor.transports.framing import LINE_LIMIT
@@ -211,6 +212,7 @@ class ProcessTransport(Piped):
     def _prepare(self, pid: int, stdin: int, stdout: int) -> None:
         enlarge_pipe(stdin)
         enlarge_pipe(stdout)
+        descriptors.restore(pid)
         if self._guardian is not None:
             self._guardian.add(pid)
         if self._first_line:

@@ -271,7 +271,12 @@ def doors() -> str:
     unsent = f"{mcp.UNSENT // mib} MiB"
     oldest = "the one that has waited longest is closed"
     rows = (
-        ("strangers", entrance.STRANGERS, "connections at one door without a secret", oldest),
+        (
+            "strangers",
+            entrance.STRANGERS,
+            "connections at one door without a secret, at most an eighth of all descriptors",
+            oldest,
+        ),
         (
             "login",
             f"{entrance.LOGIN:g} s",

@@ -48,6 +48,7 @@ async def prompt(request, following):
             await attempt(proxy.ask_agent, "session/set_mode", sessionId=id_, modeId="code")
             await attempt(proxy.ask_agent, "session/set_config_option", sessionId=id_, **option)
         await attempt(proxy.ask_agent, "session/prompt", sessionId=mine, prompt=ask)
+    session.say("invented")
     return await following(request)
 """
 PASSES: Final = 'from guest_sdk.python import Proxy\n\nproxy = Proxy("passes")\n'
@@ -81,5 +82,5 @@ def test_what_the_user_has_set_is_what_holds(rig: Rig, tmp_path: Path, neighbour
     records = [json.loads(line) for line in audit.read_text(encoding="utf-8").splitlines()]
     changes = [(one["change"], one["method"]) for one in records if one["event"] == "change"]
     assert changes.count(("rebound", "rebind")) == 1
-    assert ("originated", "session/update") not in changes
+    assert changes.count(("originated", "session/update")) == 1  # `invented`
     assert ("dropped", "session/update") not in changes

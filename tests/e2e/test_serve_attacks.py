@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -16,8 +15,7 @@ import jwt
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.e2e.test_serve_bad_input import close_code, resident, upgraded
-from tests.harness.process.processes import needs_proc
+from tests.e2e.test_serve_bad_input import close_code, upgraded
 from tests.harness.process.serving import bearer, new_token, served
 from tests.places import DEADLINE
 
@@ -358,27 +356,3 @@ def test_the_end_waits_for_no_half_body(rig: Rig) -> None:
         # Only a hang reaches this: by itself aiohttp waits 60 seconds for a handler.
         assert server.process.process.wait(45) == 0
         stranger.close()
-
-
-@needs_proc
-def test_bodies_that_wait_are_bounded(rig: Rig) -> None:
-    """A client posts more and more, of which no body ever ends: some are refused, memory stays."""
-    limits = ("--message", "4M")
-    with served(rig, "serve", rig.demo(), *WS, *limits, "--login", "600") as server:
-        client = server.http()
-        session = client.begin()
-        before = resident(server)
-        head = (
-            b"POST /acp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Acp-Connection-Id: %b\r\nContent-Length: 4000000\r\n\r\n"
-        ) % client.connection.encode()
-        posts = []
-        for _ in range(40):
-            post = socket.create_connection(("127.0.0.1", server.port), DEADLINE)
-            with contextlib.suppress(OSError):
-                post.sendall(head + b" " * 3_900_000)
-            posts.append(post)
-        assert resident(server) - before < 64 * _MIB
-        for post in posts:
-            post.close()
-        assert client.prompt(session, "/echo on") == "on"

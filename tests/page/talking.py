@@ -27,8 +27,9 @@ FANCY: Final = f"{sys.executable} {Path(__file__).with_name('agent.py')}"
 class Talking(Running):
     """`conductor chat` while it runs."""
 
-    def __init__(self, *words: str, **more: Any) -> None:
-        super().__init__("chat", "--no-open", *words, **more)
+    def __init__(self, *words: str, opens: bool = False, **more: Any) -> None:
+        """`opens`: it opens a browser."""
+        super().__init__("chat", *(() if opens else ("--no-open",)), *words, **more)
         line = re.compile(r"(http://\S+#secret=(\S+))\n")
         self.wait_until(self.out, lambda text: bool(line.search(text)), "the address of the page")
         ((self.address, self.secret),) = line.findall(self.text(self.out))

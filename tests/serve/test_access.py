@@ -253,21 +253,97 @@ def test_tokens_of_an_issuer_that_are_refused(claims: dict[str, Any]) -> None:
     assert denied.value.status == 401
 
 
-def test_a_key_that_the_issuer_has_withdrawn_opens_nothing_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    published = keys_of(KEY)
+def test_a_key_that_the_issuer_has_withdrawn_opens_nothing_later() -> None:
+    published, now = keys_of(KEY), [0.0]
 
-    async def work(place: str) -> str:
-        issuer = Oidc(place, "acp")
-        who = (await issuer.proof(token(place))).principal
+    async def work(place: str) -> None:
+        issuer = Oidc(place, "acp", lambda: now[0])
+        shown = token(place)
+        await issuer.proof(shown)
         published.update(keys_of(OTHER))
-        monkeypatch.setattr(jwt.jwk_set_cache.JWKSetCache, "is_expired", lambda _: True)
+        now[0] += 301
+        await issuer.proof(shown)  # it waits for nothing, and has the keys read again
+        while True:
+            try:
+                await issuer.proof(shown)
+            except Denied:
+                break
+            await asyncio.sleep(0.01)
+        await issuer.proof(token(place, OTHER))
+        published.update(keys_of(KEY))
+        now[0] += 901
         with pytest.raises(Denied):
-            await issuer.proof(token(place))
-        return who
+            await issuer.proof(token(place, OTHER))
 
-    assert asyncio.run(_issuer(work, keys=published)) == "oidc:alice"
+    asyncio.run(_issuer(work, keys=published))
+
+
+class Hanging:
+    """An issuer of which each answer after the first set of keys is another trouble."""
+
+    def __init__(self, trouble: str) -> None:
+        self.trouble, self.asked = trouble, 0
+
+    async def _trouble(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked += 1
+        if self.trouble == "redirect":
+            raise web.HTTPFound("/keys")
+        if self.trouble == "no JSON":
+            return web.Response(text="[" * 100_000)
+        if self.trouble == "no keys":
+            return web.json_response({"keys": [None, 1, {}, {"kty": "RSA", "kid": "k"}]})
+        response = web.StreamResponse()
+        await response.prepare(request)
+        piece = b" " * (1 << 20) if self.trouble == "huge" else b" "
+        while True:
+            await response.write(piece)
+            await asyncio.sleep(0 if self.trouble == "huge" else 0.01)
+
+    async def answer(self, place: str, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path != "/keys":
+            return web.json_response({"issuer": place, "jwks_uri": f"{place}/keys"})
+        if self.trouble:
+            return await self._trouble(request)
+        return web.json_response(keys_of(KEY))
+
+    async def run(self, work: Callable[[str], Any]) -> None:
+        server = web.Server(lambda request: self.answer(place, request))
+        runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        place = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            await work(place)
+        finally:
+            await runner.cleanup()
+
+
+@pytest.mark.parametrize("trouble", ["drips", "huge", "redirect", "no JSON", "no keys"])
+def test_a_token_whose_key_is_known_waits_for_no_issuer(trouble: str) -> None:
+    """Strangers make up ids of keys, while the issuer sends nothing good: it is asked once."""
+    now, issuer = [0.0], Hanging("")
+
+    async def work(place: str) -> None:
+        one = Oidc(place, "acp", lambda: now[0], deadline=0.5)
+        await one.proof(token(place))
+        issuer.trouble = trouble
+        now[0] += 61
+        forged = [jwt.encode({"sub": "eve"}, OTHER, "RS256", {"kid": f"no {n}"}) for n in range(20)]
+        strangers = [asyncio.create_task(one.proof(shown)) for shown in forged]
+        await asyncio.sleep(0)
+        assert not any(stranger.done() for stranger in strangers)
+        assert (await one.proof(token(place))).principal == "oidc:alice"
+        done = await asyncio.gather(*strangers, return_exceptions=True)
+        assert all(isinstance(denied, Denied) for denied in done)
+        assert issuer.asked == 1
+        with pytest.raises(Denied):
+            await one.proof(forged[0])
+        assert issuer.asked == 1
+        if trouble != "no keys":  # that is a set of keys, without this one
+            assert (await one.proof(token(place))).principal == "oidc:alice"
+
+    asyncio.run(issuer.run(work))
 
 
 def test_a_token_without_a_signature_is_refused() -> None:
@@ -342,8 +418,12 @@ def test_an_issuer_that_is_not_there() -> None:
     one = Oidc("http://127.0.0.1:1", "acp")
     for _ in range(2):
         with pytest.raises(Denied) as denied:
-            asyncio.run(one.proof("a.b.c"))
+            asyncio.run(one.proof(token("http://127.0.0.1:1")))
         assert denied.value.status == 503
+    for shown in ("a.b.c", jwt.encode({"sub": "alice"}, KEY, "RS256")):  # they name no key
+        with pytest.raises(Denied) as denied:
+            asyncio.run(one.proof(shown))
+        assert denied.value.status == 401
 
 
 @pytest.mark.parametrize(("issuer", "audience"), [("http://evil.example", "a"), ("https://x", "")])

@@ -45,7 +45,7 @@ class Link:
         self.loop = asyncio.new_event_loop()
         self.queue = WebSocketDataQueue(protocol, 1 << 20, loop=self.loop)
         reader = WebSocketReader(self.queue, LIMIT, compress=False, decode_text=False)
-        self.texts = Texts(reader)
+        self.texts = Texts(reader, lambda _: None)
         self.got: list[bytes] = []
         self.direct = 0
         self.takes = True

@@ -100,9 +100,7 @@ def _said(entry: Json) -> Iterator[str]:
     agent's mode or model by its category. Others, say how long it thinks, anybody may have."""
     held = as_object(entry)
     yield from _texts(held, (*_IDS, "name"))
-    if folded(str(held.get("category"))) in _POSING or not _POSING.isdisjoint(
-        folded(str(id_)) for id_ in _ids(entry)
-    ):
+    if any(map(_poses, _texts(held, (*_IDS, "name", "category")))):
         yield from _values(held, ("value", "name"))
 
 
@@ -133,8 +131,9 @@ def _looks(text: str) -> tuple[str, ...]:
 _FILLING: Final = frozenset(
     map(folded, ("current", "currently", "active", "selected", "now", "on", "is", "the", "agent"))
 )
-_POSING: Final = frozenset(map(folded, ("mode", "modes", "model", "models")))
-_ASKING: Final = tuple(map(folded, ("permission", "approval", "bypass")))
+_MODES: Final = frozenset(map(folded, ("mode", "modes")))
+_POSING: Final = _MODES | frozenset(map(folded, ("model", "models")))
+_ASKING: Final = tuple(map(folded, ("permission", "approv", "bypass")))
 
 
 def _poses(text: str) -> bool:
@@ -170,6 +169,9 @@ def _unfit(entry: Json, known: AbstractSet[str], theirs: AbstractSet[str]) -> st
     for text in (*texts, *described):
         if not text.isprintable() or not theirs.isdisjoint(filter(None, _looks(text))):
             return f"{text!a:.80} looks like what the agent has"
+    for text in described:
+        if not _MODES.isdisjoint(_parts(text)):
+            return f"{text!a:.80} speaks of a mode"
     for text in texts:
         if len(text) > _LONGEST or _poses(text):
             return f"{text!a:.80} could be taken for the agent's mode or model"

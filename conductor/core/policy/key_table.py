@@ -68,6 +68,8 @@ STOP: Final = "session/cancel"
 CLOSING: Final = ("session/close", "session/delete")
 """These end a session with its turns."""
 SETTINGS: Final = ("session/set_mode", "session/set_model", "session/set_config_option")
+"""What sets a mode, a model or an option: the user alone, and the conductor in their place where a
+session of a component's becomes theirs; in its own sessions a component sets nothing, either."""
 LIST: Final = "session/list"
 AFTER_PROMPTS: Final = frozenset({*SETTINGS, "session/archive", "session/unarchive"})
 """These wait behind a prompt of their session that a component still holds."""

@@ -233,11 +233,11 @@ class PolicedRequests(HeldRequests):
         session = message.session
         assert session is not None
         begins = self._exchange.sessions.find(self._exchange.innermost(lane, session)).default
-        if begins is None and self.settling.now(lane, session):
+        if begins is None:
             self._settled(lane, message, pending, {("", ""): _NO_DEFAULT}, out)
             return
         settled = partial(self._settled, lane, message, pending)
-        self.settling.bring(lane, session, lambda: begins or {}, settled, out)
+        self.settling.bring(lane, session, lambda: begins, settled, out)
 
     def _settled(
         self,

@@ -38,6 +38,8 @@ _DEEPEST: Final = 8
 """Levels of sub-agents of sub-agents, at most, that a look-up climbs."""
 _SUBAGENT_KIND: Final = "subagent_update"
 _NEW: Final = SETUP[0]
+_PLAIN: Final = frozenset({"cwd", "additionalDirectories", "mcpServers"})
+"""The members of a set-up in which nothing is chosen."""
 MAKES_ONE: Final = ("session/new", "session/fork")
 """The requests with a result that names a new session."""
 MOST_SUBSESSIONS: Final = 32
@@ -350,9 +352,11 @@ class Sessions:
         if not opened_by:
             self._take_modes(now, result)
             now.settings = {**now.settings, **shown(result)}
-            if method == _NEW:
-                self._default = now.settings
             if method in MAKES_ONE:
+                # What somebody has chosen in a set-up, by whatever member, is no default.
+                plain = _PLAIN.issuperset(name for name, _ in pairs(request))
+                if method == _NEW and plain:
+                    self._default = now.settings
                 now.default = self._default
         self._add(names[0], session)
 

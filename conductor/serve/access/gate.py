@@ -70,7 +70,9 @@ class Gate:
     def become(self, other: Gate) -> None:
         """Lets in whom another one would."""
         self.names, self.allowed, self.open = other.names, other.allowed, other.open
-        self._known, self.issuer = other._known, other.issuer
+        self._known = other._known
+        if self.issuer is None or other.issuer is None or self.issuer.name != other.issuer.name:
+            self.issuer = other.issuer  # else the keys that it knows stay
 
     def check_place(self, headers: Mapping[str, str]) -> None:
         """Whether a request calls this server, and from where it may. Raises `Denied`."""

@@ -11,6 +11,7 @@ import pytest
 from msgspec import Raw
 
 from conductor.core import Changed, Closure, Component, Effect, Router, Send
+from conductor.core.aliases import Aliases, to_json
 from tests.harness.router.policed import (
     DONE,
     PROMPT,
@@ -251,6 +252,10 @@ def test_no_prompt_goes_where_the_agent_refuses_that_or_where_nobody_knows() -> 
     said = {"sessionId": "s3", "modes": {"currentModeId": "bypass"}}
     scene.router.sessions.set_up("session/fork", Raw(b"{}"), json.dumps(said).encode(), client="g")
     assert "is unknown" in scene.own(PROMPT, prompt("x", "s3"))["error"]["message"]
+    # What the client has chosen by a set-up is no default, either.
+    scene.client("session/new", {**THERE, "_meta": {"x.example/mode": "bypass"}})
+    scene.router.sessions.set_up("session/fork", Raw(b"{}"), b'{"sessionId":"s4"}', client="g")
+    assert "is unknown" in scene.own(PROMPT, prompt("x", "s4"))["error"]["message"]
 
 
 def test_a_prompt_that_nobody_waits_for_any_more_goes_nowhere() -> None:
@@ -409,3 +414,12 @@ def test_the_audit_has_it() -> None:
         ("s1", b'{"sessionId":"s1"}', b'{"sessionId":"s2"}'),
         ("s1", b'{"sessionId":"s2"}', b'{"sessionId":"s1"}'),
     ]
+
+
+def test_what_goes_on_as_another_session_further_down_has_the_settings_of_that() -> None:
+    """A host of guests behind the component has bound the user's session: its report says so."""
+    scene = begun(Scene(guest(grants=GRANTS), trusted("h")))
+    scene.router.aliased("h", [to_json(Aliases().bind("s1", "s9"))])
+    scene.agent_says("s9", sessionUpdate="current_mode_update", currentModeId="plan")
+    assert scene.rebinds("s1", "s2")["result"] == {}
+    assert scene.agent.got == [(MODE, "s2", "plan")]

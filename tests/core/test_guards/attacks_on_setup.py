@@ -250,7 +250,7 @@ def posing() -> Iterator[Attack]:
         "Ask", "ask", "ASK ", "A s k", "\uff21\uff53\uff4b", "\u0410sk", "As\u03ba", "ask-2",
         "Ask2", "Ask (current)", "\u2713 Ask", "as\u212a", "A\u200bsk", "\u202eksA", "8ypass",
         "big", "Big 4", "Mode", "mode", "m\u043ede", "Session mode", "permissionMode", "Model",
-        "mod\u0435l", "Permissions", "Approval", "bypassPermissions", "x" * 201,
+        "mod\u0435l", "Permissions", "Auto-approve", "bypassPermissions", "x" * 201,
     ):  # fmt: skip
         for what, option in (
             ("id", {**tone, "id": name}),
@@ -266,6 +266,7 @@ def posing() -> Iterator[Attack]:
         yield from _offered(f"the category {category}", {**tone, "category": category})
     odd: dict[str, object] = {
         "a description": {**tone, "description": "Ask"},
+        "a description of the mode": {**tone, "description": "The m\u043ede the agent is in"},
         "a description of a value": {**tone, "options": [{**value, "description": "b\u00fdpass"}]},
         "a description with a mark": {**tone, "description": "x\u202ey"},
         "a category in another spelling": {**tone, "Category": "mode"},

@@ -1,0 +1,135 @@
+"""The keys by which an issuer of OpenID Connect signs.
+
+One fetch at a time, with one deadline and a bound on its bytes, whatever the issuer sends. A key
+that is known never waits for it. What a stranger makes up costs the issuer one fetch a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import jwt
+
+from conductor.serve.access.gate import Denied
+
+DEADLINE: Final = 10.0
+"""Seconds for one fetch, from its beginning to its last byte."""
+LARGEST: Final = 1024 * 1024
+"""Bytes of a document of the issuer."""
+FRESH: Final = 300.0
+"""Seconds after which the keys are read again, while those that are known count on: a key that is
+withdrawn must go."""
+STALE: Final = 900.0
+"""Seconds after which they count no more."""
+AGAIN: Final = 60.0
+"""Seconds between two fetches."""
+SECURE: Final = ("https://", "http://127.0.0.1:", "http://localhost:")
+"""How a URL begins whose answer nobody on the way can forge."""
+
+_AWAY: Final = "the issuer of the token cannot be reached"
+
+
+class IssuerKeys:
+    """The keys of one issuer."""
+
+    def __init__(self, issuer: str, clock: Callable[[], float], deadline: float) -> None:
+        self._issuer = issuer
+        self._clock = clock
+        self._deadline = deadline
+        self._known: dict[str, jwt.PyJWK] = {}
+        self._read: float | None = None
+        """When they were read."""
+        self._next = clock()
+        """When they may be read again."""
+        self._fetching: asyncio.Task[None] | None = None
+        self._why = _AWAY
+        """Why they could not be read last."""
+
+    async def key(self, id_: str) -> jwt.PyJWK:
+        """The key of this id. Raises `Denied`."""
+        known = self._known.get(id_) if self._age < STALE else None
+        if known is not None:
+            if self._age > FRESH:
+                self._fetch()
+            return known
+        fetching = self._fetch()
+        if fetching is not None:
+            await asyncio.shield(fetching)
+            known = self._known.get(id_) if self._age < STALE else None
+        if known is not None:
+            return known
+        if self._age < STALE:
+            raise Denied(401, "the token is not valid here", challenge=True)
+        raise Denied(503, self._why)
+
+    @property
+    def _age(self) -> float:
+        return self._clock() - self._read if self._read is not None else STALE
+
+    def _fetch(self) -> asyncio.Task[None] | None:
+        """The fetch that is going on, or may begin now; None: it was tried a moment ago."""
+        if self._fetching is None and self._clock() >= self._next:
+            self._next = self._clock() + AGAIN
+            self._fetching = asyncio.get_running_loop().create_task(self._renew())
+        return self._fetching
+
+    async def _renew(self) -> None:
+        import aiohttp
+
+        try:
+            async with (
+                asyncio.timeout(self._deadline),
+                aiohttp.ClientSession(auto_decompress=False) as session,
+            ):
+                self._known = _keys(await _document(session, await self._place(session)))
+            self._read = self._clock()
+        except Denied as denied:
+            self._why = denied.text
+        except (aiohttp.ClientError, TimeoutError, ValueError, OSError, RecursionError):
+            self._why = _AWAY
+        finally:
+            self._fetching = None
+
+    async def _place(self, session: Any) -> str:
+        """Where the keys are. Raises `Denied` and what a fetch raises."""
+        where = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
+        about = await _document(session, where)
+        place = about.get("jwks_uri") if isinstance(about, dict) else None
+        if not isinstance(place, str) or about.get("issuer") != self._issuer:
+            raise Denied(503, "the issuer of the token does not name itself and its keys")
+        if not place.startswith(SECURE):
+            raise Denied(503, "the issuer of the token has its keys at no https URL")
+        return place
+
+
+async def _document(session: Any, where: str) -> Any:
+    """A JSON document of bounded size. Raises `ValueError` for anything else."""
+    asked = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    async with session.get(where, allow_redirects=False, headers=asked) as answer:
+        body = bytearray()
+        async for part in answer.content.iter_any():
+            body += part
+            if len(body) > LARGEST:
+                raise ValueError("it is too large")
+        if answer.status != 200:
+            raise ValueError(f"its status is {answer.status}")
+    return json.loads(body)
+
+
+def _keys(about: Any) -> dict[str, jwt.PyJWK]:
+    """The keys of a set that sign, by their ids; those of kinds that nobody knows here are left
+    out. Raises `ValueError`."""
+    listed = about.get("keys") if isinstance(about, dict) else None
+    if not isinstance(listed, list):
+        raise ValueError("it is no set of keys")
+    found = {}
+    for one in listed:
+        with contextlib.suppress(Exception):  # an issuer may list anything
+            key = jwt.PyJWK(one)
+            if key.public_key_use in ("sig", None) and isinstance(key.key_id, str):
+                found[key.key_id] = key
+    return found

@@ -1,0 +1,126 @@
+"""What clients send and nobody takes has an account for each principal, whatever it comes by."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import TYPE_CHECKING, Final
+
+from tests.e2e.test_serve_attacks import WS, tokens
+from tests.e2e.test_serve_bad_input import resident
+from tests.harness.process.processes import needs_proc
+from tests.harness.process.serving import bearer, new_token, served
+from tests.places import DEADLINE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.harness.process.rig import Rig
+    from tests.harness.process.serving import Served
+
+_MIB: Final = 1024 * 1024
+_SIZE: Final = 3_900_000
+_EACH: Final = 10
+"""Connections of each kind: together they send far more than there may be."""
+_ROUNDS: Final = 60
+
+
+def _connected(server: Served, head: str, token: str) -> socket.socket:
+    taken = socket.create_connection(("127.0.0.1", server.port), DEADLINE)
+    lines = f"{head}\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n"
+    taken.sendall(lines.encode())
+    return taken
+
+
+def _upgraded(server: Served, token: str, more: str = "") -> tuple[socket.socket, bytes]:
+    """A WebSocket, and the head of the answer."""
+    wanted = (
+        "GET /acp HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {'A' * 22}=={more}"
+    )
+    taken = _connected(server, wanted, token)
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += taken.recv(1)
+    return taken, head
+
+
+def _frame(first: int, data: bytes) -> bytes:
+    return bytes([first, 0xFF]) + len(data).to_bytes(8, "big") + bytes(4) + data
+
+
+def _half_frame(server: Served, token: str) -> tuple[socket.socket, bytes]:
+    return _upgraded(server, token)[0], _frame(0x81, b" " * (_SIZE + 1))[:-1]
+
+
+def _half_message(server: Served, token: str) -> tuple[socket.socket, bytes]:
+    """Many fragments, of which none is the last."""
+    piece = 10_000
+    rest = _frame(0x00, b" " * piece) * (_SIZE // piece - 1)
+    return _upgraded(server, token)[0], _frame(0x01, b" " * piece) + rest
+
+
+def _half_body(server: Served, token: str) -> tuple[socket.socket, bytes]:
+    head = f"POST /acp HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {_SIZE}"
+    return _connected(server, head, token), b" " * (_SIZE - 1)
+
+
+def _half_packets(server: Served, token: str) -> tuple[socket.socket, bytes]:
+    """Parts of a frame that never ends."""
+    named = "\r\nSec-WebSocket-Protocol: acp, conductor.link.1"
+    taken, head = _upgraded(server, token, named)
+    lines = dict(line.lower().split(": ", 1) for line in head.decode().split("\r\n")[1:] if line)
+    epoch, piece = lines["acp-connection-id"], 100_000
+    packets = [f"hello {epoch} 1 0 4194304 1"]
+    packets += [
+        f"part {epoch} {number} 0 4194304 {piece} {' ' * piece}"
+        for number in range(1, _SIZE // piece + 1)
+    ]
+    return taken, b"".join(_frame(0x81, packet.encode()) for packet in packets)
+
+
+def _half_line(server: Served, token: str) -> tuple[socket.socket, bytes]:
+    del token
+    taken = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    taken.connect(server.addresses[1].removeprefix("unix:"))
+    return taken, b" " * _SIZE
+
+
+def _push(links: list[tuple[socket.socket, bytes]], turn: Callable[[], object]) -> None:
+    """Sends as much as the server takes; after each `turn` it has read what it wants."""
+    for taken, _ in links:
+        taken.setblocking(False)
+    rest = [(taken, memoryview(data)) for taken, data in links]
+    for _ in range(_ROUNDS):
+        left = []
+        for taken, data in rest:
+            sent = 0
+            with contextlib.suppress(BlockingIOError):
+                sent = taken.send(data)
+            if sent < len(data):
+                left.append((taken, data[sent:]))
+        if not left:
+            return
+        rest = left
+        turn()
+
+
+@needs_proc
+def test_what_one_principal_has_half_sent_is_bounded(rig: Rig) -> None:
+    """Frames, fragments, bodies, packets and lines without an end: memory stays, and another
+    principal works on."""
+    alice, bob = new_token(rig, "alice"), new_token(rig, "bob")
+    at = ("--listen", f"unix:{rig.folder / 'lines'}")
+    limits = ("--message", "4M", "--login", "600")
+    with served(rig, "serve", rig.demo(), *WS, *at, *tokens(rig), *limits) as server:
+        other = server.socket(headers=bearer(bob))
+        session = other.begin()
+        before = resident(server)
+        kinds = (_half_frame, _half_message, _half_body, _half_packets, _half_line)
+        links = [kind(server, alice) for kind in kinds for _ in range(_EACH)]
+        with contextlib.ExitStack() as stack:
+            for taken, _ in links:
+                stack.enter_context(taken)
+            _push(links, lambda: other.prompt(session, "/echo on"))
+            assert resident(server) - before < 64 * _MIB
+            assert other.prompt(session, "/echo on") == "on"
