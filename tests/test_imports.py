@@ -127,7 +127,7 @@ RULES: Final = (
         "conductor.telemetry",
         (
             *("conductor.telemetry", "conductor.record", "conductor.run", "conductor.spec"),
-            *("conductor.core", *BASE, "conductor.version"),
+            *("conductor.transports", "conductor.core", *BASE, "conductor.version"),
         ),
         ("msgspec", "opentelemetry"),
     ),

@@ -26,9 +26,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from conductor.page.data import Data, failure
 from conductor.page.source import Source
+from conductor.transports.host import is_named
 
 STATIC: Final = os.path.join(os.path.dirname(__file__), "static")
 HOST: Final = "127.0.0.1"
+_NAMES: Final = (HOST, "localhost")
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -85,8 +87,8 @@ class Guard:
     def __init__(self, app: ASGIApp, port: int, secret: str, policy: str) -> None:
         self._app = app
         self._headers = ((b"content-security-policy", policy.encode()), *_HEADERS)
-        self._hosts = {f"{name}:{port}".encode() for name in (HOST, "localhost")}
-        self._origins = {b"http://" + host for host in self._hosts}
+        self._port = port
+        self._origins = {f"http://{name}:{port}".encode() for name in _NAMES}
         self._secret = f"Bearer {secret}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,7 +110,7 @@ class Guard:
 
     def _refused(self, scope: Scope) -> Response | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        if headers.get(b"host", b"").lower() not in self._hosts:
+        if not is_named(headers.get(b"host", b"").decode("latin-1"), _NAMES, self._port):
             return failure(421, "this is not the name of this server")
         origin = headers.get(b"origin")
         if origin is not None and origin not in self._origins:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import hidden
+from conductor.transports.host import is_named
 
 HOST: Final = "127.0.0.1"
 _MOST_HEAD: Final = 8 * 1024
 _PATIENCE: Final = 2.0
 """Seconds that one reader may take for its request, and for its answer."""
 _TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_HOSTS: Final = frozenset({"localhost", HOST, "[::1]"})
+_HOSTS: Final = ("localhost", HOST, "[::1]")
 
 
 class Serving:
@@ -58,19 +59,13 @@ class Serving:
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return _response("400 Bad Request", "this is no request of HTTP")
         # A page of a stranger whose name leads here must not read it.
-        if len(hosts) != 1 or _bare(hosts[0]) not in _HOSTS:
+        if len(hosts) != 1 or not is_named(hosts[0], _HOSTS):
             return _response("421 Misdirected Request", f"ask for {HOST}")
         if words[0] not in ("GET", "HEAD"):
             return _response("405 Method Not Allowed", "only GET")
         if words[1].partition("?")[0] not in ("/metrics", "/"):
             return _response("404 Not Found", "the numbers are at /metrics")
         return _response("200 OK", hidden(self._text()), body=words[0] == "GET")
-
-
-def _bare(host: str) -> str:
-    """A host without its port."""
-    name, colon, port = host.rpartition(":")
-    return name.lower() if colon and port.isdigit() else host.lower()
 
 
 def _head(reader: socket.socket) -> bytes:

@@ -18,6 +18,7 @@ from conductor.serve.access import origins, tokens
 from conductor.serve.access.gate import LOCAL, Denied, Gate, offered, shown_token
 from conductor.serve.access.oidc import Oidc
 from conductor.serve.access.proof import Proof
+from conductor.transports.host import is_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,12 +36,19 @@ if TYPE_CHECKING:
         ("127.0.0.1.evil.example", False),
         ("localhost.evil.example:80", False),
         ("", False),
-        ("[::1", True),
+        *(
+            (f"127.0.0.1{end}", False)
+            for end in (":1:2", ":", ":x", ":70000", "/", "@evil.example")
+        ),
+        *(
+            (text, False)
+            for text in ("[::1", "[::1]x", "[::1]:", "x[::1]", "::1", "localhost localhost")
+        ),
         ("[::2]", False),
     ],
 )
 def test_names_of_the_server(header: str, named: bool) -> None:
-    assert origins.is_named(header, [*origins.LOOPBACK, "Chains.example"]) is named
+    assert is_named(header, [*origins.LOOPBACK, "Chains.example"]) is named
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from conductor.core.jsonrpc import (
     UNSUPPORTED_VERSION,
 )
 from conductor.mcp.bridge import json, protocol
+from conductor.transports.host import is_named
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
@@ -169,11 +170,11 @@ def check_origin(headers: Headers, port: int) -> None:
     """Refuses requests of web pages, also of those whose host name was rebound to loopback."""
     if headers.repeated:
         raise Refused(400, f"the header `{headers.repeated}` came twice")
-    hosts = {f"{host}:{port}" for host in ("127.0.0.1", "localhost")}
-    if headers.get("host") not in hosts:
+    names = ("127.0.0.1", "localhost")
+    if not is_named(headers.get("host") or "", names, port):
         raise Refused(421, "this server answers to 127.0.0.1 and localhost only")
     origin = headers.get("origin")
-    if origin is not None and origin not in {f"http://{host}" for host in hosts}:
+    if origin is not None and origin not in {f"http://{name}:{port}" for name in names}:
         raise Refused(403, "requests of web pages are refused")
 
 

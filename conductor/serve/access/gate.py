@@ -10,6 +10,7 @@ import msgspec
 
 from conductor.serve.access import origins, tokens
 from conductor.serve.access.proof import Proof
+from conductor.transports.host import is_named
 
 LOCAL: Final = "local"
 """The one principal of a server that asks for no token."""
@@ -76,7 +77,7 @@ class Gate:
 
     def check_place(self, headers: Mapping[str, str]) -> None:
         """Whether a request calls this server, and from where it may. Raises `Denied`."""
-        if not origins.is_named(headers.get("host", ""), self.names):
+        if not is_named(headers.get("host", ""), self.names):
             raise Denied(421, "this is not a name of this server")
         if not origins.may_come_from(headers.get("origin"), self.allowed):
             raise Denied(403, "pages of this origin may not connect")

@@ -1,7 +1,7 @@
-"""By which names a server may be called, and from which pages. Pure.
+"""From which pages a server may be called. Pure.
 
-A page of somebody else must not reach a server on the user's machine: neither by its own script
-(`Origin`), nor by a name of its own that leads to this machine (`Host`).
+A page of somebody else must not reach a server on the user's machine by its own script. By which
+names one may call it is in `conductor.transports.host`.
 """
 
 from __future__ import annotations
@@ -11,19 +11,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-
-
-def host_of(header: str) -> str:
-    """The host of a `Host` header, in lower case and without its port."""
-    host = header.strip().lower()
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
-
-
-def is_named(header: str, names: Iterable[str]) -> bool:
-    """Whether a request calls the server by one of its names."""
-    return host_of(header) in {name.lower() for name in names}
 
 
 def may_come_from(origin: str | None, allowed: Iterable[str]) -> bool:
