@@ -119,7 +119,7 @@ RULES: Final = (
         "conductor.control",
         (
             *("conductor.control", "conductor.record", "conductor.run", "conductor.spec"),
-            *("conductor.core", *BASE, "conductor.version"),
+            *("conductor.transports", "conductor.core", *BASE, "conductor.version"),
         ),
         ("msgspec",),
     ),

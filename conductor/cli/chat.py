@@ -9,13 +9,11 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import uvicorn
 
 from conductor.cli import report, trace_view
 from conductor.cli.exec_ import lend_terminal, shown_details
@@ -132,14 +130,12 @@ class _Sitting:
             *ChatRoutes(self._chat, self._source, pause, self._runtime.lacks).all,
             *EditorRoutes(self._chat, self._chat.cwd).all,
         ]
-        config = server.config(self._source, self._listening, secret, _START, routes, frames=True)
-        serving = _Server(config)
+        port = self._listening.getsockname()[1]
+        app = server.app(self._source, port, secret, _START, routes, frames=True)
         running.add_done_callback(lambda _: self._chain_ended())
-        task = asyncio.create_task(serving.serve(sockets=[self._listening]))
-        with trace_view.announced(self._listening, secret, opens=opens):
-            await self._ending.wait()
-        serving.should_exit = True
-        await task
+        async with server.serving(app, self._listening, trace_view.complain):
+            with trace_view.announced(self._listening, secret, opens=opens):
+                await self._ending.wait()
 
     async def _pause(self, running: asyncio.Task[int], name: str, paused: bool) -> None:
         """Pauses a component, or resumes it, once nothing is open. Raises `ConductorError`."""
@@ -184,12 +180,3 @@ class _Sitting:
         if not self._chat.begun.is_set():
             report.error(*self._why())
         return 1
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the program that runs it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Captures none."""
-        yield

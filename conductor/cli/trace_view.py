@@ -88,7 +88,6 @@ def view(
 def _run(source: Source, *, port: int, opens: bool, at: str) -> int:
     """Serves the page of a trace until Ctrl-C."""
     import asyncio
-    import signal
 
     from conductor.page import server
     from conductor.page.elsewhere import Elsewhere
@@ -97,14 +96,15 @@ def _run(source: Source, *, port: int, opens: bool, at: str) -> int:
     listening = listen(port)
     pauses = [pausing(Elsewhere(source).pause)] if source.live else []
     secret = server.new_secret()
-    # The server raises a signal again that has ended it: then nothing would be cleared away.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        announced(listening, secret, opens=opens, at=at),
-    ):
-        asyncio.run(server.serve(source, listening, secret, "trace.html", pauses))
+    app = server.app(source, listening.getsockname()[1], secret, "trace.html", pauses)
+    shown = announced(listening, secret, opens=opens, at=at)
+    asyncio.run(server.serve(source, app, listening, complain, shown))
     return 0
+
+
+def complain(text: str) -> None:
+    """Says what the server of a page cannot do."""
+    report.write(text, word="warning")
 
 
 def listen(port: int) -> socket.socket:

@@ -22,6 +22,7 @@ import msgspec
 from conductor.control import places, protocol
 from conductor.control.protocol import Answer, Request
 from conductor.errors import ConductorError, UsageError, did_you_mean
+from conductor.transports.entrance import Entrance
 
 if TYPE_CHECKING:
     from conductor.control.protocol import ChainState
@@ -59,6 +60,22 @@ class About(msgspec.Struct, frozen=True):
     trace: str = ""
 
 
+class _Visitor:
+    """A connection, which is a stranger until it has greeted."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.task: asyncio.Task[None] | None = None
+        self.has_begun = False
+
+    def turn_away(self) -> None:
+        """Ends the connection now."""
+        if self.task is not None:
+            self.task.cancel()
+        if not self.has_begun:
+            self.connection.close()
+
+
 class Server:
     """Takes the requests of commands.
 
@@ -66,15 +83,24 @@ class Server:
         path: of the socket.
     """
 
-    def __init__(self, runtime: Runtime, about: About, path: str, listening: socket.socket) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        about: About,
+        path: str,
+        listening: socket.socket,
+        complain: Callable[[str], None],
+    ) -> None:
+        """`complain` logs a sentence."""
         self._runtime = runtime
         self._about = about
         self._began = time.monotonic()
         self.path = path
-        self._listening = listening
         self._connections: set[asyncio.Task[None]] = set()
+        self._greeted = 0
+        """Those that have greeted."""
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(listening.fileno(), self._accept)
+        self._entrance = Entrance(listening, self._accepted, complain)
         self._does: dict[str, Callable[[Request], object]] = {
             "state": lambda request: self._state(),
             "reload": self._reload,
@@ -95,53 +121,76 @@ class Server:
             listening.bind(unheard)
             os.chmod(unheard, 0o600)
             listening.listen(_BACKLOG)
-            listening.setblocking(False)
             os.rename(unheard, path)  # a command that finds it is heard
         except OSError as error:
             listening.close()
             why = error.strerror or str(error)
             log("info", "conductor", f"the chain has no control socket: {why}")
             return None
-        return cls(runtime, about, path, listening)
+        return cls(runtime, about, path, listening, lambda text: log("info", "conductor", text))
 
     def close(self) -> None:
         """Closes all connections, and removes the socket."""
-        self._loop.remove_reader(self._listening.fileno())
-        self._listening.close()
+        self._entrance.close()
         places.remove(self.path)
         for task in self._connections:
             task.cancel()
 
     # -- connections -----------------------------------------------------------------------------
 
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listening.accept()
-        except OSError:
-            return  # it has gone again, or there are no descriptors left
-        connection.setblocking(False)
-        busy = len(self._connections) >= _MOST
-        if busy or not _is_ours(connection):
-            if busy:
-                with contextlib.suppress(OSError):
-                    connection.send(protocol.encode(protocol.Greeting(busy=_MOST)))
-            connection.close()
-            return
-        task = self._loop.create_task(self._serve(connection))
+    def _accepted(self, connection: socket.socket) -> _Visitor:
+        visitor = _Visitor(connection)
+        visitor.task = task = self._loop.create_task(self._serve(visitor))
         self._connections.add(task)
         task.add_done_callback(self._ended)
+        return visitor
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._connections.discard(task)
         if not task.cancelled():
             task.exception()  # a defect here is no defect of the chain
 
-    async def _serve(self, connection: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=connection, limit=protocol.MOST_LINE)
-        running: asyncio.Task[None] | None = None
+    async def _serve(self, visitor: _Visitor) -> None:
+        visitor.has_begun = True
+        connection = visitor.connection
+        try:
+            busy = self._greeted >= _MOST
+            if not busy and _is_ours(connection):
+                await self._talk(visitor)
+                return
+            if busy:
+                with contextlib.suppress(OSError):
+                    connection.send(protocol.encode(protocol.Greeting(busy=_MOST)))
+            connection.close()
+        finally:
+            self._entrance.leave(visitor)
+
+    async def _talk(self, visitor: _Visitor) -> None:
+        reader, writer = await asyncio.open_connection(
+            sock=visitor.connection, limit=protocol.MOST_LINE
+        )
         try:
             async with asyncio.timeout(_GREETED):
                 protocol.greeted(await reader.readuntil(b"\n"))
+            self._entrance.leave(visitor)
+            if self._greeted >= _MOST:
+                writer.write(protocol.encode(protocol.Greeting(busy=_MOST)))
+                return
+            self._greeted += 1
+            try:
+                await self._serve_requests(reader, writer)
+            finally:
+                self._greeted -= 1
+        except (ConductorError, OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
+            pass  # who says nonsense, or nothing, is not listened to
+        finally:
+            writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+
+    async def _serve_requests(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        running: asyncio.Task[None] | None = None
+        try:
             await asyncio.to_thread(importlib.import_module, _STATE)
             writer.write(protocol.encode(protocol.Greeting()))
             watched: list[Figures] = []
@@ -153,13 +202,10 @@ class Server:
                 running = self._loop.create_task(self._answer(request, writer, watched))
                 await asyncio.wait((running,), timeout=_APART)
                 await asyncio.sleep(_APART)
-        except (ConductorError, OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
-            pass  # who says nonsense, or nothing, is not listened to
         finally:
             if running is not None:
                 running.cancel()  # nobody waits any more
                 await asyncio.gather(running, return_exceptions=True)
-            writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
 
     async def _answer(
         self, request: Request, writer: asyncio.StreamWriter, watched: list[Figures]

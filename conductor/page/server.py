@@ -9,21 +9,22 @@ by another name for this machine (`Host` is checked).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import os
 import secrets
+import signal
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from conductor.mcp.http.server import HttpServer
 from conductor.page.data import Data, failure
 from conductor.page.source import Source
 from conductor.transports.host import is_named
@@ -55,9 +56,6 @@ _TYPES: Final = {
 _REOPEN: Final = (
     "this address needs the secret that `conductor` printed: open the whole address again"
 )
-
-_IN_TIME: Final = 10.0
-"""Seconds that a connection has to send the head of a request."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -106,7 +104,10 @@ class Guard:
 
         refusal = self._refused(scope)
         app = self._app if refusal is None else refusal
-        await app(scope, receive, careful)
+        try:
+            await app(scope, receive, careful)
+        finally:
+            scope["state"]["connection"].answered()
 
     def _refused(self, scope: Scope) -> Response | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -124,6 +125,8 @@ class Guard:
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, self._secret):
                 return failure(401, _REOPEN)
+            if not scope["state"]["connection"].admit():
+                return failure(503, "too many requests of this page are open: close some windows")
         return None
 
     @staticmethod
@@ -132,38 +135,6 @@ class Guard:
         with. That page alone holds nothing."""
         wanted = {b"sec-fetch-mode": b"navigate", b"sec-fetch-dest": b"document"}
         return path == "/" and wanted.items() <= headers.items()
-
-
-class Punctual(H11Protocol):
-    """Ends a connection that does not send a request in time; uvicorn would wait for ever."""
-
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody connects."""
-        super().connection_made(transport)  # type: ignore[arg-type]
-        self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        """A part of a request is there, or all of it."""
-        super().data_received(data)
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended."""
-        super().connection_lost(exc)
-        self._on_time()
-
-    def _wait(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._on_time()
-        elif self._late is None:
-            self._late = self.loop.call_later(_IN_TIME, self.transport.abort)
-
-    def _on_time(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
 
 
 def app(
@@ -220,39 +191,35 @@ def _static_file(name: str) -> Response:
     return Response(content, media_type=_TYPES.get(os.path.splitext(name)[1], "text/plain"))
 
 
-def config(
-    source: Source,
-    listening: socket.socket,
-    secret: str,
-    start: str,
-    more: Sequence[BaseRoute] = (),
-    *,
-    frames: bool = False,
-) -> uvicorn.Config:
-    """How the server of a page is run."""
-    return uvicorn.Config(
-        app(source, listening.getsockname()[1], secret, start, more, frames=frames),
-        log_level="critical",
-        access_log=False,
-        lifespan="off",
-        http=Punctual,
-        ws="none",
-        server_header=False,
-        timeout_graceful_shutdown=1,
-    )
+@contextlib.asynccontextmanager
+async def serving(
+    app: ASGIApp, listening: socket.socket, complain: Callable[[str], None]
+) -> AsyncIterator[None]:
+    """Serves a page meanwhile. Who has not shown the secret makes room for others, and has a few
+    seconds for a request. `complain` logs a sentence."""
+    server = HttpServer(app, listening, complain)
+    try:
+        yield
+    finally:
+        await server.aclose()
 
 
 async def serve(
     source: Source,
+    app: ASGIApp,
     listening: socket.socket,
-    secret: str,
-    start: str,
-    more: Sequence[BaseRoute] = (),
+    complain: Callable[[str], None],
+    shown: contextlib.AbstractContextManager[None],
 ) -> None:
-    """Serves until SIGINT or SIGTERM, or until it is cancelled."""
-    server = uvicorn.Server(config(source, listening, secret, start, more))
+    """Serves the page of a trace until SIGINT or SIGTERM, and is in `shown` meanwhile."""
+    ending = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ending.set)
     reading = asyncio.create_task(source.run(lambda: None))
     try:
-        await server.serve(sockets=[listening])
+        async with serving(app, listening, complain):
+            with shown:
+                await ending.wait()
     finally:
         reading.cancel()

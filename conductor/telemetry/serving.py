@@ -3,14 +3,15 @@ chain never waits for who reads them."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import hidden
+from conductor.transports.entrance import Entrance
 from conductor.transports.host import is_named
 
 HOST: Final = "127.0.0.1"
@@ -21,8 +22,38 @@ _TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _HOSTS: Final = ("localhost", HOST, "[::1]")
 
 
+class _Visitor:
+    """One reader, from its connection to its answer."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        answer: Callable[[bytes], bytes],
+        leave: Callable[[_Visitor], None],
+    ) -> None:
+        self._connection = connection
+        self._has_begun = False
+        self._task = asyncio.get_running_loop().create_task(self._serve(answer))
+        self._task.add_done_callback(lambda _: leave(self))
+
+    async def _serve(self, answer: Callable[[bytes], bytes]) -> None:
+        self._has_begun = True
+        loop = asyncio.get_running_loop()
+        with self._connection as connection, contextlib.suppress(OSError):
+            async with asyncio.timeout(_PATIENCE):
+                head = await _head(loop, connection)
+            async with asyncio.timeout(_PATIENCE):
+                await loop.sock_sendall(connection, answer(head))
+
+    def turn_away(self) -> None:
+        """Ends the connection now."""
+        self._task.cancel()
+        if not self._has_begun:
+            self._connection.close()
+
+
 class Serving:
-    """Answers `GET /metrics`, one reader after the other."""
+    """Answers `GET /metrics`. Who asks for nothing makes room for others."""
 
     def __init__(self, port: int, text: Callable[[], str]) -> None:
         """`port`: 0: any that is free. Raises `OSError`."""
@@ -30,22 +61,28 @@ class Serving:
         self._socket = socket.create_server((HOST, port), backlog=16)
         self.port: int = self._socket.getsockname()[1]
         """Where it listens."""
-        threading.Thread(target=self._serve, name="metrics", daemon=True).start()
+        self._loop = asyncio.new_event_loop()
+        self._ending = asyncio.Event()
+        threading.Thread(target=self._run, name="metrics", daemon=True).start()
 
     def close(self) -> None:
         """Listens no more."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        with contextlib.suppress(RuntimeError):  # it has been closed
+            self._loop.call_soon_threadsafe(self._ending.set)
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                reader, _ = self._socket.accept()
-            except OSError:
-                return
-            with reader, contextlib.suppress(OSError):
-                reader.sendall(self._answer(_head(reader)))
+    def _run(self) -> None:
+        with contextlib.closing(self._loop):
+            self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        def greet(connection: socket.socket) -> _Visitor:
+            return _Visitor(connection, self._answer, entrance.leave)
+
+        entrance = Entrance(self._socket, greet, lambda text: None)
+        try:
+            await self._ending.wait()
+        finally:
+            entrance.close()
 
     def _answer(self, head: bytes) -> bytes:
         """The answer to a request by its head."""
@@ -68,19 +105,14 @@ class Serving:
         return _response("200 OK", hidden(self._text()), body=words[0] == "GET")
 
 
-def _head(reader: socket.socket) -> bytes:
-    """The head of a request. Raises `OSError` for one that does not come in time."""
-    until, held = time.monotonic() + _PATIENCE, b""
+async def _head(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> bytes:
+    """The head of a request."""
+    held = b""
     while b"\r\n\r\n" not in held and len(held) < _MOST_HEAD:
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        reader.settimeout(left)
-        more = reader.recv(4096)
+        more = await loop.sock_recv(connection, 4096)
         if not more:
             break
         held += more
-    reader.settimeout(_PATIENCE)
     return held.partition(b"\r\n\r\n")[0]
 
 

@@ -25,6 +25,9 @@ LOGIN: Final = 10.0
 SPARE: Final = 64
 """Descriptors that no entrance takes: they are the chain's (at most a quarter of all there are)."""
 
+_BACKLOG: Final = 1024
+"""Connections that wait to be accepted: with few, strangers fill the queue before the entrance."""
+
 _AT_ONCE: Final = 16
 """Connections taken in one turn of the event loop; what strangers have sent is read in between."""
 
@@ -87,6 +90,7 @@ class Entrance:
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
         listening.setblocking(False)
+        listening.listen(_BACKLOG)
         self._watch()
 
     def __len__(self) -> int:

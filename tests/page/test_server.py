@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import uvicorn
-from uvicorn.server import ServerState
 
+from conductor.mcp import limits
 from conductor.page import server
 from tests.harness.process.command import conductor
 from tests.page.viewing import Lines, Viewed
@@ -140,26 +139,20 @@ def test_a_file_that_is_no_trace_or_not_there_is_refused(tmp_path: Path) -> None
 def test_a_connection_that_sends_no_request_in_time_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "_IN_TIME", 0.01)
-    config = uvicorn.Config(lambda scope: None, http=server.Punctual, log_config=None)
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.01)
+
+    async def nothing(*_: object) -> None:
+        """Answers nobody."""
 
     async def ended() -> list[bytes]:
-        loop = asyncio.get_running_loop()
-        state = ServerState()
-        listening = await loop.create_server(
-            lambda: server.Punctual(config, state, {}), server.HOST, 0
-        )
-        port = listening.sockets[0].getsockname()[1]
-        got = []
-        for sent in (b"", b"GET / HTTP/1.1\r\nHo"):
-            reader, writer = await asyncio.open_connection(server.HOST, port)
-            writer.write(sent)
-            try:
-                got.append(await asyncio.wait_for(reader.read(), DEADLINE))
-            except ConnectionResetError:
-                got.append(b"")
-            writer.close()
-        listening.close()
+        listening = server.listen()
+        port, got = listening.getsockname()[1], []
+        async with server.serving(nothing, listening, print):
+            for sent in (b"", b"GET / HTTP/1.1\r\nHo"):
+                reader, writer = await asyncio.open_connection(server.HOST, port)
+                writer.write(sent)
+                got.append((await asyncio.wait_for(reader.read(), DEADLINE))[9:12])
+                writer.close()
         return got
 
-    assert asyncio.run(ended()) == [b"", b""]
+    assert asyncio.run(ended()) == [b"", b"408"]
