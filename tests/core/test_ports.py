@@ -628,7 +628,7 @@ def test_a_policed_component_only_prompts_and_cancels() -> None:
         pb >> ("p", notification("proxy/successor", wrap("_x")))
         pb << Noted("warning", "p", f"`_x` dropped: {why}")
         reached = [(one.peer, one.what, one.where, bool(one.refused)) for one in pb.reached]
-    assert reached[0] == ("p", "session/prompt", "research", False)
+    assert reached[0] == ("p", "session/prompt", "research, session s", False)
     assert ("p", "authenticate", "research", True) in reached
 
 
