@@ -25,11 +25,15 @@ _STYLE: Final = (
 )
 _NO_CALLS: Final = (
     "<script>for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'XSLTProcessor'])"
-    " delete window[name]; {const page = parent; addEventListener('message', (event) => {"
+    " delete window[name]; {const page = parent, {port1, port2} = new MessageChannel();"
+    " const tell = port1.postMessage.bind(port1); page.postMessage('', '*', [port2]);"
+    " addEventListener('pointerdown', (event) => { if (event.isTrusted) tell(''); }, true);"
+    " addEventListener('message', (event) => {"
     " if (event.source !== page && event.source !== window) event.stopImmediatePropagation();"
     " }, true);} document.currentScript.remove();</script>"
 )
-"""A frame finds those of other panels by `parent.frames`: what they send is not heard.
+"""The page hears of each click by a port that no later script has: so it knows who put the
+keyboard there. A frame finds those of other panels by `parent.frames`: what they send is not heard.
 
 No policy of a document covers calls from browser to browser. Nor is a document inside one (an
 `iframe` with `srcdoc`) covered by what is deleted here: so no text becomes one, neither of the HTML

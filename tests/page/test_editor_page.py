@@ -343,3 +343,35 @@ def test_a_panel_reaches_nothing(talking: Talking, page: Page, project: Path) ->
     does(page, f"panel Static {html}")
     assert talking.ask(secret, Authorization="")[0] == 404
     listener.close()
+
+
+TAKES: Final = """
+<h1>takes</h1><input id="field"><button id="do">do</button><script>
+parent.postMessage("", "*", [new MessageChannel().port2]);
+const take = () => setInterval(() => { field.focus(); window.focus(); }, 10);
+document.getElementById("do").onclick = () => setTimeout(take, 1000);
+</script>
+"""
+
+
+def test_a_widget_takes_no_keys_that_are_for_the_page(
+    talking: Talking, page: Page, project: Path
+) -> None:
+    talking.visit(page)
+    html = project / "takes.html"
+    html.write_text(TAKES)
+    assert answer(page, f"panel Takes {html} scripts") == {"shown": "panel"}
+    frame = page.frame_locator(".panel:not([hidden]) iframe")
+    frame.locator("#field").click()
+    page.wait_for_timeout(800)  # longer than a doubt lasts
+    page.keyboard.type("given")
+    expect(frame.locator("#field")).to_have_value("given")
+    frame.locator("#do").click()
+    field = page.locator("#prompt")
+    field.click()
+    expect(page.locator(".panel:not([hidden])")).to_contain_text("and was stopped")
+    expect(field).to_be_focused()
+    page.keyboard.type("secret")
+    expect(field).to_have_value("secret")
+    page.locator("button", has_text="Start it again").click()
+    expect(frame.locator("h1")).to_have_text("takes")

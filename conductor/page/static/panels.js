@@ -9,6 +9,8 @@ const MOST_WAITING = 20;
 /** Lines of the log, and characters of the data of one. */
 const MOST_LINES = 500;
 const MOST_DATA = 2000;
+/** Milliseconds after which it is looked at again who has the keyboard: not each change is told. */
+const AGAIN = 300;
 
 /** The panels, of which one is in view. */
 export class Panels {
@@ -20,6 +22,46 @@ export class Panels {
     /** What is drawn, by the number of what the server has: each change has another one. */
     this.drawn = new Map();
     addEventListener("message", (event) => this.heard(event));
+    this.keepKeyboard();
+  }
+
+  // A script in a frame can take the keyboard, and would read what is typed for the page. So a widget keeps it only where the
+  // person has put it there: by Tab, or by the pointer, of which the frame tells by a port of its own. Else it is stopped.
+
+  keepKeyboard() {
+    /** What of the page had the keyboard last, the frame that may have it, the one that was clicked, and the one in doubt. */
+    Object.assign(this, { former: null, holder: null, clicked: null, tabbed: false, doubted: { frame: null, since: 0 } });
+    for (const change of ["blur", "focusin"]) addEventListener(change, () => this.look());
+    setInterval(() => this.look(), AGAIN);
+    addEventListener("pointerdown", () => { this.clicked = null; }, true);
+    addEventListener("keydown", ({ key }) => {
+      [this.clicked, this.tabbed] = [null, key === "Tab"];
+      if (this.tabbed) setTimeout(() => { this.tabbed = false; });
+    }, true);
+  }
+
+  /** Looks who has the keyboard. Of the click that has put it there the page may hear a moment later. */
+  look() {
+    const active = document.activeElement;
+    const one = [...this.drawn.values()].find(({ frame }) => frame === active);
+    const now = performance.now();
+    if (one === undefined) {
+      this.holder = null;
+      if (active !== document.body) this.former = active;
+    } else if (this.tabbed || active === this.clicked) this.holder = active;
+    else if (active === this.holder || !one.panel.scripts) return;
+    else if (this.doubted.frame !== active) this.doubted = { frame: active, since: now };
+    else if (now - this.doubted.since >= AGAIN) this.stop(one);
+  }
+
+  stop(one) {
+    this.doubted = { frame: null, since: 0 };
+    const { frame } = one;
+    const again = el("button.small", { type: "button", onclick: () => note.replaceWith(frame) }, "Start it again");
+    const note = el("p.empty", {}, "This widget took the keyboard, and was stopped. ", again);
+    frame.replaceWith(note);
+    one.port = undefined;
+    this.former?.focus({ preventScroll: true });
   }
 
   /** @param {Array<{number: number, frame: string, panel: object}>} all  @param {number} front
@@ -48,8 +90,12 @@ export class Panels {
   }
 
   /** A script in a frame says that something has happened: `parent.postMessage({name, data}, "*")`. */
-  async heard({ source, data: said }) {
+  async heard({ source, data: said, ports }) {
     const one = [...this.drawn.values()].find((each) => each.frame.contentWindow === source);
+    if (one?.panel.scripts && !one.port && ports.length) {  // the first is of the frame's own script
+      one.port = ports[0];
+      one.port.onmessage = () => { this.clicked = one.frame; this.look(); };
+    }
     if (one === undefined || !one.panel.scripts || typeof said?.name !== "string" || one.waiting === MOST_WAITING) return;
     const { name, data } = said;
     const answer = (more) => source.postMessage({ name, ...more }, "*");
