@@ -7,6 +7,7 @@ from typing import Final
 
 from conductor.core.guards.names import CONVERSATIONS
 from conductor.core.guards.reading import (
+    ABSENT,
     Json,
     Number,
     Object,
@@ -49,6 +50,15 @@ def added(attempt: Attempt) -> Breaches:
     at = difference(_without(before, its_own), _without(attempt.new, its_own))
     if at is not None:
         yield f"in a conversation a component adds `{own!a:.80}` to `_meta`, and nothing else", at
+
+
+def refused(attempt: Attempt) -> Breaches:
+    """An error comes from the last that is asked, as it is: else one component could make room for
+    the conversation that another makes up."""
+    if attempt.before is ABSENT:
+        yield f"`{attempt.method}` is passed on, and not refused: another may answer it", ""
+    elif (at := difference(attempt.before, attempt.after)) is not None:
+        yield f"an error of `{attempt.method}` stays as it came back", at
 
 
 def _without(value: Json, names: re.Pattern[str]) -> Json:

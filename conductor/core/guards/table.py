@@ -148,11 +148,19 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "conversations",
         (
             "To a conversation as data a component adds `_meta` under its own name, and answers in "
-            "the place of others only where nobody knows the request."
+            "the place of others only where nobody knows the request, as the last that was asked "
+            "says."
         ),
         "A summary in which the user approved what they refused, or from which a turn is missing.",
         TRUSTED,
-        (Rules(CONVERSATIONS, unchanged, answered=conversations.added),),
+        (
+            Rules(
+                CONVERSATIONS,
+                unchanged,
+                answered=conversations.added,
+                denied=conversations.refused,
+            ),
+        ),
     ),
     Guard(
         "editor",

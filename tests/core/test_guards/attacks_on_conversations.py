@@ -40,8 +40,21 @@ def conversations() -> Iterator[Attack]:
         changes = passes_on(guard, f"{method}: params", method, '{"sessionId":"s"}', "{}")
         yield changes.having(**GRANT)
         yield _instead(method, -32603, HELD).having(**GRANT)
+        for what, code in (("of its own", None), ("another", b"-32603")):
+            yield _refused(method, what, code).having(**GRANT)
     yield _instead(CONVERSATIONS[1], -32601, {"conversation": {"turns": []}}).having(**GRANT)
     yield _instead(CONVERSATIONS[0], -32601, HELD).having(**GRANT)
+
+
+def _refused(method: str, what: str, code: bytes | None) -> Attack:
+    """An error that makes room for a conversation of another component's."""
+    error = b'{"code":-32601,"message":"no"}'
+    upstream = None if code is None else (b"error", error.replace(b"-32601", code))
+
+    def route(context: Context) -> Violation | None:
+        return answered(context, "up", method, Raw(b"{}"), b"error", error, upstream)
+
+    return Attack("conversations", f"denied: {method}: {what}", route)
 
 
 def _instead(method: str, code: int, result: object) -> Attack:

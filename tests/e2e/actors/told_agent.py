@@ -1,7 +1,7 @@
 """An agent that reports what a prompt tells it to: its text is a JSON list of updates.
 
 `{"ask": METHOD, …}` among these is a request with the other members; its answer is said as a text.
-Version 1 of ACP; standard library only.
+Its conversations have no turns. Version 1 of ACP; standard library only.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def heard(message: dict[str, Any]) -> None:
             send({"id": message["id"], "result": {"protocolVersion": 1}})
         case "session/new":
             send({"id": message["id"], "result": {"sessionId": "s"}})
+        case "_conversation/summarize":
+            send({"id": message["id"], "result": {"conversation": {"turns": []}}})
         case "session/prompt":
             for told in json.loads(params["prompt"][-1]["text"]):
                 session = {"sessionId": params["sessionId"]}
