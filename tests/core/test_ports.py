@@ -528,6 +528,7 @@ def test_a_prompt_to_a_peer_agent_is_judged_as_in_the_chain(
             pb << ("research", request(Hole("own"), PROMPT, sent))
             return
         (violation,) = [one for one in pb.effects if isinstance(one, Violated)]
+        assert pb.reached[-1].refused == violation.text
         (answer,) = [one for one in pb.effects if isinstance(one, Send)]
         assert (violation.peer, violation.rule, answer.peer) == ("p", broken, "p")
         assert json.loads(answer.frame[len(side) :])["error"]["data"]["rule"] == broken
