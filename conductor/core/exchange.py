@@ -87,6 +87,8 @@ class Exchange:
     """Version 2: what is done once a notification has gone to the client. Set by the router …"""
     agent_gets: Callable[[Lane, PendingRequest], None]
     """… and when the agent gets a prompt."""
+    turn_ends: Callable[[str, Callable[[Effects], None], Effects], None]
+    """Version 2: takes what tells the client that a session is idle, once it is."""
 
     def reserve(self, names: Collection[str]) -> None:
         """Names of MCP servers that only their owners may use, besides those that are known."""
@@ -368,7 +370,8 @@ class Exchange:
                 self.add_to_batch(origin, pending.batch, frame, out)
             if ended is not None:
                 source = Source(origin, self.next_number(), own=True)
-                self.notify(origin, UPDATE, ended, source, out)
+                tell = partial(self.notify, origin, UPDATE, ended, source)
+                self.turn_ends(pending.names or "", tell, out)
         # After the asker: what watchers lead to must not overtake the answer.
         for watcher in watchers:
             watcher(member, bytes(answer), out)

@@ -102,7 +102,7 @@ class Router:
             exchange, initializer, self._detection, self._services, ports, enforcer, held, editor
         )
         exchange.client_sees = own_turns.client_sees
-        exchange.agent_gets = own_turns.agent_gets
+        exchange.agent_gets, exchange.turn_ends = own_turns.agent_gets, own_turns.ends
         own_turns.relay, own_turns.release = services.perform, self._turn_over
         self._oversize = Oversize(exchange, requests, enforcer)
         depth, policed = min(max_depth, jsonrpc.MAX_DEPTH), enforcer.notifications
