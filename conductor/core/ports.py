@@ -9,6 +9,7 @@ that agent asks to be permitted is answered as cancelled.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
 
@@ -19,12 +20,13 @@ from conductor.core.dialects import ROLES
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
+from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.paths import inside, is_absolute
 from conductor.core.guards.reading import as_object, value_of
 from conductor.core.guards.servers import own_only
 from conductor.core.json_text import holds, read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Params
-from conductor.core.policy.checks import error, refusal
+from conductor.core.policy.checks import error
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import addresses, heading, session_of
 from conductor.core.policy.key_table import (
@@ -43,8 +45,11 @@ from conductor.core.state import Lane, Peer, PendingRequest
 
 _NEW: Final = SETUP[0]
 _CLOSE: Final = "session/close"
-_LETS: Final = frozenset({_NEW, PROMPT, _CLOSE, STOP})
-"""What a component with a policy may send its peer agent, beside MCP."""
+_SESSION: Final = SESSION_NAMES[0]
+_ASKS: Final = frozenset({_NEW, PROMPT, _CLOSE})
+"""What a component with a policy may ask its peer agent, beside MCP …"""
+_TELLS: Final = frozenset({STOP})
+"""… and what it may tell: nothing that is a request, which nobody would count."""
 _MCP: Final = ("mcp/", "_mcp/")
 _MEMBERS: Final = frozenset({"cwd", "additionalDirectories", "mcpServers"})
 _GRANTS: Final = Grants(sessions="own")
@@ -76,8 +81,8 @@ class Ports:
             violation = self._violation(lane, method, params)
             if violation is not None:
                 told = heading(method, params)
-                self._checks.report(lane.peer, Direction.DOWN, told, violation, out)
-                raise refusal(lane.peer, violation)
+                self._checks.refuse(lane.peer, Direction.DOWN, told, violation, pending, out)
+                return
             self._own_prompts.at_port(lane, params, pending, out)
             self._follow(lane, method, params, pending)
         elif method == PERMISSION and _policed(lane.across):
@@ -98,7 +103,7 @@ class Ports:
             return True
         if not _policed(lane):
             return True
-        wrong = None if _lets(method) else _refused(lane)
+        wrong = None if _lets(method, _TELLS) else _refused(lane)
         violation = self._violation(lane, method, params) if wrong is None else None
         if violation is not None:
             told = heading(method, params)
@@ -111,7 +116,7 @@ class Ports:
         """Why a request of a component does not go on to its peer agent; None: it does."""
         if not _policed(lane):
             return None
-        if not _lets(method):
+        if not _lets(method, _ASKS):
             return f"`{method}`: {_refused(lane)}"
         return self._misplaced(params) if method == _NEW else None
 
@@ -222,8 +227,8 @@ def _held_prompts(peer: Peer, params: Params) -> list[Raw]:
         given = read_members(carried.params) if carried.method == PROMPT else None
         if given is not None:
             same = {name: given[name] for name in given if name in sent or name == "prompt"}
-            names = ("sessionId", "session_id")
-            held.append(write_members({**same, **{n: sent[n] for n in names if n in sent}}))
+            named = {_SESSION: sent[_SESSION]} if _SESSION in sent else {}
+            held.append(write_members({**same, **named}))
     return held
 
 
@@ -250,8 +255,8 @@ def _judged(port: Lane) -> bool:
     return _policed(port) and not port.peer.component.hosts
 
 
-def _lets(method: str) -> bool:
-    return method in _LETS or method.startswith(_MCP)
+def _lets(method: str, beside: AbstractSet[str]) -> bool:
+    return method in beside or method.startswith(_MCP)
 
 
 def _refused(lane: Lane) -> str:

@@ -507,6 +507,8 @@ LINK: Final = {"type": "resource_link", "name": "n", "uri": "file:///etc/passwd"
         (said("a:$fix it"), said("$fix it"), "commands"),
         (said("hi", _meta={"a": 1}), said("hi", _meta={"a": 1}), ""),
         (said("hi", _meta={"a": 1}), said("hi", _meta={"permissionMode": "x"}), "meta"),
+        (said("look at @~/x"), said("look at @~/x", session_id="of-nobody"), "links"),
+        (said("@~/x"), {"session_id": "s", "prompt": said("@~/x")["prompt"]}, "links"),
     ],
 )
 @pytest.mark.parametrize("kind", ["acp", "channel"])
@@ -621,13 +623,14 @@ def test_a_policed_component_only_prompts_and_cancels() -> None:
         ):  # fmt: skip
             pb >> ("p", request(method, "proxy/successor", wrap(method, params)))
             pb << ("research", request(Hole(method), method, params))
-        for method in ("session/load", "session/set_mode", "authenticate", "_x"):
+        for method in ("session/load", "session/set_mode", "authenticate", "_x", "session/cancel"):
             pb >> ("p", request("a", "proxy/successor", wrap(method)))
             pb << ("p", error("a", -32600, f"`{method}`: {why}"))
         pb >> ("p", notification("proxy/successor", wrap("session/cancel", {"sessionId": "s"})))
         pb << ("research", notification("session/cancel", {"sessionId": "s"}))
-        pb >> ("p", notification("proxy/successor", wrap("_x")))
-        pb << Noted("warning", "p", f"`_x` dropped: {why}")
+        for method in ("_x", PROMPT, "session/new", "session/close"):
+            pb >> ("p", notification("proxy/successor", wrap(method, said("hi"))))
+            pb << Noted("warning", "p", f"`{method}` dropped: {why}")
         reached = [(one.peer, one.what, one.where, bool(one.refused)) for one in pb.reached]
     assert reached[0] == ("p", "session/prompt", "research, session s", False)
     assert ("p", "authenticate", "research", True) in reached
