@@ -21,8 +21,8 @@ from conductor.core.guards.reading import written
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.own_turns import Relay
 from conductor.core.policy.enforcer import Enforcer
-from conductor.core.policy.key_table import MODE_KINDS, PROMPT, SETTINGS, UPDATE
-from conductor.core.policy.sessions import Session
+from conductor.core.policy.key_table import MODE_KINDS, PROMPT, UPDATE
+from conductor.core.policy.sessions import FOLLOWED, Session
 from conductor.core.policy.settling import Refused
 from conductor.core.service_table import TURN_END
 from conductor.core.state import Lane, Peer, PendingRequest
@@ -299,7 +299,7 @@ class Rebinding:
                         continue
                     target = request.target
                     # A program sends all by one lane, so the target says which way it goes.
-                    if request.method in SETTINGS:
+                    if request.method in FOLLOWED:
                         counts = target in behind
                     elif request.method == PROMPT:
                         waits = target is None and self._turns.waits(request)

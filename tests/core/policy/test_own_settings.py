@@ -316,6 +316,25 @@ def test_the_session_goes_on_only_when_the_agent_has_answered() -> None:
     assert scene.told[-1]["result"] == {}
 
 
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+@pytest.mark.parametrize("session", ["s1", "s2"])
+def test_no_session_goes_on_as_another_while_one_of_them_is_set_up(
+    method: str, session: str
+) -> None:
+    """Else its result would show the mode of a session that the user has no more."""
+    scene = begun(Scene())
+    scene.client(MODE, {"sessionId": "s1", **BYPASS})
+    scene.waits = []
+    setup = request("l", method, {**THERE, "sessionId": session})
+    scene.send(*(("client", "", setup) if session == "s1" else ("g", "s", setup)))
+    (asked,) = scene.waits
+    scene.rebinds("s1", "s2")
+    assert f"`{method}` is open" in scene.told[-1]["error"]["message"]
+    scene.send("agent", "", result(asked["id"], scene.agent.shows("s1")))
+    scene.waits = None
+    assert scene.rebinds("s1", "s2")["result"] == {}
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_user_is_told_what_the_agent_refuses_and_sees_what_it_is_in(version: int) -> None:
     scene = begun(Scene(refuses=(MODE, OPTION), version=version))
