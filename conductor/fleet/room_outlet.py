@@ -9,7 +9,6 @@ from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.carried import Carried
 from conductor.fleet.held import Held, State
-from conductor.fleet.sealed import Seal
 from conductor.link import Limits
 from conductor.serve.connections import Farewell
 
@@ -22,18 +21,18 @@ if TYPE_CHECKING:
 class RoomOutlet:
     """Takes the frames of one connection to its gateway (`conductor.serve.connections.Outlet`)."""
 
-    def __init__(self, worker: Worker, held: Held, request: messages.Open, seal: Seal) -> None:
+    def __init__(self, worker: Worker, held: Held, request: messages.Open) -> None:
         settings = worker.settings
         message, unread = settings.message, settings.unread
         self.drained: Callable[[], None] = lambda: None
         self.connection: Connection | None = None
         self.gateway = request.gateway
         self._worker, self._held, self._id = worker, held, request.connection
+        self._to = names.packets("gateway", request.gateway, request.connection)
         self.carried = Carried(
             worker.bus,
             f"{request.connection}.{held.epoch}",
-            names.packets("gateway", request.gateway, request.connection),
-            seal,
+            self._to,
             Limits(frame=message, queue=max(unread, message)),
             self._fail,
             self.gateway_lost,
@@ -68,11 +67,8 @@ class RoomOutlet:
         else:
             self.carried.go_on()
 
-    def packet(self, data: bytes) -> None:
-        """Something has come, which the gateway may have sent."""
-        packet = self.carried.opened(data)
-        if packet is None:
-            return
+    def packet(self, packet: bytes) -> None:
+        """Something has come from the gateway."""
         if packet.startswith(b"{"):
             self._client(packet)
             return
@@ -123,7 +119,7 @@ class RoomOutlet:
 
     def say(self, closed: messages.Closed) -> None:
         """Says to the gateway that the connection is closed."""
-        self.carried.say(closed)
+        self._worker.bus.publish(self._to, messages.write(closed))
 
     def drop(self) -> None:
         """The connection is nobody's any more."""

@@ -21,7 +21,6 @@ from conductor.fleet.bus import Bucket, Bus, Unanswered
 from conductor.fleet.held import Event, Held, State
 from conductor.fleet.owners import KeptOwners
 from conductor.fleet.room_outlet import RoomOutlet
-from conductor.fleet.sealed import Identity, Seal, fresh
 from conductor.version import version
 
 if TYPE_CHECKING:
@@ -72,8 +71,7 @@ class Worker:
     ) -> None:
         """`most`: rooms at once. `chains`: the names of those that run here."""
         self._chains = chains
-        self._identity = Identity()
-        self.id = self._identity.id
+        self.id = names.new_id()
         self.bus, self.pool, self._most, self._log = bus, pool, most, log
         self.owners: KeptOwners
         self.drain: Callable[[], None] = lambda: None
@@ -396,10 +394,7 @@ class Worker:
                 "`conductor worker COMPONENT…` serves one at /acp, `--chain NAME` others at "
                 "/acp/NAME",
             )
-        number = fresh()
-        facts = messages.facts(request, self.id, number)
-        takes, sends = self._identity.keys(messages.key(request.key), request.gateway, facts)
-        outlet = RoomOutlet(self, held, request, Seal(sends, takes))
+        outlet = RoomOutlet(self, held, request)
         try:
             outlet.connection = server.admit(
                 request.principal, outlet, request.chain, request.connection
@@ -412,9 +407,7 @@ class Worker:
         self._outlets[request.connection] = outlet
         self._gateways.watch(request.gateway, outlet, outlet.gateway_lost)
         outlet.carried.expect()
-        return messages.Opened(
-            message=server.settings.message, key=self._identity.public.hex(), number=number
-        )
+        return messages.Opened(message=server.settings.message)
 
     def forget(self, connection: str, outlet: RoomOutlet) -> None:
         """A connection is over."""

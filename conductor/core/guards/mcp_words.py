@@ -8,10 +8,11 @@ of a message counts, wherever it stands, but for what is data to everybody.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from conductor.core.guards import commands, links, names
-from conductor.core.guards.every_message import SESSION_NAMES, is_login, is_namespaced, no_meta_key
+from conductor.core.guards.every_message import SESSION_NAMES, is_namespaced, no_meta_key
 from conductor.core.guards.names import folded, head, lookalike, squash
 from conductor.core.guards.reading import (
     Absent,
@@ -24,7 +25,6 @@ from conductor.core.guards.reading import (
     token,
 )
 from conductor.core.guards.rules import Attempt, Breaches, Context
-from conductor.core.jsonrpc import AUTH_REQUIRED
 from conductor.patterns import lazy_pattern
 
 SAMPLE: Final = "sampling/createMessage"
@@ -59,6 +59,13 @@ _DATA: Final = frozenset(
     {"structuredContent", "arguments", "inputSchema", "outputSchema", "requestedSchema"}
 )
 """Members that hold data: nobody follows a link in them, nor takes them for a message."""
+_BY_ANY_NAME: Final = "inputrequests"
+"""A member, squashed, with messages under names that the server chooses: none of these is data."""
+_READ: Final = (
+    *("method", "params", "message", "messages", "mode", "url", "role", "content", "mimetype"),
+    *("systemprompt", "includecontext", "elicitations", _BY_ANY_NAME),
+)
+"""Members, squashed, that say what a message is."""
 _OFFERS: Final = ("tools", "prompts")
 _LINKS: Final = ("uri", "url", "uritemplate", "src", "href")
 """How names of members end, squashed, that say where something is."""
@@ -118,7 +125,9 @@ def passed(attempt: Attempt) -> Breaches:
         yield from said(attempt)
 
 
-def _objects(value: Json | Absent, at: str = "") -> Iterator[tuple[str, Json]]:
+def _objects(
+    value: Json | Absent, at: str = "", data: AbstractSet[str] = _DATA
+) -> Iterator[tuple[str, Json]]:
     """Every object in a value that is no data, with the pointer to it."""
     if isinstance(value, list):
         for index, held in enumerate(value):
@@ -129,22 +138,26 @@ def _objects(value: Json | Absent, at: str = "") -> Iterator[tuple[str, Json]]:
     if members and not isinstance(value, str | Absent):
         yield at, value
     for name, held in members:
-        if name not in _DATA and not isinstance(held, str):
-            yield from _objects(held, at + token(name))
+        if name not in data and not isinstance(held, str):
+            messages = squash(name) == _BY_ANY_NAME
+            yield from _objects(held, at + token(name), frozenset() if messages else _DATA)
 
 
 def _object(context: Context, held: Json, at: str) -> Breaches:
     """What is wrong with one object."""
-    members = {squash(name): value for name, value in pairs(held)}
-    for name, value in pairs(held):
+    listed = pairs(held)
+    members = {squash(name): value for name, value in listed}
+    if len(members) < len(listed):
+        spelled = [squash(name) for name, _ in listed]
+        if any(spelled.count(name) > 1 for name in _READ):
+            yield "two members of an MCP message could be taken for each other", at
+    for name, value in listed:
         if name == "_meta":
             yield from _meta(value, at + token(name))
         elif name in _OFFERS and isinstance(value, list):
             yield from _offered(context, value, at + token(name))
         elif isinstance(value, str) and squash(name).endswith(_LINKS):
             yield from _link(context, value, at + token(name))
-    if is_login(as_object(members.get("error")).get("code")):
-        yield f"error {AUTH_REQUIRED} asks the user to log in, which is for the agent", at
     method = members.get("method")
     asked = _ASKS.get(squash(method)) if isinstance(method, str) else None
     if asked == SAMPLE:

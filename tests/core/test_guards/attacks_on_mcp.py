@@ -82,6 +82,13 @@ def _requests(turns: dict[str, Any]) -> Iterator[tuple[str, str, object, dict[st
         yield f"to {address}", elicit, {**url, "url": address}, opens
 
 
+def _hidden(method: str, params: object) -> Iterator[dict[str, object]]:
+    """Requests under a name that data has elsewhere, and beside members that look like theirs."""
+    yield {"structuredContent": {"method": method, "params": params}}
+    yield {"a": {"method": method, "params": params, "Method": "ping"}}
+    yield {"a": {"method": method, "params": params, "par_ams": {}}}
+
+
 def requests() -> Iterator[Attack]:
     """Prompts to the agent's model, and questions to the user."""
     for what, method, params, grants in _requests({"turns": "within"}):
@@ -98,6 +105,12 @@ def requests() -> Iterator[Attack]:
             data = {"code": -32042, "message": "no", "data": {"elicitations": [params]}}
             asked = '{"connectionId":"mine"}'
             attack = denies(GUARD, f"an error with {what}", "mcp/message", json.dumps(data), asked)
+            yield attack.having(**grants)
+        for odd in _hidden(method, params):
+            held = json.dumps({"inputRequests": odd})
+            attack = answers(
+                GUARD, f"hidden {what}", "mcp/message", held, None, '{"connectionId":"mine"}'
+            )
             yield attack.having(**grants)
         theirs = '{"connectionId":"theirs"}'
         given = json.dumps({"content": []})
