@@ -153,7 +153,7 @@ def show(made: Candidate, changed: Sequence[str] = ()) -> None:
         runs = one_line(shlex.join(made.spec.command or ()), 1000)
         report.write(f"{WARNING}. It runs: {runs}", word="warning")
     if made.is_older:
-        text = f"its version is NOT HIGHER than that of what is installed: {_releases(made)}"
+        text = f"it is, or may be, OLDER than what is installed: {_releases(made)}"
         report.write(text, word="warning")
 
 

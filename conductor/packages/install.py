@@ -53,7 +53,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
     @property
     def is_older(self) -> bool:
-        """Whether its version is not shown to be higher than that of what is installed.
+        """Whether its version is lower than that of what is installed, or nobody can say.
 
         A file or folder on this machine may change without another version.
         """
@@ -63,7 +63,7 @@ class Candidate(msgspec.Struct, frozen=True):
         if before.release == new.release and os.path.isabs(new.source):
             return False
         try:
-            return Version(new.release) <= Version(before.release)
+            return Version(new.release) < Version(before.release)
         except InvalidVersion:
             return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -17,6 +18,8 @@ _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdD
 """Signatures with a key pair alone: with a shared secret, who checks could also sign."""
 _LEEWAY: Final = 30.0
 _LONGEST: Final = 16 * 1024
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,255}")
+"""A `sub` (OpenID Connect has at most 255 characters) that every record and address can hold."""
 
 
 class Oidc:
@@ -58,8 +61,8 @@ class Oidc:
         except jwt.PyJWTError:
             raise Denied(401, "the token is not valid here", challenge=True) from None
         subject = claims.get("sub")
-        if not isinstance(subject, str) or not subject:
-            raise Denied(401, "the token names nobody", challenge=True)
+        if not isinstance(subject, str) or not _NAME.fullmatch(subject):
+            raise Denied(401, "the token names nobody, or not in a way to write", challenge=True)
         return Proof(f"oidc:{subject}", self.name, float(claims["exp"]) + _LEEWAY)
 
     def _checked(self, key: jwt.PyJWK, token: str) -> dict[str, Any]:
