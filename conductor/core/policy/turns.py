@@ -248,7 +248,7 @@ class Turns:
         is withheld, which is to go before."""
         hidden = self._hidden(policy_state, message.session) if message.key in TOOLS else []
         for one in hidden:
-            one.begins(message)
+            one.begins(message, self._exchange.version)
         return any(one.about(message.heading.detail) for one in hidden)
 
     def unhide(

@@ -62,7 +62,8 @@ class Withheld:
         self._lost: dict[str, bool] = {}
         """The calls that cannot be shown any more; likewise."""
         self._too_many = False
-        """Whether more is lost in this turn than that list has."""
+        """Whether more is lost in this turn than that list has, or what names no call, say the
+        command of a terminal: it may be of any call."""
 
     def keep(self, source: Source, message: Message) -> None:
         """The client does not get an update of a tool call."""
@@ -98,19 +99,19 @@ class Withheld:
         """Whether updates of a call are kept, so that what follows them may not go on alone."""
         return call in self._hiding
 
-    def begins(self, message: Message) -> None:
-        """The client gets an update: a call that begins by it is another than the lost one."""
-        if self._lost and (message.key == _BEGINS or _call(message.params).title is not None):
+    def begins(self, message: Message, version: int | None) -> None:
+        """The client gets an update: a call that begins by it is another than the lost one. In
+        version 2 one begins by any update with a title."""
+        if self._lost and (
+            message.key == _BEGINS or (version == 2 and _call(message.params).title is not None)
+        ):
             self._lost.pop(str(message.heading.detail), None)
 
     def hides(self, question: Params) -> bool:
         """Whether a question is about a call that cannot be shown."""
-        if not (self._lost or self._too_many):
-            return False
-        calls = set(_named(value_of(question)))
-        if self._too_many and not (calls and calls <= self._calls.keys()):
-            return True
-        return not calls.isdisjoint(self._lost)
+        if self._too_many or not self._lost:
+            return self._too_many
+        return not self._lost.keys().isdisjoint(_named(value_of(question)))
 
     def take(self) -> list[tuple[Source, Message]]:
         """The updates, which go on now."""

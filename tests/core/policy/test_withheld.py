@@ -220,6 +220,7 @@ def test_what_is_beyond_the_bounds_is_not_asked_about(of: str) -> None:
             question = asks(pb, "v")
             pb << ("client", tool_call("v")) << ("client", question)
         elif of == "terminals":
+            refused(pb, "v")  # that may have been its command
             pb >> ("agent", request("q", ELICIT, {"sessionId": "S"}))
             pb << Noted("warning", "g", "about a tool call")
             pb << ("agent", error("q", -32600, Hole("why")))
@@ -240,6 +241,9 @@ def test_once_the_turn_is_over_nothing_is_kept_and_what_goes_on_is_not_asked_abo
         over(pb)
         passed(pb)
         refused(pb, "t")
+        later = told("tool_call_update", "t", title="list files")
+        pb >> ("agent", later) << ("client", later)
+        refused(pb, "t")  # that is a part of it, and not all
         question = asks(pb, "u")
         pb << ("client", question)
         pb >> ("agent", tool_call("t")) << ("client", tool_call("t"))  # another, of the same id
