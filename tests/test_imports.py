@@ -19,7 +19,7 @@ from tests.places import ROOT
 
 OURS: Final = ("conductor", "wasm_host", "guest_sdk", "components", "benchmarks", "tests")
 
-BASE: Final = ("conductor.errors", "conductor.patterns")
+BASE: Final = ("conductor.children", "conductor.errors", "conductor.patterns")
 """What any module may import."""
 
 
@@ -40,6 +40,7 @@ RULES: Final = (
     # specific scope counts.
     Rule("conductor.patterns", (), ()),
     Rule("conductor.errors", ("conductor.patterns",), ()),
+    Rule("conductor.children", ("conductor.errors",), ()),
     Rule("conductor.version", (), ()),
     Rule("conductor.core", ("conductor.core", *BASE), ("msgspec",)),
     # A machine of states, as pure as the core.
@@ -188,6 +189,7 @@ RULES: Final = (
         ("msgspec",),
     ),
     Rule("conductor.fleet.bus", ("conductor.fleet", *BASE), ("msgspec", "nats")),
+    Rule("conductor.fleet.sealed", BASE, ("msgspec", "cryptography")),
     Rule("conductor.fleet.kv", ("conductor.fleet", "conductor.services", *BASE), ("msgspec",)),
     # What the journal does not have yet is pure.
     Rule("conductor.fleet.unwritten", BASE, ("msgspec",)),

@@ -7,9 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from guest_sdk.python import Proxy, ProxyError, Request, Session, Update
+from guest_sdk.python import REFUSED, Proxy, ProxyError, Request, Session, Update
 
-USED_UP = -32000
 PARTS = ("inputTokens", "outputTokens", "thoughtTokens", "cachedReadTokens", "cachedWriteTokens")
 
 
@@ -189,8 +188,8 @@ async def prompt(request: Request, following: Any) -> Any:
     part, told = used(request.state)
     if part >= 1:
         raise ProxyError(
-            f"budget: used up, {told} in this session; a new session has a budget of its own",
-            USED_UP,
+            f"used up, {told} in this session; a new session has a budget of its own",
+            REFUSED,
         )
     request.state.asked += 1
     try:

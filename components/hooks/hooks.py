@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from guest_sdk.python import Proxy, ProxyError, Request, Session, Update, text
+from guest_sdk.python import REFUSED, Proxy, ProxyError, Request, Session, Update, text
 
-BLOCKED = -32000
 MOST = 256 * 1024
 """Characters of an answer that rules look at; the last ones."""
 REMEMBERED = 512
@@ -108,7 +107,7 @@ async def prompted(request: Request, following: Any) -> Any:
         if not re.search(rule.match, request.text):
             continue
         if rule.block is not None:
-            raise ProxyError(rule.block or "a rule blocks this prompt", BLOCKED)
+            raise ProxyError(rule.block or "a rule blocks this prompt", REFUSED)
         rewrite(rule, request)
     if not isinstance(request.params.get("sessionId"), str):
         return await following(request)
@@ -214,7 +213,7 @@ def called(request: Request) -> Any:
     if rule is None:
         return None
     proxy.log.warn(f"denied: {held.get('name')}: {rule.deny}")
-    error = ProxyError(f"denied: {rule.deny or 'by a rule'}", BLOCKED)
+    error = ProxyError(f"denied: {rule.deny or 'by a rule'}", REFUSED)
     if "serverId" in params:
         return {"error": error.body()}
     raise error

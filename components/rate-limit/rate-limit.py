@@ -7,9 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from guest_sdk.python import Proxy, ProxyError, Refused, Request
+from guest_sdk.python import REFUSED, Proxy, ProxyError, Refused, Request
 
-OVER = -32000
 A_WEEK = 7 * 24 * 3600
 """Seconds: no timer runs for longer."""
 
@@ -84,9 +83,9 @@ async def prompt(request: Request, following: Any) -> Any:
         due = max(now, before[0] + window) if len(before) == config.prompts else now
         if due > now and config.over == "refuse":
             raise ProxyError(
-                f"rate limit: {config.prompts} prompts in {config.seconds:g} s have passed; "
+                f"{config.prompts} prompts in {config.seconds:g} s have passed; "
                 f"try again in {math.ceil((due - now) / 1000)} s",
-                OVER,
+                REFUSED,
                 {"retryAfterMs": due - now},
             )
         if due > now:
@@ -94,7 +93,7 @@ async def prompt(request: Request, following: Any) -> Any:
         passed.at.append(due)
         keep(request, passed)
     except Refused as refused:
-        raise ProxyError(f"rate limit: it cannot be kept: {refused}", OVER) from None
+        raise ProxyError(f"the limit cannot be kept: {refused}", REFUSED) from None
     return await following(request)
 
 

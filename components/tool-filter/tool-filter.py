@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from guest_sdk.python import DROP, Notification, Proxy, ProxyError, Request, Update
+from guest_sdk.python import DROP, REFUSED, Notification, Proxy, ProxyError, Request, Update
 
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 CALLS = ("mcp/message", "_mcp/message", "_mcp/request", "_mcp/client_to_server/request", "_scp/mcp")
@@ -147,7 +147,7 @@ async def called(request: Request, following: Any) -> Any:
     if tool is not None and denied(server, tool):
         where = f" of `{server}`" if server else ""
         proxy.log.warn(f"a call of the tool `{tool}`{where} was refused: it is denied")
-        return refused(request.params, ProxyError(f"the tool `{tool}`{where} is denied", -32602))
+        return refused(request.params, ProxyError(f"the tool `{tool}`{where} is denied", REFUSED))
     result = await following(request)
     if request.direction == "up" and inner.get("method") == "tools/list":
         narrow(server, result)

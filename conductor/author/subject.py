@@ -147,7 +147,7 @@ class ProgramSubject:
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=environment(spec) or None,
+                env=environment(spec),
             )
         except OSError as error:
             why = error.strerror or str(error)

@@ -26,6 +26,7 @@ line, `hint: …`; standard output carries protocol only.
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -49,6 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
             from conductor.cli import surroundings
 
             surroundings.prepare()
+        from conductor import children
+
+        if any(map(children.is_login, os.environ)):
+            children.close_memory()  # what it starts could read it there
         return _run(given)
     except KeyboardInterrupt:
         return 130

@@ -63,7 +63,7 @@ EXEC_EPILOG: Final = paragraphs(
     '  conductor exec datetime demo -p "what day is it?"',
     "  git diff | conductor exec claude -p - --fs read",
     "Exit codes: 0 the turn ended; 1 the chain failed; 2 wrong usage; 3 out of time; "
-    "4 no session; 5 the agent refused; 130 interrupted.",
+    "4 no session; 5 refused; 130 interrupted.",
 )
 
 CHAT_HELP: Final = paragraphs(

@@ -23,7 +23,8 @@ from conductor.cli.run import RingOnDemand, Started, run_loop
 from conductor.client.connection import PERMISSION, ChainEnded
 from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.client.setup import folder
-from conductor.errors import RequestError, UsageError, with_log
+from conductor.core.jsonrpc import REFUSED
+from conductor.errors import RequestError, UsageError, one_line, with_log
 from conductor.run.runtime import Runtime
 from conductor.spec.consent import Where
 from conductor.transports.memory import MemoryTransport
@@ -51,7 +52,7 @@ _DEBUGGED: Final = "`--trace FILE` writes down what the messages hold"
 
 _STOPS: Final[dict[str, tuple[int, str, str]]] = {
     "end_turn": (0, "", ""),
-    "refusal": (EXIT_REFUSED, "the agent refused to continue", "rephrase the prompt"),
+    "refusal": (EXIT_REFUSED, "{} refused to continue", "rephrase the prompt"),
     "max_tokens": (
         EXIT_FAILED,
         "the answer is cut off: the agent ran out of tokens",
@@ -258,12 +259,19 @@ def _report(control: _Control, turn: ExecTurn, started: Started, runtime: Runtim
             turn.stop_reason, (EXIT_FAILED, f"the turn ended with `{turn.stop_reason}`", "")
         )
         if text:
-            _fail(started, text, hint)
+            _fail(started, text.format(_refuser(turn, started)), hint)
         return code
     if runtime.failure is not None:
         report.error(runtime.failure.text, runtime.failure.hint)
         return EXIT_FAILED
     return _report_error(turn, started)
+
+
+def _refuser(turn: ExecTurn, started: Started) -> str:
+    """Who has ended the turn with a refusal: of a trusted component nobody can tell it."""
+    if turn.refused_by:
+        return f"`{one_line(turn.refused_by)}`"
+    return "the agent" if started.alone else "the agent, or a trusted component before it,"
 
 
 def _fail(started: Started, text: str, hint: str) -> None:
@@ -293,8 +301,10 @@ def shown_details(details: object) -> str:
 
 def _report_error(turn: ExecTurn, started: Started) -> int:
     match turn.error:
-        case RequestError(text=text, hint=hint, method=method, details=details):
+        case RequestError(code=code, text=text, hint=hint, method=method, details=details):
             _fail(started, f"{text}{shown_details(details)}", hint)
+            if code == REFUSED:
+                return EXIT_REFUSED
             return EXIT_NO_SESSION if method == "session/new" else EXIT_FAILED
         case OutputClosed():
             failed = report.unwritable(str(turn.error))

@@ -25,7 +25,7 @@ _MOST: Final = 2000
 """Characters of a line that are shown."""
 _MOST_FILE: Final = 16 << 20
 """Bytes of a file that is opened."""
-_FAILED: Final = -32000
+_FAILED: Final = -32603
 
 Prompt = tuple[str, list[dict[str, Any]]]
 """A session, and the blocks of a prompt in it."""

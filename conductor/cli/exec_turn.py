@@ -102,6 +102,11 @@ class ExecTurn:
         """Whether the turn has ended."""
         return self.stop_reason is not None or self.error is not None
 
+    @property
+    def refused_by(self) -> str:
+        """The component that has ended the turn with a refusal; empty: nobody has said so."""
+        return self._connection.refused_by
+
     def cancel(self) -> bool:
         """Cancels the turn; False if no prompt is pending."""
         if self._session is None or self.over:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from conductor.cli import fleet_bundle, fleet_journal, fleet_rollout, report
+from conductor.cli import fleet_bundle, fleet_init, fleet_journal, fleet_rollout, report
 from conductor.cli.fleet_place import needs_extra, on_bus, place
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import ConductorError
@@ -160,4 +160,5 @@ def _table(found: list[Status]) -> list[str]:
 app.command(help=fleet_bundle.HELP, epilog=fleet_bundle.EPILOG)(fleet_bundle.bundle)
 app.command(help=fleet_bundle.CHECK_HELP, epilog=fleet_bundle.CHECK_EPILOG)(fleet_bundle.check)
 app.command(help=fleet_rollout.HELP, epilog=fleet_rollout.EPILOG)(fleet_rollout.rollout)
+app.command(help=fleet_init.HELP)(fleet_init.init)
 app.command(help=fleet_journal.HELP, epilog=fleet_journal.EPILOG)(fleet_journal.journal)

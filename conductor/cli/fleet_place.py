@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from conductor import children
 from conductor.cli import report
 from conductor.cli.run import run_loop
 from conductor.errors import UsageError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 USER: Final = "CONDUCTOR_NATS_USER"
 PASSWORD: Final = "CONDUCTOR_NATS_PASSWORD"  # noqa: S105 - the variable's name, not a secret
+_EXAMPLE: Final = "CHANGE-"
+"""How the passwords of deploy/nats/tenants.conf begin: everybody can read them."""
 _SCHEMES: Final = ("nats", "tls", "ws", "wss")
 _LONGEST: Final = 1024 * 1024
 _MARKS: Final = (b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
@@ -34,8 +36,16 @@ def place(values: dict[str, Any], command: str) -> Place:
         _check_servers(taken["nats"])
     if "creds" in taken:
         _check_credentials(taken["creds"])
-    taken |= _login(os.environ)
-    return Place(**taken)
+    taken |= _login()
+    children.close_memory()
+    where = Place(**taken)
+    if where.is_secure and any(url.startswith("ws://") for url in where.nats):
+        raise UsageError(
+            "`--nats`: an address in ws:// has no TLS, and certificates or other addresses ask for "
+            "it",
+            "write wss://HOST:PORT",
+        )
+    return where
 
 
 def _check_servers(urls: Sequence[str]) -> None:
@@ -70,8 +80,16 @@ def _check_credentials(file: str) -> None:
         raise UsageError(f"`--nats-creds`: `{file}` has no credentials of NATS", _CREDENTIALS)
 
 
-def _login(environment: Mapping[str, str]) -> dict[str, str]:
-    user, password = environment.get(USER, ""), environment.get(PASSWORD, "")
+def _login() -> dict[str, str]:
+    """Takes the login out of the environment, so that nothing which starts from here has it.
+    Raises `UsageError`."""
+    user, password = children.taken(USER), children.taken(PASSWORD)
+    if password.startswith(_EXAMPLE):
+        raise UsageError(
+            f"the password of `{user}` at NATS is the one of the example: `{_EXAMPLE}…`",
+            "write a new one into tenants.conf, for example of `openssl rand -hex 24`, and into "
+            f"{PASSWORD}",
+        )
     return {"user": user, "password": password} if user else {}
 
 

@@ -244,12 +244,12 @@ class _Controller:
 
     async def _look(self) -> None:
         """Asks all workers. One that stands still counts on; one that nobody can ask is gone."""
-        from conductor.fleet.gateway import statuses
+        from conductor.fleet.gateway import workers_of
 
         for id_ in self._missed:
             self._missed[id_] += 1
-        for one in await statuses(self._bus, _ANSWERS):
-            if one.kind == "worker" and one.pool == self._pool and one.state != "draining":
+        for one in await workers_of(self._bus, _ANSWERS):
+            if one.pool == self._pool and one.state != "draining":
                 self._missed[one.id] = 0
                 knows = one.bundles is None or one.revision >= self._revision
                 self._seen[one.id] = Seen(one.id, one.host, one.bundles if knows else {})

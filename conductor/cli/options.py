@@ -505,6 +505,14 @@ FLEET: Final = (
         default="main",
     ),
     Option(
+        "--run-as",
+        Kind("USER", str),
+        "The user that agents and programs run as, so that they cannot read the login of the "
+        "worker, which has to be root.",
+        commands=("worker",),
+        panel=_FLEET,
+    ),
+    Option(
         "--bundle-key",
         Kind("FILE", str, many=True),
         "Take chains and policy from the bundles that are rolled out to the pool, if they are "

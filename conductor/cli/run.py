@@ -150,6 +150,8 @@ class Started:
         """Whether a host has announced that it compiles the Python guest."""
         specs = self._resolved(parsed)
         self.log.limit(limits.log_lines(specs))
+        self.alone = len(specs) == 1
+        """Whether the agent is all there is."""
         names = ", ".join(f"`{spec.name}`" for spec in specs)
         self.log.note(f"`conductor {parsed.command}` starts as process {os.getpid()}: {names}")
         adopt_orphans()  # before there are any: a program may send itself to the back at once

@@ -112,7 +112,7 @@ EXIT_CODES: Final = (
     ),
     ("3", "`exec`: out of time"),
     ("4", "`exec`: no session"),
-    ("5", "`exec`: the agent refused"),
+    ("5", "`exec`: the agent or a component refused"),
     (
         "130",
         (

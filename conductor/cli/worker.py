@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import typer
 
+from conductor import children
 from conductor.cli import report
 from conductor.cli import serve as serving
 from conductor.cli.fleet_place import place
@@ -72,6 +73,9 @@ def worker(context: typer.Context, components: _Components = None, **values: Any
     from conductor.spec.config.model import Written  # what follows `--`
 
     where = place(values, "worker")
+    children.list_variables()
+    if user := values.pop("run_as", ""):
+        children.run_as(user)
     pool = names.word(values.pop("pool", _POOL), "the pool")
     rooms = values.pop("rooms", _ROOMS)
     project = values.pop("project_id", pool)

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND
+from conductor.core.jsonrpc import AUTH_REQUIRED, INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED
+from conductor.core.policy.key_table import STAMP
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.transports.memory import Channel
 from conductor.version import version
@@ -27,10 +28,9 @@ UNSUPPORTED_VERSION: Final = -32022
 CANCELLED: Final[dict[str, Any]] = {"outcome": {"outcome": "cancelled"}}
 """The answer to a permission request when the turn is cancelled, or no option fits."""
 
-AUTH_REQUIRED: Final = -32000
-
 ADVICE: Final = {
     AUTH_REQUIRED: "log in with the agent's own command first, then run this again",
+    REFUSED: "a component of the chain refuses this, not the agent",
     UNSUPPORTED_VERSION: "use a version of the agent that speaks ACP version 1",
 }
 """Error code -> hint."""
@@ -86,6 +86,8 @@ class Connection:
         self._serving: dict[object, tuple[str, str, asyncio.Task[Any]]] = {}
         """Requests of the chain, by id: method, session and task."""
         self._ended: BaseException | None = None
+        self.refused_by = ""
+        """The component that has ended the last turn with a refusal, as far as that is said."""
         self._cancelled: set[str] = set()
         """Sessions whose turn is cancelled and has not ended yet."""
         self.defect: BaseException | None = None
@@ -153,6 +155,8 @@ class Connection:
             turn = await self.request("session/prompt", {"sessionId": session, "prompt": blocks})
         finally:
             self._cancelled.discard(session)
+        by = _members(turn.get("_meta")).get(STAMP)
+        self.refused_by = by if isinstance(by, str) else ""
         return str(turn.get("stopReason"))
 
     def cancel(self, session: str) -> None:

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.client.connection import AUTH_REQUIRED, PROTOCOL_VERSION
-from conductor.core.jsonrpc import METHOD_NOT_FOUND
+from conductor.client.connection import PROTOCOL_VERSION
+from conductor.core.jsonrpc import AUTH_REQUIRED, METHOD_NOT_FOUND
 from conductor.errors import ComponentError, one_line
 from conductor.transports.base import Ended
 from conductor.transports.process import ProcessTransport

@@ -27,6 +27,16 @@ class Propagate(msgspec.Struct, frozen=True, gc=False):
     """The number of the message."""
 
 
+class Resolve(msgspec.Struct, frozen=True):
+    """Say where folders lead, by `Router.resolved`: a set-up for the agent `peer` waits for it."""
+
+    peer: str
+    token: int
+    folders: tuple[str, ...]
+    theirs: tuple[str, ...]
+    """Those of the user's sessions."""
+
+
 class Serve(msgspec.Struct, frozen=True):
     """Perform a granted service of the conductor for `peer`."""
 
@@ -230,6 +240,7 @@ class Closure(msgspec.Struct, frozen=True):
 Effect = (
     Send
     | Propagate
+    | Resolve
     | Serve
     | Reopen
     | Listen

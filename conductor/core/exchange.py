@@ -27,8 +27,9 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.message import Message
+from conductor.core.own_folders import OwnFolders
 from conductor.core.policy.headings import session_of, size_of
-from conductor.core.policy.key_table import PROMPT, UPDATE, Direction
+from conductor.core.policy.key_table import PROMPT, SETUP, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions, asker
 from conductor.core.state import AnswerTo, Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology, join, onward
@@ -38,7 +39,8 @@ from conductor.errors import marked
 _OWN_ID: Final = '"c{}"'
 """The ids of requests that a host of guests sends of their own to the conductor above it …"""
 _OWN_PROMPT: Final = '"c{} {}"'
-"""… and of their prompts, with the guest's name: so the conductor knows whose they are."""
+"""… and of their prompts and set-ups, with the guest's name: so the conductor knows whose they are.
+"""
 _ALL_NUMBERS: Final = range(1 << 62)
 _OWN_NUMBERS: Final = 500_000_000
 """How far the numbers of what only a trace knows are from those of messages that were read: so
@@ -57,6 +59,7 @@ class Exchange:
         reserved: Collection[str],
         first_number: int,
         propagating: bool,
+        resolving: bool,
     ) -> None:
         """See `conductor.core.router.Router` for the arguments."""
         self.tracing = tracing
@@ -74,6 +77,7 @@ class Exchange:
         self._reserved = frozenset(reserved)
         self.reserve_names(components)
         self.sessions = Sessions()
+        self.own_folders = OwnFolders(self.sessions) if resolving else None
         self.count = first_number
         """The last number that was given."""
         self.number = first_number
@@ -87,6 +91,8 @@ class Exchange:
     """Version 2: what is done once a notification has gone to the client. Set by the router …"""
     agent_gets: Callable[[Lane, PendingRequest], None]
     """… and when the agent gets a prompt."""
+    turn_ends: Callable[[str, Callable[[Effects], None], Effects], None]
+    """Version 2: takes what tells the client that a session is idle, once it is."""
 
     def reserve(self, names: Collection[str]) -> None:
         """Names of MCP servers that only their owners may use, besides those that are known."""
@@ -185,7 +191,29 @@ class Exchange:
     def forward(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
     ) -> None:
-        """Sends a request out on `lane`: now, or once its peer is ready for it."""
+        """Sends a request out on `lane`: now, or once its peer is ready for it, or the folders that
+        it names are known."""
+        own = self.own_folders if method in SETUP else None
+        if own is None or not own.keeps(lane, method, params, pending, out):
+            self._go(lane, method, params, pending, out)
+
+    def resolved(
+        self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...], out: Effects
+    ) -> None:
+        """A `Resolve` effect was performed."""
+        assert self.own_folders is not None
+        waiting, wrong = self.own_folders.resolved(token, folders, theirs)
+        lane, method, params, pending, _ = waiting
+        if not pending.wanted:
+            self.drop(pending, out)
+        elif wrong is not None:
+            self.refuse(pending, wrong, out)
+        else:
+            self._go(lane, method, params, pending, out)
+
+    def _go(
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
+    ) -> None:
         peer = lane.peer
         if peer.ready:
             self.send(lane, method, params, pending, out)
@@ -199,7 +227,7 @@ class Exchange:
 
             def later(out: Effects) -> None:
                 if pending.wanted:
-                    self.forward(lane, method, params, pending, out)
+                    self._go(lane, method, params, pending, out)
                 else:
                     self.drop(pending, out)
 
@@ -289,7 +317,8 @@ class Exchange:
         origin, requests = pending.origin, lane.requests
         if not self.topology.hosted or (origin is not None and not origin.peer.sideband):
             return requests.fresh_id()
-        if pending.method == PROMPT and lane.peer is self.upstream and (name := asker(pending)):
+        named = pending.method == PROMPT or pending.method in SETUP
+        if named and lane.peer is self.upstream and (name := asker(pending)):
             return _OWN_PROMPT.format(next(self._own_ids), name).encode()
         key, passes = pending.key, False
         if origin is not None:
@@ -368,7 +397,8 @@ class Exchange:
                 self.add_to_batch(origin, pending.batch, frame, out)
             if ended is not None:
                 source = Source(origin, self.next_number(), own=True)
-                self.notify(origin, UPDATE, ended, source, out)
+                tell = partial(self.notify, origin, UPDATE, ended, source)
+                self.turn_ends(pending.names or "", tell, out)
         # After the asker: what watchers lead to must not overtake the answer.
         for watcher in watchers:
             watcher(member, bytes(answer), out)
@@ -451,8 +481,3 @@ class Exchange:
     def log(out: Effects, level: str, peer: Peer, text: str) -> None:
         """Puts a line into the log."""
         out.append(LogLine(level, peer.name, text))
-
-
-def guest_of(key: bytes) -> str:
-    """The guest whose prompt a host sends under this id; empty: the id names none."""
-    return key.decode(errors="replace").strip('"').partition(" ")[2]

@@ -26,6 +26,10 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 UNSUPPORTED_VERSION: Final = -32022
 REQUEST_CANCELLED: Final = -32800
+AUTH_REQUIRED: Final = -32000
+"""What the agent answers if the user has to log in first; editors then show its login."""
+REFUSED: Final = -31900
+"""What a component answers if it lets something not go on. `data` has its name as `component`."""
 
 Params = Raw | UnsetType
 """Raw params of a message, or that it has none."""

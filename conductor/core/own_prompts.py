@@ -16,11 +16,11 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core.effects import Effects, Violated
-from conductor.core.exchange import Exchange, guest_of
+from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, Direction
-from conductor.core.policy.sessions import MAKES_ONE
+from conductor.core.policy.sessions import MAKES_ONE, guest_of
 from conductor.core.policy.turns import TURNS
 from conductor.core.state import Lane, Peer, PendingRequest
 

@@ -86,6 +86,7 @@ class OwnTurns:
         self.client_waits = self._queue.client_waits
         self.reported = self._queue.reported
         self.busy = self._queue.busy
+        self.ends = self._queue.ends
 
     @property
     def any(self) -> bool:

@@ -26,7 +26,7 @@ from conductor.core.guards.reading import as_object, value_of
 from conductor.core.guards.servers import own_only
 from conductor.core.json_text import holds, read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Params
-from conductor.core.policy.checks import error
+from conductor.core.policy.checks import error, refusal
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import addresses, heading, session_of
 from conductor.core.policy.key_table import (
@@ -81,8 +81,8 @@ class Ports:
             violation = self._violation(lane, method, params)
             if violation is not None:
                 told = heading(method, params)
-                self._checks.refuse(lane.peer, Direction.DOWN, told, violation, pending, out)
-                return
+                self._checks.report(lane.peer, Direction.DOWN, told, violation, out)
+                raise refusal(lane.peer, violation)
             self._own_prompts.at_port(lane, params, pending, out)
             self._follow(lane, method, params, pending)
         elif method == PERMISSION and _policed(lane.across):

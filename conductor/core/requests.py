@@ -13,8 +13,8 @@ from conductor.core.aliases import listed
 from conductor.core.component import Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
 from conductor.core.editor import EditorMessages
-from conductor.core.effects import Effects, Reached, Violated
-from conductor.core.exchange import Exchange, guest_of
+from conductor.core.effects import Effects, Reached
+from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompt, HeldPrompts
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
@@ -39,7 +39,7 @@ from conductor.core.policy.key_table import (
     Direction,
 )
 from conductor.core.policy.ownership import CONCERNED
-from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, Sessions
+from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, Sessions, guest_of
 from conductor.core.ports import Ports, port_of
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
@@ -232,10 +232,9 @@ class Requests:
     ) -> None:
         """Sends a request on across a port. A prompt, and all that is refused there, is reported;
         what a host lets through, the conductor above reports."""
-        refused, before = "", len(out)
+        refused = ""
         try:
             self._ports.ask(lane, method, params, pending, out)
-            refused = next((one.text for one in out[before:] if isinstance(one, Violated)), "")
         except Malformed as wrong:
             refused = wrong.text
             raise

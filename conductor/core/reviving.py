@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -23,15 +22,12 @@ from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompts
 from conductor.core.json_text import read_members
-from conductor.core.jsonrpc import Params, read_error
+from conductor.core.jsonrpc import AUTH_REQUIRED, Params, read_error
 from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.key_table import STATE_KIND, UPDATE
 from conductor.core.roles.initialize_params import version_of
 from conductor.core.state import AnswerTo, Peer
 from conductor.core.terminals import Terminals
-
-_LOGIN_REQUIRED: Final = -32000
-"""The code of an error of ACP."""
 
 _Taker = Callable[[bytes, bytes, Effects], None]
 
@@ -156,7 +152,7 @@ class Reviving:
             self._set(peer, session, deque(known.settings(session, body)), out)
             return
         error = read_error(body)
-        if error.code == _LOGIN_REQUIRED and known.login is not None and not self._logged_in:
+        if error.code == AUTH_REQUIRED and known.login is not None and not self._logged_in:
             self._log_in(peer, known.login, out)
             return
         why = error.message

@@ -60,6 +60,7 @@ class Router:
         first_number: where the numbers of messages begin in a host of guests that reports what
             passes between them (`conductor.core.tracing`).
         propagating: requests to the agent are `Propagate` effects.
+        resolving: the folders of sessions that components open are `Resolve` effects.
         max_depth: how deep a frame may nest, at most `jsonrpc.MAX_DEPTH`.
 
     Raises:
@@ -78,12 +79,20 @@ class Router:
         reserved: Collection[str] = (),
         first_number: int = 0,
         propagating: bool = False,
+        resolving: bool = False,
         max_depth: int = jsonrpc.MAX_DEPTH,
     ) -> None:
         if mode != "proxy" and not components:
             raise ValueError("agent mode needs an agent")
         self._exchange = exchange = Exchange(
-            list(components), upstream, tracing, audited, reserved, first_number, propagating
+            list(components),
+            upstream,
+            tracing,
+            audited,
+            reserved,
+            first_number,
+            propagating,
+            resolving,
         )
         # Lower parts first: each knows only those above it here.
         self._enforcer = enforcer = Enforcer(exchange)
@@ -102,7 +111,7 @@ class Router:
             exchange, initializer, self._detection, self._services, ports, enforcer, held, editor
         )
         exchange.client_sees = own_turns.client_sees
-        exchange.agent_gets = own_turns.agent_gets
+        exchange.agent_gets, exchange.turn_ends = own_turns.agent_gets, own_turns.ends
         own_turns.relay, own_turns.release = services.perform, self._turn_over
         self._oversize = Oversize(exchange, requests, enforcer)
         depth, policed = min(max_depth, jsonrpc.MAX_DEPTH), enforcer.notifications
@@ -531,6 +540,13 @@ class Router:
         has not passed on as dropped."""
         out: Effects = []
         self._enforcer.settled(self.peers[name], out)
+        return out
+
+    def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> Effects:
+        """A `Resolve` effect was performed: both lists without links; empty where the agent is on
+        another machine."""
+        out: Effects = []
+        self._exchange.resolved(token, folders, theirs, out)
         return out
 
     def woken(self, token: int) -> Effects:

@@ -110,6 +110,8 @@ class _Session(msgspec.Struct, eq=False):
     client_waits: bool = False
     works: bool = False
     """Version 2: whether the agent works on a prompt. What would nest waits until it has."""
+    owed: Callable[[Effects], None] | None = None
+    """Version 2: tells the client that the session is idle, once it is."""
     deadline: object = None
     """The time of its turns that runs, since somebody waits; None: none does."""
     late: bool = False
@@ -173,6 +175,22 @@ class TurnQueue:
             return False
         return bool(found.open) or found.works or any(one.begun for one in found.prompts)
 
+    def ends(self, session: str, tell: Callable[[Effects], None], out: Effects) -> None:
+        """Version 2: a component has answered a prompt of the client. `tell` tells the client that
+        the session is idle: now, or once no component has a turn there and the agent is idle."""
+        found = self._sessions.get(session)
+        if found is None or not (found.open or found.works):
+            tell(out)
+        else:
+            found.owed = tell
+
+    @staticmethod
+    def _tell(found: _Session, out: Effects) -> None:
+        tell = found.owed
+        if tell is not None and not (found.open or found.works):
+            found.owed = None
+            tell(out)
+
     def client_waits(self, session: str | None, out: Effects) -> None:
         """A prompt of the client waits for the turns of a session, which block it."""
         assert session is not None
@@ -233,6 +251,7 @@ class TurnQueue:
         if found is not None and not found.open:
             found.client_waits = found.late = False
             found.deadline = None
+            self._tell(found, out)
         if not self.blocks(session):
             self._release(session, out)
         found = self._sessions.get(session)
@@ -240,7 +259,7 @@ class TurnQueue:
             return
         if found.waiting:
             self._begin(found, found.waiting.pop(0), out)
-        else:
+        elif found.owed is None:
             del self._sessions[session]
 
     # -- a bounded time ------------------------------------------------------------------------
@@ -284,7 +303,7 @@ class TurnQueue:
             return
         found.prompts.remove(prompt)
         if not (found.open or found.waiting):  # then nobody waits
-            if not found.prompts:
+            if not found.prompts and found.owed is None:
                 del self._sessions[prompt.session]
             return
         if turn is not None:
@@ -304,8 +323,13 @@ class TurnQueue:
             for prompt in found.prompts:
                 prompt.begun = prompt.begun or not found.open or prompt.turn is not None
         elif state == "idle":
+            # First: what goes on now may have the agent work again.
+            found.works = False
             self._idle(session, out, ours=False)
-            self.works(session, False, out)
+            self.works(session, found.works, out)
+            if found.owed is not None:
+                self._tell(found, out)
+                self._go_on(session, out)
 
     def works(self, session: str, now: bool, out: Effects) -> None:
         """Version 2: whether the agent works on a prompt in a session."""
@@ -319,6 +343,8 @@ class TurnQueue:
 
     def seen(self, session: str, out: Effects) -> None:
         """Version 2: the client sees that a session is idle."""
+        if session in self._sessions:
+            self._sessions[session].owed = None
         self._idle(session, out, ours=True)
 
     def _idle(self, session: str, out: Effects, *, ours: bool) -> None:

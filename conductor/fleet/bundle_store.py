@@ -118,7 +118,6 @@ class BundleStore:
     async def get(self, digest: str) -> bytes:
         """The bytes under a digest, whatever they are. Raises `BundleError` where there are none,
         or far too many."""
-        taken = _Bounded()
         try:
             store = await self._objects()
             async with asyncio.timeout(_PATIENCE):
@@ -127,22 +126,28 @@ class BundleStore:
                     raise BundleError(
                         "size", f"the object `{digest}` of NATS cannot be a bundle: its size is odd"
                     )
-                await store.get(digest, taken)
+                return await self._chunks(str(info.nuid), info.chunks or 0)
         except (js_errors.ObjectNotFoundError, js_errors.BadObjectMetaError):
             raise BundleError(
                 "missing",
                 f"NATS has no bundle {digest[:16]}…",
                 "somebody has deleted it; roll it out again from its file",
             ) from None
-        except js_errors.DigestMismatchError:
-            raise BundleError(
-                "digest",
-                f"the object `{digest}` of NATS is damaged",
-                "roll it out again from its file",
-            ) from None
         except _FAILURES as error:
             raise NotNow(error) from None
-        return taken.getvalue()
+
+    async def _chunks(self, nuid: str, count: int) -> bytes:
+        """The chunks of an object, one after the other: a consumer would say where they go."""
+        found, following = bytearray(), 1
+        for _ in range(count):
+            piece = await self._bus.jetstream.get_msg(
+                f"OBJ_{OBJECTS}", following, f"$O.{OBJECTS}.C.{nuid}", next=True
+            )
+            found += piece.data or b""
+            following = (piece.seq or 0) + 1
+            if len(found) > _MOST:
+                raise OSError("more comes than was announced")
+        return bytes(found)
 
     async def prune(self, keep: Collection[str] = ()) -> None:
         """Deletes old bundles that no pool names any more, but for those with these digests."""
@@ -154,11 +159,24 @@ class BundleStore:
                 named |= {record.active, record.previous, record.candidate}
             store = await self._objects()
             now = datetime.datetime.now(datetime.UTC)
-            for info in await store.list():
+            for word in await self._bus.words(f"OBJ_{OBJECTS}", f"$O.{OBJECTS}.M.*"):
+                try:
+                    name = base64.urlsafe_b64decode(word).decode()
+                    info = await store.get_info(name)
+                except (ValueError, js_errors.ObjectNotFoundError, js_errors.BadObjectMetaError):
+                    continue
                 if info.name not in named and not info.deleted and now - _made(info) > _OLD:
                     await store.delete(info.name)
         except js_errors.NotFoundError:
             pass  # there are none
+        except _FAILURES as error:
+            raise NotNow(error) from None
+
+    async def make(self) -> None:
+        """Makes what is not there."""
+        await self._records()
+        try:
+            await self._objects()
         except _FAILURES as error:
             raise NotNow(error) from None
 
@@ -175,18 +193,10 @@ class BundleStore:
             try:
                 self._opened = await jetstream.object_store(OBJECTS)
             except js_errors.NotFoundError:
+                self._bus.may_make(OBJECTS)
                 config = ObjectStoreConfig(bucket=OBJECTS, replicas=self._bus.replicas)
                 self._opened = await jetstream.create_object_store(OBJECTS, config)
         return self._opened
-
-
-class _Bounded(io.BytesIO):
-    """Takes no more than a bundle may have."""
-
-    def write(self, data: Any) -> int:
-        if self.tell() + len(data) > _MOST:
-            raise OSError("more comes than was announced")
-        return super().write(data)
 
 
 def _named(digest: str) -> str:

@@ -16,14 +16,14 @@ import msgspec
 from nats import errors
 from nats.aio.client import Client
 from nats.js import errors as js_errors
-from nats.js.api import DeliverPolicy, KeyValueConfig, StorageType, StreamConfig
+from nats.js.api import KeyValueConfig, StorageType, StreamConfig
+from nats.js.kv import KeyValue
 
 from conductor.errors import ConductorError, UsageError, place_of
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.js import JetStreamContext
-    from nats.js.kv import KeyValue
 
 ASKED: Final = 5.0
 """Seconds that a part of the fleet has for an answer."""
@@ -36,10 +36,19 @@ _RETRY: Final = 0.2
 _MADE: Final = 3
 """So many tries to make a bucket."""
 _REPLICAS: Final = 3
-_NEXT: Final = 0.5
-"""Seconds to wait for the next message of a stream that is read, before its end is looked for."""
 _TWICE: Final = 120.0
 """Seconds in which a stream stores what is sent twice only once."""
+_EXPORTED: Final = "JS.fleet"
+"""Where the accounts of deploy/nats have what they may ask of JetStream; it is none of theirs."""
+_PLAIN: Final = "$JS.API"
+_ANSWERS: Final = ("_INBOX.", "_R_.")
+"""How a place for answers begins: of this account, or of another."""
+_STORED: Final = "Nats-Stream"
+_BATCH: Final = 256
+"""Messages of a stream that are asked for at once …"""
+_BATCH_BYTES: Final = 4 * 1024 * 1024
+"""… and their bytes."""
+_SECURE: Final = ("tls", "wss")
 _STREAM: Final = "KV_"
 """How the stream of a bucket is called."""
 _SHRUNK: Final = 3.0
@@ -66,6 +75,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     wait: float = _WAIT
 
+    @property
+    def is_secure(self) -> bool:
+        """Whether TLS is asked for: by an address, or by certificates."""
+        asked = any(url.partition("://")[0] in _SECURE for url in self.nats)
+        return asked or bool(self.ca or self.cert or self.key)
+
 
 class Unanswered(ConductorError):  # noqa: N818 - nobody is to blame
     """Nobody has answered a request. `absent`: NATS knows that nobody listens there."""
@@ -88,13 +103,18 @@ class Away(ConductorError):  # noqa: N818 - as above
 class _Client(Client):
     """A client that sees the cluster lose a server: the others say then which there are."""
 
-    def __init__(self) -> None:
+    def __init__(self, secure: bool) -> None:
+        """`secure`: on each connection TLS begins before anything is sent."""
         super().__init__()
+        self._secure = secure
         self.shrunk: float | None = None
         """When that was last."""
         self._urls: set[str] = set()
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if initial_connection and self._secure:
+            # Whoever answers there may say that it wants no TLS, and would get the login.
+            info["tls_required"] = True
         urls = {*(info.get("connect_urls") or ())}
         if self._urls - urls:
             self.shrunk = asyncio.get_running_loop().time()
@@ -109,6 +129,7 @@ class Bus:
         cut: Called when NATS is gone.
         linked: Called when it is there again.
         over: Called when it lets this part of the fleet in no more.
+        is_admin: Whether this one makes what is kept, also where others may not.
         log: Takes sentences.
     """
 
@@ -117,9 +138,11 @@ class Bus:
         self.cut: list[Callable[[], None]] = []
         self.linked: list[Callable[[], None]] = []
         self.over: Callable[[], None] = lambda: None
+        self.is_admin = False
         self._place, self._name, self.log = place, name, log
-        self._client = _Client()
+        self._client = _Client(place.is_secure)
         self._js: JetStreamContext | None = None
+        self._prefix = _PLAIN
         self._loop = asyncio.get_running_loop()
         self._was_cut = self._closing = False
 
@@ -134,6 +157,11 @@ class Bus:
         one, and nobody listens for them meanwhile."""
         shrunk = self._client.shrunk
         return shrunk is not None and self._loop.time() < shrunk + _SHRUNK
+
+    @property
+    def api(self) -> str:
+        """How the subjects begin by which JetStream is asked."""
+        return self._prefix
 
     @property
     def jetstream(self) -> JetStreamContext:
@@ -193,7 +221,18 @@ class Bus:
                         "`--nats` says where it is; `conductor fleet dev` starts one of its own",
                     ) from None
                 await asyncio.sleep(_RETRY)
-        self._js = self._client.jetstream(timeout=ASKED)
+        self._prefix = await self._found_prefix()
+        self._js = self._client.jetstream(prefix=self._prefix, timeout=ASKED)
+
+    async def _found_prefix(self) -> str:
+        """Where JetStream is asked: of another account, or else of this one."""
+        try:
+            await self._client.request(f"{_EXPORTED}.INFO", b"", ASKED)
+        except errors.NoRespondersError:
+            return _PLAIN
+        except (errors.Error, OSError, TimeoutError):
+            pass  # it is there, and slow
+        return _EXPORTED
 
     async def close(self) -> None:
         """Ends the connection."""
@@ -319,10 +358,12 @@ class Bus:
             except Exception as error:  # who asks hears nothing; the next request is answered
                 self.log(f"a defect of conductor: {place_of(error)}")
             else:
-                if message.reply:
+                if message.reply.startswith(_ANSWERS):  # else it is no place for answers
                     self.publish(message.reply, data)
 
         async def taken(message: Msg) -> None:
+            if _STORED in (message.headers or {}):
+                return  # JetStream was told to send here what somebody has stored
             task = self._loop.create_task(reply(message))
             working.add(task)
             task.add_done_callback(working.discard)
@@ -365,14 +406,24 @@ class Bus:
             max_age=seconds,
             num_replicas=self.replicas,
             duplicate_window=_TWICE,
+            allow_direct=True,  # so that it can be read without a consumer
         )
         try:
             try:
                 await self.jetstream.stream_info(name)
             except js_errors.NotFoundError:
+                self.may_make(name)
                 await self.jetstream.add_stream(config)
         except (errors.Error, OSError, TimeoutError) as error:
             raise _unkept(name, error) from None
+
+    def may_make(self, name: str) -> None:
+        """Raises `ConductorError` where an administrator makes what is kept."""
+        if self._prefix == _EXPORTED and not self.is_admin:
+            raise ConductorError(
+                f"NATS keeps no `{name}` yet",
+                "an administrator makes all that a fleet keeps: `conductor fleet init`",
+            )
 
     async def bucket(self, name: str, replicas: int = 0) -> Bucket:
         """A bucket of values, made where there is none, on `replicas` servers (0: on as many as
@@ -390,55 +441,70 @@ class Bus:
 
     async def _values(self, name: str, replicas: int) -> KeyValue:
         try:
-            return await self.jetstream.key_value(name)
+            await self.jetstream.key_value(name)
         except js_errors.BucketNotFoundError:
+            self.may_make(name)
             config = KeyValueConfig(
-                bucket=name, history=1, storage=StorageType.FILE, replicas=replicas
+                bucket=name, history=1, storage=StorageType.FILE, replicas=replicas, direct=True
             )
-        try:
-            return await self.jetstream.create_key_value(config)
-        except js_errors.BadRequestError:  # somebody else has just made it
-            return await self.jetstream.key_value(name)
+            with contextlib.suppress(js_errors.BadRequestError):  # somebody has just made it
+                await self.jetstream.create_key_value(config)
+        # Who leads the stream answers, so that who has written reads that.
+        js, prefix = self.jetstream, f"$KV.{name}."
+        return KeyValue(name=name, stream=_STREAM + name, pre=prefix, js=js, direct=False)
 
-    async def stored(
-        self, stream: str, subjects: str, *, sizes: bool = False
-    ) -> AsyncIterator[Stored]:
-        """What a stream has now of some subjects, in order. `sizes`: of each subject the last
-        message, without its payload (the header `Nats-Msg-Size` has its bytes). Raises
-        `ConductorError`."""
-        policy = DeliverPolicy.LAST_PER_SUBJECT if sizes else DeliverPolicy.ALL
+    async def words(self, stream: str, subjects: str) -> list[str]:
+        """The last words of the subjects that a stream has. Raises what the client does."""
+        info = await self.jetstream.stream_info(stream, subjects_filter=subjects)
+        return [subject.rpartition(".")[2] for subject in info.state.subjects or {}]
+
+    async def stored(self, stream: str, subjects: str) -> AsyncIterator[Stored]:
+        """What a stream has now of some subjects, in order. Raises `ConductorError`."""
         try:
             last = (await self.jetstream.stream_info(stream)).state.last_seq
-            taken = await self.jetstream.subscribe(
-                subjects,
-                stream=stream,
-                ordered_consumer=True,
-                deliver_policy=policy,
-                headers_only=sizes,
-            )
-            try:
-                info = await taken.consumer_info()
-                left = info.num_pending or 0
-                left += info.delivered.consumer_seq if info.delivered is not None else 0
-                while left:
-                    try:
-                        message = await taken.next_msg(_NEXT)
-                    except errors.TimeoutError:  # what was to come may have been deleted meanwhile
-                        left = ((await taken.consumer_info()).num_pending or 0) + taken.pending_msgs
-                        continue
-                    place = message.metadata
-                    left = place.num_pending if place.sequence.stream < last else 0
-                    if place.sequence.stream <= last:  # later ones may come without end
-                        yield Stored(message.subject, message.headers or {}, message.data)
-            finally:
-                await taken.unsubscribe()
+            following, more = 1, True
+            while more and following <= last:
+                more = False
+                for message in await self._batch(stream, subjects, following):
+                    headers = message.headers or {}
+                    following = int(headers["Nats-Sequence"]) + 1
+                    more = headers.get("Nats-Num-Pending", "0") != "0"
+                    if following > last + 1:  # later ones may come without end
+                        return
+                    yield Stored(headers["Nats-Subject"], headers, message.data)
         except js_errors.NotFoundError:
             raise ConductorError(
                 f"NATS keeps no stream `{stream}`",
-                "the worker that needs it makes it: `conductor worker --journal on` the journal",
+                "`conductor fleet init` makes it, or the worker that needs it: `conductor worker "
+                "--journal on` the journal",
             ) from None
-        except (errors.Error, OSError, TimeoutError) as error:
+        except (errors.Error, OSError, TimeoutError, KeyError, ValueError) as error:
             raise _unkept(stream, error) from None
+
+    async def _batch(self, stream: str, subjects: str, following: int) -> list[Msg]:
+        """The next messages of a stream from a number on; none: there are no more."""
+        asked = {
+            "seq": following,
+            "next_by_subj": subjects,
+            "batch": _BATCH,
+            "max_bytes": _BATCH_BYTES,
+        }
+        inbox = self._client.new_inbox()
+        heard = await self._client.subscribe(inbox)
+        found: list[Msg] = []
+        try:
+            subject = f"{self._prefix}.DIRECT.GET.{stream}"
+            await self._client.publish(subject, msgspec.json.encode(asked), reply=inbox)
+            while True:
+                message = await heard.next_msg(ASKED)
+                status = (message.headers or {}).get("Status", "")
+                if status == "503":
+                    raise errors.NoRespondersError
+                if status:  # there are none, or no more
+                    return found
+                found.append(message)
+        finally:
+            await heard.unsubscribe()
 
 
 class Stored(NamedTuple):

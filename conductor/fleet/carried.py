@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from conductor.fleet import messages
 from conductor.fleet.bus import Bus
+from conductor.fleet.sealed import Seal
 from conductor.link import Limits, Link, LinkError, Reason
 
 _ACK: Final = 0.02
@@ -29,13 +31,16 @@ class Carried:
         bus: Bus,
         epoch: str,
         to: str,
+        seal: Seal,
         limits: Limits,
         failed: Callable[[LinkError], None],
         silent: Callable[[], None],
     ) -> None:
-        """`to`: where packets for the other end go. `failed` is called when the link cannot go on,
-        `silent` when the other end does not answer any more while NATS is there."""
+        """`to`: where packets for the other end go, closed by `seal`. `failed` is called
+        when the link cannot go on, `silent` when the other end does not answer any more while NATS
+        is there."""
         self._bus, self._to, self._failed, self._silent = bus, to, failed, silent
+        self._seal = seal
         self._link = Link(epoch, limits)
         self._loop = asyncio.get_running_loop()
         self._ack: asyncio.TimerHandle | None = None
@@ -87,9 +92,9 @@ class Carried:
         """Sends what may go."""
         if self._over:
             return
-        link, bus, to = self._link, self._bus, self._to
+        link, bus, to, closed = self._link, self._bus, self._to, self._seal.closed
         while bus.is_linked and (packet := link.take()) is not None:
-            bus.publish(to, packet)
+            bus.publish(to, closed(packet))
         self._await()
 
     def _await(self) -> None:
@@ -102,6 +107,14 @@ class Carried:
         self._is_due = is_due
         seconds = _OVERDUE if is_due else _STILL
         self._late = self._loop.call_later(seconds, self._look, self._heard)
+
+    def say(self, message: object) -> None:
+        """Sends a message beside the link."""
+        self._bus.publish(self._to, self._seal.closed(messages.write(message)))
+
+    def opened(self, data: bytes) -> bytes | None:
+        """The packet in what has come; None: it is not of the other end."""
+        return self._seal.opened(data)
 
     def received(self, packet: bytes) -> list[bytes]:
         """The frames that a packet completes. What is of another epoch is dropped."""

@@ -7,6 +7,7 @@ is lost, the chain does with the room what it does with any agent that has died:
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import socket
@@ -21,6 +22,7 @@ from conductor.fleet import messages, names
 from conductor.fleet.beats import Beats
 from conductor.fleet.bus import Bucket, Bus
 from conductor.fleet.placing import Lease
+from conductor.fleet.sealed import Identity
 from conductor.fleet.transport import RoomTransport, Seat
 from conductor.run.plan import Options, Planned
 from conductor.run.runtime import Runtime
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 
 Log = Callable[[str, str, str], None]
 
-_LONGEST: Final = 256
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -42,6 +43,7 @@ class Gateway:
     """What a gateway has beside its server.
 
     Attributes:
+        identity: Its key.
         id: Its name on the bus.
         bus: The bus.
         pool: The pool whose workers take its rooms.
@@ -51,7 +53,8 @@ class Gateway:
     """
 
     def __init__(self, bus: Bus, pool: str, message: int, patience: float, log: Log) -> None:
-        self.id = names.new_id()
+        self.identity = Identity()
+        self.id = self.identity.id
         self.bus, self.pool, self.message, self.patience = bus, pool, message, patience
         self.workers = Beats(bus, "gateway", "worker", self.id)
         self._log = log
@@ -66,7 +69,7 @@ class Gateway:
         self._rooms = await self.bus.bucket(names.ROOMS)
         subject = names.packets("gateway", self.id, "*")
         self._ends.append(await self.bus.listen(subject, self._packet))
-        self._ends.append(await self.bus.answer(names.STATUS, self._shown))
+        self._ends.append(await self.bus.answer(names.GATEWAYS, self._shown))
         await self.bus.settled()
         self.workers.start()
 
@@ -86,11 +89,6 @@ class Gateway:
     async def lease(self, principal: str) -> Lease | None:
         """The lease of a room; None: no worker has it. Raises `ConductorError`."""
         assert self._rooms is not None
-        if len(principal.encode()) > _LONGEST:
-            raise ConductorError(
-                f"the name of this principal is longer than {_LONGEST} bytes, and no room has one",
-                "the issuer of its token must give it a shorter `sub`",
-            )
         kept = await self._rooms.get(names.room(self.pool, principal))
         return Lease(names.holder(kept.value), kept.revision) if kept is not None else None
 
@@ -100,7 +98,7 @@ class Gateway:
         subject = names.place(self.pool)
         raw = await self.bus.request(subject, messages.write(request), seconds)
         placed = messages.read(raw, messages.Placed)
-        return Lease(placed.worker, placed.epoch)
+        return Lease(names.holder(placed.worker.encode(errors="replace")), placed.epoch)
 
     def take(self, connection: str, transport: RoomTransport) -> None:
         """Packets of a connection go to a transport from now on."""
@@ -205,10 +203,24 @@ async def orders(bus: Bus, worker: str, order: messages.Order, seconds: float) -
 
 async def statuses(bus: Bus, seconds: float) -> list[messages.Status]:
     """All gateways and workers that answer until so many seconds after the first one."""
+    workers, gateways = await asyncio.gather(
+        workers_of(bus, seconds), _answers(bus, names.GATEWAYS, "gateway", seconds)
+    )
+    return sorted((*gateways, *workers), key=lambda one: (one.kind, one.pool, one.id))
+
+
+async def workers_of(bus: Bus, seconds: float) -> list[messages.Status]:
+    """All workers that answer; nobody else may answer there."""
+    return await _answers(bus, names.STATUS, "worker", seconds)
+
+
+async def _answers(bus: Bus, subject: str, kind: str, seconds: float) -> list[messages.Status]:
     found = []
-    for raw in await bus.gather(names.STATUS, b"", seconds):
+    for raw in await bus.gather(subject, b"", seconds):
         try:
-            found.append(messages.read(raw, messages.Status))
+            one = messages.read(raw, messages.Status)
         except ConductorError:
             continue  # of a version that says other things
-    return sorted(found, key=lambda one: (one.kind, one.pool, one.id))
+        if one.kind == kind and names.is_id(one.id):
+            found.append(one)
+    return found

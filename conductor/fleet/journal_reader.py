@@ -7,6 +7,7 @@ than one that stands before it is of a worker that did not know yet that it was 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
@@ -77,31 +78,47 @@ class Order:
 
     def take(self, stored: Stored) -> Iterator[Written]:
         """What can be read now that this has been stored."""
-        _, _, chain, way = stored.subject.split(".")
-        headers = stored.headers
-        epoch, part = _place(headers.get("Nats-Msg-Id", ""))
+        try:
+            chain, piece = _read(stored)
+        except ValueError:
+            return  # no worker has written it
+        epoch = piece.epoch
         if epoch < self._epoch:
             return
         if epoch > self._epoch:
             yield from self.rest()
             self._chains.clear()
             self._epoch = epoch
-        piece = _Piece(
-            number=int(headers.get(NUMBER, "0")),
-            part=part,
-            more=int(headers.get(MORE, "0")),
-            epoch=epoch,
-            way=way,
-            at=float(headers.get(AT, "0")),
-            left_out=int(headers.get(UNREAD, "0")),
-            data=stored.data,
-        )
         yield from self._chains.setdefault(chain, _Chain(chain)).take(piece)
 
     def rest(self) -> Iterator[Written]:
         """What waits for something that is missing."""
         for chain in self._chains.values():
             yield from chain.rest()
+
+
+def _read(stored: Stored) -> tuple[str, _Piece]:
+    """The chain and the piece in an entry. Raises `ValueError` for what is none."""
+    _, _, chain, way = stored.subject.split(".")
+    headers = stored.headers
+    epoch, part = _place(headers.get("Nats-Msg-Id", ""))
+    piece = _Piece(
+        number=int(headers.get(NUMBER, "0")),
+        part=part,
+        more=int(headers.get(MORE, "0")),
+        epoch=epoch,
+        way=way,
+        at=float(headers.get(AT, "0")),
+        left_out=int(headers.get(UNREAD, "0")),
+        data=stored.data,
+    )
+    if not piece.left_out:
+        msgspec.json.decode(b"null" if piece.more or part else piece.data)
+    if min(epoch, part, piece.number, piece.more, piece.left_out) < 0 or not math.isfinite(
+        piece.at
+    ):
+        raise ValueError("a number is none that a worker writes")
+    return chain, piece
 
 
 def _place(id_: str) -> tuple[int, int]:

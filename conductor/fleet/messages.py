@@ -8,7 +8,7 @@ import msgspec
 
 from conductor.errors import ConductorError
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of this protocol: an end of another version is refused by name."""
 
 Kind = TypeVar("Kind")
@@ -38,6 +38,8 @@ class Open(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     connection: str
     gateway: str
     epoch: int
+    key: str = ""
+    """The public key of the gateway, in hexadecimal digits; its id is made of it."""
     version: int = 0
 
 
@@ -46,6 +48,10 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     message: int
     """Bytes of the longest message."""
+    key: str
+    """The public key of the worker; its id, which the lease names, is made of it."""
+    number: str
+    """Chosen for this connection: it and the keys of both make the keys of its packets."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -132,6 +138,20 @@ def read(data: bytes, kind: type[Kind]) -> Kind:
             "all parts of a fleet run the same version of conductor, or neighbouring ones",
         ) from None
     raise RefusedError(refused)
+
+
+def facts(request: Open, worker: str, number: str) -> tuple[object, ...]:
+    """What the keys of a connection are made of beside those of its ends."""
+    of_one = (request.connection, request.principal, request.chain, request.epoch)
+    return (*of_one, request.gateway, worker, number)
+
+
+def key(text: str) -> bytes:
+    """A public key; empty: it is none."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
 
 
 class RefusedError(ConductorError):

@@ -7,7 +7,7 @@ import re
 import secrets
 from typing import Final
 
-from conductor.errors import UsageError
+from conductor.errors import ConductorError, UsageError
 
 ROOMS: Final = "rooms"
 """The bucket of leases, by pool and room."""
@@ -16,12 +16,16 @@ OWNED: Final = "owned"
 JOURNAL: Final = "journal"
 """The stream of what has passed, and the first word of its subjects."""
 STATUS: Final = "fleet.status"
-"""Every gateway and every worker answers here."""
+"""Every worker answers here, and nobody else may …"""
+GATEWAYS: Final = "fleet.gateways"
+"""… and every gateway here."""
 WORKERS: Final = "workers"
 """The queue group of the workers that take rooms."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_LONGEST: Final = 256
+"""Bytes of the name of a principal."""
 _ID_BYTES: Final = 9
 
 
@@ -55,7 +59,12 @@ def holder(value: bytes) -> str:
 
 
 def room(pool: str, principal: str) -> str:
-    """The key of a room."""
+    """The key of a room. Raises `ConductorError` for a principal who can have none."""
+    if len(principal.encode(errors="replace")) > _LONGEST:
+        raise ConductorError(
+            f"the name of this principal is longer than {_LONGEST} bytes, and no room has one",
+            "the issuer of its token must give it a shorter `sub`",
+        )
     return f"{pool}.{encoded(principal)}"
 
 

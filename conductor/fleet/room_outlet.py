@@ -9,6 +9,7 @@ from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.carried import Carried
 from conductor.fleet.held import Held, State
+from conductor.fleet.sealed import Seal
 from conductor.link import Limits
 from conductor.serve.connections import Farewell
 
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
 class RoomOutlet:
     """Takes the frames of one connection to its gateway (`conductor.serve.connections.Outlet`)."""
 
-    def __init__(self, worker: Worker, held: Held, request: messages.Open) -> None:
+    def __init__(self, worker: Worker, held: Held, request: messages.Open, seal: Seal) -> None:
         settings = worker.settings
         message, unread = settings.message, settings.unread
         self.drained: Callable[[], None] = lambda: None
         self.connection: Connection | None = None
         self.gateway = request.gateway
         self._worker, self._held, self._id = worker, held, request.connection
-        self._to = names.packets("gateway", request.gateway, request.connection)
         self.carried = Carried(
             worker.bus,
             f"{request.connection}.{held.epoch}",
-            self._to,
+            names.packets("gateway", request.gateway, request.connection),
+            seal,
             Limits(frame=message, queue=max(unread, message)),
             self._fail,
             self.gateway_lost,
@@ -67,8 +68,11 @@ class RoomOutlet:
         else:
             self.carried.go_on()
 
-    def packet(self, packet: bytes) -> None:
-        """Something has come from the gateway."""
+    def packet(self, data: bytes) -> None:
+        """Something has come, which the gateway may have sent."""
+        packet = self.carried.opened(data)
+        if packet is None:
+            return
         if packet.startswith(b"{"):
             self._client(packet)
             return
@@ -119,7 +123,7 @@ class RoomOutlet:
 
     def say(self, closed: messages.Closed) -> None:
         """Says to the gateway that the connection is closed."""
-        self._worker.bus.publish(self._to, messages.write(closed))
+        self.carried.say(closed)
 
     def drop(self) -> None:
         """The connection is nobody's any more."""

@@ -12,6 +12,7 @@ from conductor.fleet import messages, names
 from conductor.fleet.bus import Unanswered
 from conductor.fleet.carried import Carried
 from conductor.fleet.placing import Lease, Placing, Step
+from conductor.fleet.sealed import Seal
 from conductor.link import Limits, LinkError
 from conductor.transports.base import Ended, Events
 from conductor.transports.remote.framed import Framed
@@ -119,12 +120,15 @@ class RoomTransport(Framed):
             connection=connection,
             gateway=gateway.id,
             epoch=lease.epoch,
+            key=gateway.identity.public.hex(),
             version=messages.VERSION,
         )
         subject = names.opening(lease.worker)
         try:
             raw = await gateway.bus.request(subject, messages.write(request), _OPEN)
             opened = messages.read(raw, messages.Opened)
+            facts = messages.facts(request, lease.worker, opened.number)
+            keys = gateway.identity.keys(messages.key(opened.key), lease.worker, facts)
         except ConductorError as error:
             self._drop()
             if isinstance(error, Unanswered):
@@ -133,19 +137,18 @@ class RoomTransport(Framed):
                 (placing.gone if getattr(error, "gone", False) else placing.refused)()
             raise
         placing.opened()
-        to = names.packets("worker", lease.worker, connection)
-        if self._ended:  # the client has left meanwhile
-            gateway.bus.publish(to, messages.write(messages.Client(left=True)))
-            return
-        self._lease = lease
         self._carried = Carried(
             gateway.bus,
             f"{connection}.{lease.epoch}",
-            to,
+            names.packets("worker", lease.worker, connection),
+            Seal(*keys),
             Limits(frame=min(gateway.message, opened.message)),
             self._link_failed,
             self._worker_silent,
         )
+        if self._ended:  # the client has left meanwhile
+            return
+        self._lease = lease
         if self._paused:
             self._carried.pause()
         self._carried.begin()
@@ -189,13 +192,16 @@ class RoomTransport(Framed):
 
     # -- what comes ----------------------------------------------------------------------------
 
-    def packet(self, packet: bytes) -> None:
-        """Something has come from the worker."""
+    def packet(self, data: bytes) -> None:
+        """Something has come, which the worker may have sent."""
+        if self._carried is None:
+            return  # of a connection that is not open, or not any more
+        packet = self._carried.opened(data)
+        if packet is None:
+            return
         if packet.startswith(b"{"):
             self._closed(packet)
             return
-        if self._carried is None:
-            return  # of a connection that is not open, or not any more
         before = self.buffered
         self._deliver(self._carried.received(packet))
         if self.buffered < before or self._waiting:
@@ -228,9 +234,8 @@ class RoomTransport(Framed):
         self._say(messages.Client(cut=True) if self._seat.stays else messages.Client(left=True))
 
     def _say(self, client: messages.Client) -> None:
-        if self._lease is not None and self._connection:
-            subject = names.packets("worker", self._lease.worker, self._connection)
-            self._gateway.bus.publish(subject, messages.write(client))
+        if self._carried is not None:
+            self._carried.say(client)
 
     def _drop(self) -> None:
         """Forgets the connection."""

@@ -21,6 +21,7 @@ from conductor.fleet.bus import Bucket, Bus, Unanswered
 from conductor.fleet.held import Event, Held, State
 from conductor.fleet.owners import KeptOwners
 from conductor.fleet.room_outlet import RoomOutlet
+from conductor.fleet.sealed import Identity, Seal, fresh
 from conductor.version import version
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class Worker:
     ) -> None:
         """`most`: rooms at once. `chains`: the names of those that run here."""
         self._chains = chains
-        self.id = names.new_id()
+        self._identity = Identity()
+        self.id = self._identity.id
         self.bus, self.pool, self._most, self._log = bus, pool, most, log
         self.owners: KeptOwners
         self.drain: Callable[[], None] = lambda: None
@@ -394,7 +396,10 @@ class Worker:
                 "`conductor worker COMPONENT…` serves one at /acp, `--chain NAME` others at "
                 "/acp/NAME",
             )
-        outlet = RoomOutlet(self, held, request)
+        number = fresh()
+        facts = messages.facts(request, self.id, number)
+        takes, sends = self._identity.keys(messages.key(request.key), request.gateway, facts)
+        outlet = RoomOutlet(self, held, request, Seal(sends, takes))
         try:
             outlet.connection = server.admit(
                 request.principal, outlet, request.chain, request.connection
@@ -407,7 +412,9 @@ class Worker:
         self._outlets[request.connection] = outlet
         self._gateways.watch(request.gateway, outlet, outlet.gateway_lost)
         outlet.carried.expect()
-        return messages.Opened(message=server.settings.message)
+        return messages.Opened(
+            message=server.settings.message, key=self._identity.public.hex(), number=number
+        )
 
     def forget(self, connection: str, outlet: RoomOutlet) -> None:
         """A connection is over."""

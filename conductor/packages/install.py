@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import msgspec
 from packaging.version import InvalidVersion, Version
 
-from conductor.core.guards.names import folded
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
 from conductor.packages import package, signatures, sources, store
 from conductor.packages.catalogue import Named
@@ -24,7 +23,7 @@ from conductor.packages.store import Damaged
 from conductor.spec import agents, catalog, installed, trust
 from conductor.spec.installed import Receipt, Signer
 from conductor.spec.model import Spec
-from conductor.spec.programs import NAME_RULE, is_name, is_reserved, which
+from conductor.spec.programs import NAME_RULE, is_name, is_reserved, looks_like, which
 
 _FILES = (".wasm", ".py", ".wat", ".json")
 
@@ -161,20 +160,15 @@ def check_name(name: str) -> None:
         raise UsageError(f"a component cannot be called `{name}`: logs use that word", hint)
     programs = (program for agent in agents.TABLE for program in agent.all_programs)
     for other in catalog.bundled():
-        if _looks_like(name, other):
+        if looks_like(name, other):
             text = f"`{other}` is the name of a component that comes with conductor"
             raise UsageError(text, hint)
     for other in (*agents.words(), *programs):
-        if _looks_like(name, other):
+        if looks_like(name, other):
             raise UsageError(f"`{other}` is the name of an agent that conductor knows", hint)
     for other in installed.names():
-        if other != name and _looks_like(name, other):
+        if other != name and looks_like(name, other):
             raise UsageError(f"`{name}` looks like `{other}`, which is installed", hint)
-
-
-def _looks_like(name: str, other: str) -> bool:
-    """Whether people, or file systems, would take one name for the other."""
-    return folded(name) == folded(other)
 
 
 # -- what changes ----------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ _CALLS: Final = (
     "abandon", "aliased", "ask", "bypassed", "closed", "delivered", "delivering", "dismiss",
     "end_turn", "expire", "faltered", "hold", "leaving", "listening", "loaded",
     "not_launching", "notice", "overdue", "pause", "prepare", "rearrange", "reconfigure",
-    "relayed", "release", "reopened", "reserve", "returned", "served", "settled", "skipped",
-    "start", "tell", "undeliverable", "upstream_ended", "woken",
+    "relayed", "release", "reopened", "reserve", "resolved", "returned", "served", "settled",
+    "skipped", "start", "tell", "undeliverable", "upstream_ended", "woken",
 )  # fmt: skip
 """The methods of a router that change it, beside `receive`."""
 

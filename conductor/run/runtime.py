@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -35,6 +36,7 @@ from conductor.core import (
     Propagate,
     Reached,
     Reopen,
+    Resolve,
     Router,
     Serve,
     Violated,
@@ -259,6 +261,7 @@ class Runtime:
             reserved=self._options.reserved,
             audited=self.audited_among(self.planned.values()),
             propagating=self._options.propagate and self._options.sends,
+            resolving=True,
         )
 
     def _new_follower(
@@ -279,6 +282,7 @@ class Runtime:
             upstream=outer_dialect,
             tracing=True,
             reserved=self._options.reserved,
+            resolving=True,
         )
         follower = Follower(tracer, router, self._log, _on_the_loop)
         follower.begin(planned)
@@ -770,6 +774,8 @@ class Runtime:
                     number = self._follower.number(peer)
                 line = _PLAIN.request(id_, method, self.in_context(number, params))
                 self._outboxes.post(peer, line, self._outboxes.cause)
+            case Resolve():
+                self._tasks.start(self._resolve(effect))
             case Fail(_, reason):
                 if self._rearrangement is not None and self._rearrangement.refuse(effect):
                     return
@@ -801,6 +807,15 @@ class Runtime:
                 self._tasks.start(self._listen(peer))
             case _:
                 raise AssertionError(effect)
+
+    async def _resolve(self, effect: Resolve) -> None:
+        """Looks where folders lead, unless the agent has them on another machine."""
+        planned = self.planned.get(effect.peer)
+        found: list[tuple[str, ...]] = [(), ()]
+        if planned is None or not any(spec.address for spec in planned.specs):
+            lists = (effect.folders, effect.theirs)
+            found = [await asyncio.to_thread(_real, each) for each in lists]
+        self.apply(self.router.resolved(effect.token, found[0], found[1]))
 
     def serve(self, effect: Serve) -> None:
         """Takes a request of a service, or a report, to its performer."""
@@ -976,6 +991,17 @@ class Runtime:
         if self._follower is not None:
             await self._follower.caught_up()  # the numbers of the chain come from its trace
         await self._services.close()  # the last words of components may be what they have counted
+
+
+def _real(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Folders without links. What no path can be lies nowhere."""
+    real = []
+    for folder in folders:
+        try:
+            real.append(os.path.realpath(folder))
+        except (OSError, ValueError):
+            real.append("/")
+    return tuple(real)
 
 
 def _on_the_loop(delay: float, work: Callable[[], None]) -> object:

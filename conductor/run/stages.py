@@ -34,7 +34,6 @@ _PROMPT: Final = "session/prompt"
 _NEW: Final = "session/new"
 
 LOGIN: Final = "log in with the agent's own command first"
-_AUTH_REQUIRED: Final = -32000
 _SET_UP: Final = (INITIALIZE, "authenticate", _NEW, "session/load", "session/resume")
 """Requests whose errors hold nothing of a conversation."""
 
@@ -204,7 +203,7 @@ class Stages:
             said = f"the answer to `{method}` is an error: {one_line(str(code), 20)}"
             if method in _SET_UP and isinstance(text, str):
                 said += f" ({one_line(text)})"
-            return f"{said}; {self._login()}" if code == _AUTH_REQUIRED else said
+            return f"{said}; {self._login()}" if code == jsonrpc.AUTH_REQUIRED else said
         if method == INITIALIZE and isinstance(message.result, msgspec.Raw):
             spoken = _members(message.result).get("protocolVersion")
             if isinstance(spoken, bool) or not isinstance(spoken, int):

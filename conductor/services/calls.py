@@ -11,7 +11,7 @@ from conductor.core import jsonrpc
 
 Shape = TypeVar("Shape")
 
-REFUSED = -32000
+REFUSED = -31901
 """JSON-RPC code of a service that could not, or would not, perform a call."""
 
 

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from conductor import children
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import ambiguous_key
 from conductor.errors import ConductorError, UsageError
@@ -258,7 +259,7 @@ def _with_environment(spec: Spec, env: dict[str, str | dict[str, str]] | None, h
     if env is None:
         return spec
     texts = {name: value for name, value in env.items() if isinstance(value, str)}
-    fields: dict[str, Any] = {"env": {**os.environ, **texts}, "variables": texts}
+    fields: dict[str, Any] = {"env": {**children.inherited(), **texts}, "variables": texts}
     if len(texts) < len(env):
         from conductor.spec import secrets
 

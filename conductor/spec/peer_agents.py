@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections import Counter
@@ -11,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from conductor import children
 from conductor.errors import UsageError, did_you_mean
 from conductor.spec import catalog
 from conductor.spec.config.model import Config
@@ -111,7 +111,7 @@ def _environment(options: Options) -> dict[str, str] | None:
         for name in ("require_sandbox", "require_hardening")
         if getattr(options, name)
     }
-    return {**os.environ, **required} if required else None
+    return {**children.inherited(), **required} if required else None
 
 
 def _chain(listed: str) -> str:

@@ -143,6 +143,13 @@ def is_reserved(name: str) -> bool:
     return "".join(filter(str.isalnum, name)).lower() in RESERVED
 
 
+def looks_like(name: str, other: str) -> bool:
+    """Whether people, or file systems, would take one name for the other."""
+    from conductor.core.guards.names import folded  # a chain that starts compares no names
+
+    return folded(name) == folded(other)
+
+
 def plain(name: str) -> str:
     """A valid name made of any text: names are written into logs and records."""
     return _UNNAMEABLE.sub("-", name).strip("-")[:_LONGEST] or "component"

@@ -7,12 +7,12 @@ is reloaded, receives what the file says then. A setting from the command line w
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from conductor import children
 from conductor.errors import UsageError, did_you_mean
 from conductor.spec import untrusted_files
 from conductor.spec.model import Spec
@@ -69,8 +69,8 @@ def idle(spec: Spec) -> str | None:
     return f"it does nothing without the setting {names}: `,config.{needed[0]}=…`"
 
 
-def environment(spec: Spec, traceparent: str = "") -> dict[str, str] | None:
-    """The environment of a program that starts now, with its secrets; None: this process's.
+def environment(spec: Spec, traceparent: str = "") -> dict[str, str]:
+    """The environment of a program that starts now, with its secrets.
 
     Args:
         spec: The program.
@@ -87,9 +87,7 @@ def environment(spec: Spec, traceparent: str = "") -> dict[str, str] | None:
         from conductor.spec import secrets
 
         own |= {name: secrets.read(where, spec.name) for name, where in spec.secrets.items()}
-    if not own:
-        return spec.env
-    return {**(os.environ if spec.env is None else spec.env), **own}
+    return {**(children.inherited() if spec.env is None else spec.env), **own}
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from conductor import children
 from conductor.errors import ComponentError, PrivateKeys, hidden
 from conductor.transports import descriptors
 from conductor.transports.base import LINGER, Ended, Events, Piped
@@ -143,7 +144,7 @@ class ProcessTransport(Piped):
         """
         Args:
             command: The program and its arguments.
-            env: The whole environment; None: this process's.
+            env: The whole environment; None: what programs get of this process's.
             cwd: The folder it starts in; None: this process's.
             guardian: Ends the process's group should this process be killed.
             on_stderr: Called with each line of standard error that is shown.
@@ -190,10 +191,11 @@ class ProcessTransport(Piped):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=self._env,
+                env=self._env if self._env is not None else children.inherited(),
                 cwd=self._cwd,
                 start_new_session=True,
                 bufsize=0,
+                **children.identity(),
             )
         except OSError as error:
             raise ComponentError(

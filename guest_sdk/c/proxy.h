@@ -48,6 +48,9 @@ static const proxy_call *proxy_calls(u32 *count);
 
 #define PROXY_API __attribute__((unused)) static
 #define PROXY_CANCEL LITERAL("$/cancel_request")
+/* The code of proxy_fail where a component lets something not go on; -32000 would have editors show
+   a login. */
+#define PROXY_REFUSED (-31900)
 
 static inline char proxy_other(char side) { return side == 'p' ? 's' : 'p'; }
 

@@ -16,6 +16,10 @@ const (
 	Conductor Side = 'c'
 )
 
+// Refused is the code of Fail where a component lets something not go on; -32000 would have editors
+// show a login.
+const Refused = "-31900"
+
 func (s Side) other() Side {
 	if s == Client {
 		return Agent

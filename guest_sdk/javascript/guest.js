@@ -12,7 +12,7 @@ import { call, exec, has, Line, reply } from "./line.js";
 import { AGENT, CANCEL, CLIENT, CONDUCTOR } from "./message.js";
 import { Answer, Message, Raw, other, written } from "./message.js";
 
-export { AGENT, CLIENT, CONDUCTOR, Answer, Raw, text } from "./message.js";
+export { AGENT, CLIENT, CONDUCTOR, REFUSED, Answer, Raw, text } from "./message.js";
 
 export class Proxy {
   constructor() {

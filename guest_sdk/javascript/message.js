@@ -6,6 +6,8 @@ export const CLIENT = "p";
 export const AGENT = "s";
 export const CONDUCTOR = "c";
 export const CANCEL = "$/cancel_request";
+// What a component answers if it lets something not go on; -32000 would have editors show a login.
+export const REFUSED = -31900;
 export const other = { [CLIENT]: AGENT, [AGENT]: CLIENT };
 
 // What a request came to: `result` or `error`, decoded; `raw` is the result as it was said.

@@ -21,7 +21,7 @@ from .comments import Comment, CommentReply, Thread
 from .content import Result, ToolError, audio, embedded, image, resource_link, unlinked
 from .conversation import Conversation, Event
 from .editor import Capabilities, Editor, NoOperation, Operation
-from .errors import Answered, Cancelled, ProxyError, Refused
+from .errors import REFUSED, Answered, Cancelled, ProxyError, Refused
 from .handling import Next
 from .jsontext import read_json
 from .messages import DROP, Drop, Message, Notification, Request, Update, text
@@ -42,6 +42,7 @@ from .tasks import gather
 
 __all__ = [
     "DROP",
+    "REFUSED",
     "Answered",
     "Call",
     "Cancelled",

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 from . import checked, failures
 from .cancelling import NOT_WANTED, Cancelling
 from .editor import EVENTS
-from .errors import METHOD_NOT_FOUND, Answered, Cancelled, ProxyError, Refused
+from .errors import (
+    AUTH_REQUIRED,
+    METHOD_NOT_FOUND,
+    REFUSED,
+    Answered,
+    Cancelled,
+    ProxyError,
+    Refused,
+)
 from .handling import Forwarded, Handling, Next, Rest
 from .jsontext import dumps
 from .lanes import Key, Waiting
@@ -184,9 +192,11 @@ class Engine(Cancelling):
             answer = await handlers[0](request, _following(handlers, handling.forward))
             line = self._result(handling, request, answer)
         except Answered as error:
-            line = self._error(handling, error.text)
+            # A login that somebody else wants, whom the proxy has asked, is none of the agent's.
+            is_own = error.code == AUTH_REQUIRED and error.own
+            line = self._error(handling, dumps(self._own(error)) if is_own else error.text)
         except ProxyError as error:
-            line = self._error(handling, dumps(error.body()))
+            line = self._error(handling, dumps(self._own(error)))
             if isinstance(error, Refused):  # under a narrow profile nobody hears the answer
                 self.log("warn", f"the handler of `{request.method}` failed: {error.message}")
         except Cancelled:
@@ -226,6 +236,14 @@ class Engine(Cancelling):
     @staticmethod
     def _error(handling: Handling, body: str) -> str:
         return f'{handling.side}{{"jsonrpc":"2.0","id":{handling.message._id},"error":{body}}}'
+
+    def _own(self, error: ProxyError) -> dict[str, Any]:
+        """The object of an error of the proxy's own: a refusal begins with the proxy's name."""
+        if error.code not in (REFUSED, AUTH_REQUIRED):
+            return error.body()
+        said, data = error.message, error.data if isinstance(error.data, dict) else {}
+        said = said if said.startswith(f"{self.name}: ") else f"{self.name}: {said}"
+        return {"code": REFUSED, "message": said, "data": {**data, "component": self.name}}
 
     def forward(self, handling: Handling, message: Any) -> Forwarded:
         """Passes a request on; its answer.
@@ -287,7 +305,7 @@ class Engine(Cancelling):
         self.lanes.hold(lane, handling)
         if not given.failed and given.place is not None:
             handling.came = (given, snapshot(given.value))
-        settle(waiter, given)
+        settle(waiter, given, own=False)
 
     def _pass_answer(self, side: str, said: str) -> None:
         """Passes on an answer nobody here waits for.

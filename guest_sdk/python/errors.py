@@ -17,6 +17,10 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 CANCELLED: Final = -32800
+REFUSED: Final = -31900
+"""The code of what a component lets not go on: `raise ProxyError("not here", REFUSED)`."""
+AUTH_REQUIRED: Final = -32000
+"""What the agent alone answers: editors then show its login."""
 
 
 class ProxyError(Exception):
@@ -39,7 +43,7 @@ class ProxyError(Exception):
 class Answered(ProxyError):  # noqa: N818 - reads as what happened
     """The error that a neighbour answered. Not caught, it is passed on byte by byte."""
 
-    def __init__(self, text: str, error: Any) -> None:
+    def __init__(self, text: str, error: Any, *, own: bool = True) -> None:
         held = error if isinstance(error, dict) else {}
         code = held.get("code")
         super().__init__(
@@ -49,6 +53,8 @@ class Answered(ProxyError):  # noqa: N818 - reads as what happened
         )
         self.text = text
         """The error object as it came, JSON."""
+        self.own = own
+        """Whether it answers a request of the proxy's own, not one that was passed on."""
 
 
 class Refused(ProxyError):  # noqa: N818 - reads as what happened

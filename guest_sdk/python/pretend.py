@@ -15,7 +15,7 @@ from .jsontext import dumps
 from .services import NAMES
 
 _FREE = ("keep", "log", "metric", "payload", "rebind", "turn")
-_FAILED = -32000
+_FAILED = -31901
 _QUOTA = 4 << 20
 """Characters of all values in `kv`."""
 

@@ -176,9 +176,9 @@ class Speaker:
             )
 
 
-def settle(waiter: Waiter[Any], answer: Answer) -> None:
-    """Resolves or fails a waiter by an answer."""
+def settle(waiter: Waiter[Any], answer: Answer, *, own: bool = True) -> None:
+    """Resolves or fails a waiter by an answer. `own`: to a request of the proxy's own."""
     if answer.failed:
-        waiter.fail(Answered(answer.raw(), answer.value))
+        waiter.fail(Answered(answer.raw(), answer.value, own=own))
     else:
         waiter.resolve(answer.value)

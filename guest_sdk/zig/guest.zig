@@ -28,6 +28,9 @@ pub const Message = message.Message;
 pub const Side = channel.Side;
 pub const Then = message.Then;
 pub const join = channel.join;
+/// The code of `fail` where a component lets something not go on; -32000 would have editors show a
+/// login.
+pub const refused: i32 = -31900;
 pub const notify = channel.notify;
 pub const scratch = channel.scratch;
 

@@ -743,3 +743,38 @@ def test_a_prompt_that_waited_and_is_not_wanted_any_more_is_not_sent() -> None:
         pb >> (lambda router: router.leaving("f", GONE))
         end(pb, turn)
         pb << ("g", "c", result(2, {}))
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_in_version_2_nobody_is_told_idle_while_the_session_works(cancelled: bool) -> None:
+    """A component answers the user's prompt while its own, which is hidden, runs."""
+    with chain(f"{CARRIES}+answer", version=2, grants="turns=within") as pb:
+        given(pb)
+        own(pb)
+        pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
+        pb >> ("agent", state("running")) << ("g", "s", state("running"))
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        pb << ("client", result("a", {"messageId": Hole("of-a")}))
+        if cancelled:
+            pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
+        else:
+            asks(pb, "b")  # it waits for the component's turn
+        pb >> ("agent", state("idle")) << ("g", "s", state("idle"))
+        idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
+        pb << ("client", notification(UPDATE, {"sessionId": "S", "update": idle}))
+        if cancelled:
+            asks(pb, "b")
+        pb << ("g", "p", request(Hole("g-b"), PROMPT, prompt("hi")))
+
+
+def test_in_version_2_the_idle_of_the_users_other_prompt_is_the_agents() -> None:
+    with chain(f"{CARRIES}+answer", version=2) as pb:
+        given(pb)
+        passed(pb)
+        came_back(pb, INSERTED)
+        pb >> ("g", "p", result(Hole("g-a"), INSERTED)) << ("client", result("a", INSERTED))
+        pb >> ("agent", state("running")) << ("client", state("running"))
+        given(pb, asked="b")
+        pb >> ("g", "p", result(Hole("g-b"), DONE))
+        pb << ("client", result("b", {"messageId": Hole("of-b")}))
+        pb >> ("agent", state("idle")) << ("client", state("idle"))

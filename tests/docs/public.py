@@ -37,7 +37,7 @@ PAGES: Final = (
             "Conversations": ("Conversation", "conversation:Turn", "conversation:Prompt",
                               "conversation:Response", "conversation:ToolUse", "Event",
                               "conversation:Part", "Recorder"),
-            "Errors": ("ProxyError", "Answered", "Refused", "Cancelled"),
+            "Errors": ("ProxyError", "Answered", "Refused", "Cancelled", "REFUSED"),
             "Tests": ("Playground", "playground:Agent", "pretend:Services",
                       "playground_editor:PretendEditor", "played"),
         },

@@ -347,7 +347,7 @@ def _sealed() -> Iterator[Attack]:
                  {"sessionId": "$S", "path": "/a"}, (said,), (), needs="never")  # fmt: skip
     yield Attack("session/request_permission, dropped", "dropped", "agent",
                  "session/request_permission", ASKED, (), (), needs="never")  # fmt: skip
-    denied = 'p{"jsonrpc":"2.0","id":$ID,"error":{"code":-32000,"message":"refused"}}'
+    denied = 'p{"jsonrpc":"2.0","id":$ID,"error":{"code":-31900,"message":"refused"}}'
     for method, params in (
         ("session/set_mode", {"sessionId": "$S", "modeId": "bypassPermissions"}),
         ("session/set_config_option", {"sessionId": "$S", "configId": "mode", "value": "evil"}),

@@ -126,7 +126,7 @@ def test_48_and_49_panels_and_their_events(rig: Rig, form: str, version: int) ->
     forged = {**happened, "_meta": {"conductor.component": "A"}}
     assert chain.request("_scp/html_panel/event", forged)["result"] == {"n": 1}
     refused = chain.request("_scp/html_panel/event", {**happened, "name": "refuse"})
-    assert code(refused) == -32000
+    assert code(refused) == -32001
     assert code(chain.request("_scp/html_panel/event", {**happened, "id": "v"})) == -32602
     heard = [[of, {name: one[name] for name in happened}] for of, one in events(chain, session)]
     assert heard == [["html_panel/event", {**happened, "name": n}] for n in ("click", "refuse")]

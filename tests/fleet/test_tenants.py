@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import nats as client
 import pytest
 
+from conductor.fleet import messages
 from tests.fleet.test_rollouts import PLAIN, Pool, used
 from tests.harness.process.command import COMMAND
 from tests.harness.process.fleet import Fleet
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
 
 FOLDER: Final = ROOT / "deploy" / "nats"
-TENANTS: Final = (FOLDER / "tenants.conf").read_text()
+TENANTS: Final = (FOLDER / "tenants.conf").read_text().replace("CHANGE-", "of-")
 ACCOUNTS: Final = TENANTS.replace('include "roles.conf"', (FOLDER / "roles.conf").read_text())
 
 
@@ -40,12 +41,15 @@ ACCOUNTS: Final = TENANTS.replace('include "roles.conf"', (FOLDER / "roles.conf"
 def tenants(tmp_path: Path) -> Iterator[Nats]:
     """A server with the accounts as they are written."""
     with Nats(tmp_path, config=ACCOUNTS, store="100GB") as server:
+        for tenant in ("acme", "globex"):
+            made = command(server, f"{tenant}-admin", "init")
+            assert made.returncode == 0, made.stderr
         yield server
 
 
 def user(name: str) -> dict[str, str]:
     """What a part of the fleet has in its environment."""
-    return {"CONDUCTOR_NATS_USER": name, "CONDUCTOR_NATS_PASSWORD": f"CHANGE-{name}"}
+    return {"CONDUCTOR_NATS_USER": name, "CONDUCTOR_NATS_PASSWORD": f"of-{name}"}
 
 
 class Refused(Exception):  # noqa: N818 - it is no error of the test's
@@ -62,7 +66,7 @@ class Intruder:
         self.refused: list[str] = []
         with contextlib.ExitStack() as failed:
             failed.callback(self.close)
-            shown = {"user": name, "pass": password or f"CHANGE-{name}", "verbose": False}
+            shown = {"user": name, "pass": password or f"of-{name}", "verbose": False}
             self._until_answered(f"CONNECT {json.dumps(shown)}")
             failed.pop_all()
 
@@ -103,7 +107,7 @@ class Intruder:
 
 async def connected(server: Nats, name: str) -> Client:
     """A client of the library."""
-    return await client.connect(server.url, user=name, password=f"CHANGE-{name}")
+    return await client.connect(server.url, user=name, password=f"of-{name}")
 
 
 def play(work: Callable[[], Awaitable[None]]) -> None:
@@ -149,7 +153,7 @@ def test_a_fleet_works_with_no_more_than_its_users_may(
 
 
 def test_a_worker_keeps_values_of_components(tenants: Nats) -> None:
-    keeper = KeptValues(tenants.url, "acme-worker", "CHANGE-acme-worker")
+    keeper = KeptValues(tenants.url, "acme-worker", "of-acme-worker")
     try:
         store = keeper("/")
         ask(store, "p", "set", key="n", value=1)
@@ -181,72 +185,203 @@ def worker_of(shown: str) -> str:
     return found[1]
 
 
-REFUSED: Final[dict[str, list[str]]] = {
-    "gateway": [
-        "gateway.other.to.connection",
-        "worker.w.beat",
-        "worker.w.ctl",
-        "fleet.status",
-        "journal.room.chain.c2a",
-        "$KV.rooms.room",
-        "$KV.owned.room.session",
-        "$KV.kv.space.key",
-        "$KV.config.main",
-        "$O.bundles.M.digest",
-        "$JS.API.STREAM.DELETE.KV_rooms",
-        "$JS.API.STREAM.PURGE.KV_rooms",
-        "$JS.API.STREAM.UPDATE.KV_rooms",
-        "$JS.API.CONSUMER.CREATE.journal",
-        "$SYS.REQ.SERVER.PING",
-    ],
-    "worker": [
-        "room.place.main",
-        "worker.other.open",
-        "worker.other.to.connection",
-        "gateway.g.beat",
-        "$KV.config.main",
-        "$O.bundles.M.digest",
-        "$JS.API.STREAM.DELETE.journal",
-        "$JS.API.STREAM.PURGE.journal",
-        "$JS.API.CONSUMER.CREATE.journal",
-        "$JS.API.STREAM.MSG.GET.journal",
-    ],
-    "controller": [
-        "room.place.main",
-        "worker.w.open",
-        "worker.w.to.connection",
-        "gateway.g.to.connection",
-        "$KV.rooms.room",
-        "$JS.API.CONSUMER.CREATE.journal",
-        "$JS.API.STREAM.DELETE.KV_config",
-    ],
-    "auditor": ["worker.w.ctl", "journal.room.chain.c2a", "$JS.API.STREAM.PURGE.journal"],
-}
-"""What each part must not publish."""
-UNHEARD: Final[dict[str, list[str]]] = {
-    "gateway": ["worker.*.to.*", "worker.*.open", "room.place.main", "journal.>", "$KV.>", ">"],
-    "worker": ["room.place.main", "gateway.*.to.*", "journal.>", "$KV.rooms.>", "$O.>", ">"],
-    "controller": ["gateway.*.to.*", "worker.*.to.*", "journal.>", "fleet.status", ">"],
-    "auditor": ["journal.>", "gateway.*.to.*", ">"],
-}
-"""… and where it must not listen."""
+SUBJECTS: Final = (
+    *("room.place.main", "worker.w.open", "worker.w.to.c", "worker.w.beat", "worker.w.ctl"),
+    *("gateway.g.to.c", "gateway.g.beat", "fleet.status", "fleet.gateways", "journal.r.c.c2a"),
+    *("$KV.rooms.main.r", "$KV.owned.main.r.s", "$KV.kv.s.k", "$KV.config.main"),
+    *("$O.bundles.M.d", "$O.bundles.C.d", "_INBOX.x", "_R_.x", "$SYS.REQ.SERVER.PING", "$JS.FC.x"),
+    *("$JS.ACK.journal.c.1.1.1.1.1", "other.subject"),
+)
+"""Everything that has a meaning in a fleet, and what has none."""
+CALLS: Final = (
+    *("INFO", "STREAM.NAMES", "STREAM.LIST", "ACCOUNT.PURGE.x", "META.LEADER.STEPDOWN"),
+    *(
+        f"{call}.{stream}"
+        for call in (
+            *("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE", "STREAM.DELETE", "STREAM.PURGE"),
+            *("STREAM.MSG.GET", "STREAM.MSG.DELETE", "STREAM.SNAPSHOT", "STREAM.RESTORE"),
+            *("DIRECT.GET", "CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE", "CONSUMER.LIST"),
+        )
+        for stream in ("KV_rooms", "KV_owned", "KV_kv", "KV_config", "OBJ_bundles", "journal", "x")
+    ),
+)
+"""What JetStream may be asked."""
 
 
-def test_each_part_can_do_nothing_of_another(tenants: Nats) -> None:
-    for role, subjects in REFUSED.items():
-        with Intruder(tenants, f"acme-{role}") as one:
-            assert [each for each in subjects if one.may_publish(each)] == [], role
-            assert [each for each in UNHEARD[role] if one.may_listen(each)] == [], role
-            assert all("Permissions Violation" in each for each in one.refused)
-    with Intruder(tenants, "acme-worker") as worker:
-        assert worker.may_listen("room.place.main", "workers")
-        assert worker.may_publish("$KV.rooms.room")
-    assert "Publish Violation" in tenants.story()
-    assert "Subscription Violation" in tenants.story()
+def info(*streams: str) -> set[str]:
+    """What says of streams what they are."""
+    return {"INFO", *(f"STREAM.INFO.{stream}" for stream in streams)}
+
+
+def read(*streams: str) -> set[str]:
+    """What says that, and reads them one message at a time."""
+    return info(*streams) | {f"STREAM.MSG.GET.{stream}" for stream in streams}
+
+
+STORES: Final = ("KV_rooms", "KV_owned", "KV_kv", "KV_config", "OBJ_bundles", "journal")
+MAY: Final[dict[str, set[str]]] = {
+    "gateway": {"room.place.main", "worker.w.open", "worker.w.to.c", "gateway.g.beat", "_R_.x"},
+    "worker": {
+        *("gateway.g.to.c", "worker.w.beat", "worker.w.ctl", "journal.r.c.c2a", "_R_.x"),
+        *("_INBOX.x", "$KV.rooms.main.r", "$KV.owned.main.r.s", "$KV.kv.s.k"),
+    },
+    "controller": {
+        *("fleet.status", "fleet.gateways", "worker.w.ctl", "$KV.config.main"),
+        *("$O.bundles.M.d", "$O.bundles.C.d"),
+    },
+    "auditor": set(),
+    "admin": set(),
+}
+"""What each part may publish …"""
+ASKS: Final[dict[str, set[str]]] = {
+    "gateway": read("KV_rooms"),
+    "worker": read(*STORES[:-1])
+    | info("journal")
+    | {"STREAM.PURGE.KV_owned", "STREAM.PURGE.KV_kv", "DIRECT.GET.KV_kv"},
+    "controller": read("KV_config", "OBJ_bundles") | {"STREAM.PURGE.OBJ_bundles"},
+    "auditor": info("journal") | {"DIRECT.GET.journal"},
+    "admin": info(*STORES) | {f"STREAM.CREATE.{stream}" for stream in STORES},
+}
+"""… and ask of JetStream."""
+HEARS: Final[dict[str, set[str]]] = {
+    "gateway": {"_INBOX.x", "gateway.g.to.c", "worker.w.beat", "fleet.gateways"},
+    "worker": {
+        *("_INBOX.x", "worker.w.open", "worker.w.to.c", "worker.w.ctl", "gateway.g.beat"),
+        *("fleet.status", "$KV.config.main"),
+    },
+    "controller": {"_INBOX.x"},
+    "auditor": {"_INBOX.x"},
+    "admin": {"_INBOX.x"},
+}
+"""… and hear."""
+
+
+@pytest.mark.parametrize("role", MAY)
+def test_each_part_can_do_nothing_of_another(tenants: Nats, role: str) -> None:
+    """A login tries every subject there is."""
+    with Intruder(tenants, f"acme-{role}") as one:
+        assert {each for each in SUBJECTS if one.may_publish(each)} == MAY[role]
+        assert {each for each in CALLS if one.may_publish(f"JS.fleet.{each}")} == ASKS[role]
+        assert [each for each in CALLS if one.may_publish(f"$JS.API.{each}")] == []
+        wide = ("room.place.main", "journal.>", "$KV.>", "$O.>", "_R_.>", ">", "JS.fleet.>")
+        heard = {each for each in (*SUBJECTS, *wide) if one.may_listen(each)}
+        assert heard == HEARS[role]
+        assert one.may_listen("room.place.main", "workers") is (role == "worker")
+        assert all("Permissions Violation" in each for each in one.refused)
+
+
+def test_entries_that_no_worker_has_written_stop_no_auditor(tenants: Nats) -> None:
+    """Malformed subjects, numbers and payloads in the journal."""
+    subject = "journal.YWxpY2U.c.c2a"
+    forged: list[tuple[dict[str, str], bytes]] = [
+        ({"Nats-Msg-Id": "x-c-c2a-1"}, b"{}"),
+        ({"Nats-Msg-Id": "1-c-c2a-2.y"}, b"{}"),
+        ({"Nats-Msg-Id": "1-c-c2a-3", "Conductor-Number": "one"}, b"{}"),
+        ({"Nats-Msg-Id": "1-c-c2a-4", "Conductor-At": "nan", "Conductor-Number": "1"}, b"{}"),
+        ({"Nats-Msg-Id": "1-c-c2a-5", "Conductor-Number": "1"}, b"{"),
+        ({"Nats-Msg-Id": "1-c-c2a-6", "Conductor-Number": "-1"}, b"{}"),
+    ]
+
+    async def work() -> None:
+        worker = await connected(tenants, "acme-worker")
+        js = worker.jetstream(prefix="JS.fleet")
+        for headers, payload in forged:
+            await js.publish(subject, payload, headers=headers)
+        await js.publish(f"{subject}.more.words", b"{}")
+        good = {"Nats-Msg-Id": "1-c-c2a-7", "Conductor-Number": "1", "Conductor-At": "1.0"}
+        await js.publish(subject, b'{"good":1}', headers=good)
+        await worker.close()
+
+    play(work)
+    shown = command(tenants, "acme-auditor", "journal", "alice")
+    assert shown.returncode == 0, shown.stderr
+    assert [json.loads(line)["frame"] for line in shown.stdout.splitlines()] == [{"good": 1}]
+
+
+REPLIES: Final = (
+    *("$KV.rooms.main.r", "$KV.config.main", "$KV.kv.s.k", "journal.r.c.c2a", "worker.w.open"),
+    *("room.place.main", "$JS.API.STREAM.PURGE.journal", "JS.fleet.STREAM.PURGE.KV_kv"),
+)
+"""Where an answer must not come, whoever says that it should."""
+
+
+def test_answers_come_nowhere_but_to_who_has_asked(tenants: Nats) -> None:
+    """JetStream, and a worker that takes places, are told to answer elsewhere."""
+
+    async def work() -> None:
+        worker = await connected(tenants, "acme-worker")
+        js = worker.jetstream(prefix="JS.fleet")
+        for bucket in ("rooms", "kv"):
+            await js.publish(f"$KV.{bucket}.main.r", b"kept")
+        before = [await state(js, stream) for stream in STORES]
+        heard: list[str] = []
+
+        async def take(message: Any) -> None:
+            heard.append(message.subject)
+            await worker.publish(message.reply, b"answer")
+
+        await worker.subscribe("room.place.*", queue="workers", cb=take)
+        await worker.subscribe("worker.w.open", cb=take)
+        await worker.flush()
+        gateway = await connected(tenants, "acme-gateway")
+        controller = await connected(tenants, "acme-controller")
+        for reply in REPLIES:
+            asked = b'{"last_by_subj":"$KV.rooms.main.r"}'
+            await gateway.publish("JS.fleet.STREAM.MSG.GET.KV_rooms", asked, reply=reply)
+            await controller.publish("JS.fleet.STREAM.INFO.KV_config", b"", reply=reply)
+            await gateway.publish("room.place.main", b"{}", reply=reply)
+        for one in (gateway, controller, worker):
+            await one.flush()
+        while heard.count("room.place.main") < len(REPLIES):
+            await asyncio.sleep(0.01)
+        await worker.flush()
+        assert heard == ["room.place.main"] * len(REPLIES)
+        assert [await state(js, stream) for stream in STORES] == before
+        for one in (gateway, controller, worker):
+            await one.close()
+
+    play(work)
+
+
+async def state(js: Any, stream: str) -> tuple[int, int]:
+    """How much a stream has had, and has."""
+    found = (await js.stream_info(stream)).state
+    return found.last_seq, found.messages
+
+
+def test_a_worker_answers_no_request_that_jetstream_was_told_to_bring(
+    rig: Rig, tenants: Nats
+) -> None:
+    """A value that is a request to open a connection, read so that it comes to a worker."""
+    fleet = Fleet(rig, tenants.url)
+    fleet.worker(rig.demo(), **user("acme-worker"))
+    names = command(tenants, "acme-controller", "status").stdout
+
+    async def work() -> None:
+        thief = await connected(tenants, "acme-worker")
+        order = messages.write(messages.Order(do="drain"))
+        await thief.jetstream(prefix="JS.fleet").publish("$KV.kv.s.k", order)
+        asked = json.dumps({"last_by_subj": "$KV.kv.s.k"}).encode()
+        heard: list[bytes] = []
+
+        async def take(message: Any) -> None:
+            heard.append(message.data)
+
+        subject = f"worker.{worker_of(names)}.ctl"
+        await thief.subscribe(subject, cb=take)
+        await thief.publish("JS.fleet.DIRECT.GET.KV_kv", asked, reply=subject)
+        await thief.flush()
+        while not heard:
+            await asyncio.sleep(0.01)
+        await thief.close()
+        assert heard == [order]
+
+    play(work)
+    assert worker_of(command(tenants, "acme-controller", "status").stdout) == worker_of(names)
 
 
 def test_a_tenant_reaches_nothing_of_another(tenants: Nats) -> None:
-    """The same subjects and buckets, in two accounts: nothing crosses."""
+    """The same subjects and buckets, in accounts of two tenants: nothing crosses."""
 
     async def work() -> None:
         ours = await connected(tenants, "acme-worker")
@@ -259,8 +394,8 @@ def test_a_tenant_reaches_nothing_of_another(tenants: Nats) -> None:
 
         await ours.subscribe("worker.*.to.*", cb=take)
         await ours.subscribe("room.place.*", queue="workers", cb=take)
-        bucket = await ours.jetstream().create_key_value(bucket="rooms")
-        await bucket.put("room", b"acme")
+        js, other = (one.jetstream(prefix="JS.fleet") for one in (ours, theirs))
+        await js.publish("$KV.rooms.room", b"acme")
         await ours.flush()
         await gateway.publish("worker.w.to.c", b"stolen")
         with pytest.raises(client.errors.NoRespondersError):
@@ -269,22 +404,26 @@ def test_a_tenant_reaches_nothing_of_another(tenants: Nats) -> None:
         await ours.flush()
         assert heard == []
         with pytest.raises(client.js.errors.NotFoundError):
-            await theirs.jetstream().key_value("rooms")
-        other = await theirs.jetstream().create_key_value(bucket="rooms")
-        with pytest.raises(client.js.errors.KeyNotFoundError):
-            await other.get("room")
-        assert (await bucket.get("room")).value == b"acme"
+            await other.get_msg("KV_rooms", subject="$KV.rooms.room")
+        assert (await js.get_msg("KV_rooms", subject="$KV.rooms.room")).data == b"acme"
         for one in (ours, gateway, theirs):
             await one.close()
 
     play(work)
 
 
+def test_a_part_makes_no_stream(rig: Rig, tmp_path: Path) -> None:
+    with Nats(tmp_path, config=ACCOUNTS, store="100GB") as server:
+        tried = rig.run("worker", "--nats", server.url, rig.demo(), **user("acme-worker"))
+        assert tried.exit_code() == 1
+        assert "hint: an administrator makes all that a fleet keeps" in tried.stderr
+
+
 def test_stolen_credentials_end_with_a_reload(tenants: Nats) -> None:
     server = tenants.nodes[0]
     with Intruder(tenants, "acme-gateway") as thief, Intruder(tenants, "globex-gateway") as other:
         assert thief.may_publish("room.place.main")
-        server.reload(server.configuration.replace("CHANGE-acme-gateway", "new-one"))
+        server.reload(server.configuration.replace("of-acme-gateway", "new-one"))
         assert thief.is_cut()
         assert other.may_publish("room.place.main")  # nothing has cut it
     with pytest.raises(Refused, match="Authorization Violation"):
@@ -294,12 +433,14 @@ def test_stolen_credentials_end_with_a_reload(tenants: Nats) -> None:
 
 
 def test_a_tenant_stores_no_more_than_its_part(tenants: Nats) -> None:
-    """Streams and bytes are those of the account, so one tenant leaves room to the others."""
+    """Streams and bytes are those of the accounts, so one tenant leaves room to the others."""
 
     async def work() -> None:
-        ours = await connected(tenants, "acme-worker")
-        info = await ours.jetstream().account_info()
-        assert (info.limits.max_storage, info.limits.max_streams) == (20_000_000_000, 8)
-        await ours.close()
+        for role, most in (("worker", 3), ("controller", 2), ("auditor", 1)):
+            ours = await connected(tenants, f"acme-{role}")
+            answer = json.loads((await ours.request("JS.fleet.INFO", b"", 5)).data)
+            assert answer["limits"]["max_streams"] == most
+            assert answer["limits"]["max_storage"] > 0
+            await ours.close()
 
     play(work)

@@ -15,6 +15,7 @@ from conductor.core.guards.reading import (
     Absent,
     Ambiguous,
     Json,
+    Number,
     Object,
     as_object,
     canonical,
@@ -24,6 +25,7 @@ from conductor.core.guards.reading import (
     token,
 )
 from conductor.core.guards.rules import Attempt, Breaches
+from conductor.core.jsonrpc import AUTH_REQUIRED, REFUSED
 from conductor.patterns import lazy_pattern
 
 SESSION_NAMES: Final = ("sessionId", "session_id")
@@ -34,6 +36,7 @@ _namespaced = lazy_pattern(rf"({_LABEL}(?:\.{_LABEL})+)/[A-Za-z0-9._-]+")
 _LONGEST: Final = 256
 _RESERVED: Final = frozenset({"agentclientprotocol", "mcp", "modelcontextprotocol"})
 """Labels that reserve a namespace for a protocol."""
+_integer = lazy_pattern(r"-?[0-9]+")
 _CONDUCTORS: Final = "conductor"
 """The first label of those that are the conductor's."""
 
@@ -227,10 +230,44 @@ def is_namespaced(name: str) -> bool:
 # -- errors --------------------------------------------------------------------------------------
 
 
+_LOGINS: Final = frozenset({"authmethods", "authrequired", "authenticationrequired"})
+"""What stands in errors by which clients show a login, squashed."""
+
+
 def no_login(attempt: Attempt) -> Breaches:
     """An error of a component's own, or changed by it, does not have the user log in."""
-    data = as_object(member(attempt.new, "data"))
-    methods = [name for name in data if squash(name) == "authmethods"]
-    if methods and member(attempt.old, "data") != data:
-        text = f"an error with {methods[0]!a:.80} asks the user to log in, which is for the agent"
-        yield text, f"/data{token(methods[0])}"
+    if attempt.before == attempt.after:
+        return
+    code = member(attempt.new, "code")
+    if is_login(code) or (is_login(member(attempt.old, "code")) and attempt.old != attempt.new):
+        text = f"error {AUTH_REQUIRED} asks the user to log in, which is for the agent"
+        yield f"{text}\nhint: a component that refuses answers {REFUSED}", "/code"
+    elif not (isinstance(code, Number) and _integer.fullmatch(code.text)) and code != member(
+        attempt.old, "code"
+    ):
+        yield "the code of an error is an integer", "/code"
+    data = member(attempt.new, "data")
+    found = next(_logins(data, "/data"), None) if data != member(attempt.old, "data") else None
+    if found is not None:
+        word, at = found
+        yield f"an error with {word!a:.80} asks the user to log in, which is for the agent", at
+
+
+def is_login(code: Json | Absent) -> bool:
+    """Whether a code is the one that means a login, however it is written."""
+    text = code.text if isinstance(code, Number) else code
+    try:
+        return isinstance(text, str) and float(text) == AUTH_REQUIRED
+    except ValueError:
+        return False
+
+
+def _logins(value: Json | Absent, at: str) -> Iterator[tuple[str, str]]:
+    """The words in the data of an error that have clients show a login."""
+    if isinstance(value, str) and squash(value) in _LOGINS:
+        yield value, at
+    inside: Iterable[tuple[str | int, Json]] = pairs(value)
+    for name, held in enumerate(value) if isinstance(value, list) else inside:
+        if isinstance(name, str) and squash(name) in _LOGINS:
+            yield name, at + token(name)
+        yield from _logins(held, at + token(name))

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from conductor.core.guards import commands, links, names
-from conductor.core.guards.every_message import SESSION_NAMES, is_namespaced, no_meta_key
+from conductor.core.guards.every_message import SESSION_NAMES, is_login, is_namespaced, no_meta_key
 from conductor.core.guards.names import folded, head, lookalike, squash
 from conductor.core.guards.reading import (
     Absent,
@@ -25,6 +25,7 @@ from conductor.core.guards.reading import (
     token,
 )
 from conductor.core.guards.rules import Attempt, Breaches, Context
+from conductor.core.jsonrpc import AUTH_REQUIRED
 from conductor.patterns import lazy_pattern
 
 SAMPLE: Final = "sampling/createMessage"
@@ -158,6 +159,8 @@ def _object(context: Context, held: Json, at: str) -> Breaches:
             yield from _offered(context, value, at + token(name))
         elif isinstance(value, str) and squash(name).endswith(_LINKS):
             yield from _link(context, value, at + token(name))
+    if is_login(as_object(members.get("error")).get("code")):
+        yield f"error {AUTH_REQUIRED} asks the user to log in, which is for the agent", at
     method = members.get("method")
     asked = _ASKS.get(squash(method)) if isinstance(method, str) else None
     if asked == SAMPLE:

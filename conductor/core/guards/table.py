@@ -436,7 +436,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "handshake",
         (
             "Identity and login methods in `initialize` stay as both ends wrote them; of the "
-            "version on offer a component may choose the one below, 1 for 2."
+            "version on offer a component may choose the one below, 1 for 2. Only the agent's "
+            "errors ask for a login (-32000, `authMethods`, `auth_required`)."
         ),
         (
             "Another agent's name, a version that was not offered, a login method with a "

@@ -285,9 +285,15 @@ def _written(name: str, key: str) -> str:
 
 def error(peer: Peer, violation: Violation) -> bytes:
     """A violation as a JSON-RPC error object for who runs into it."""
+    wrong = refusal(peer, violation)
+    return jsonrpc.error_object(wrong.code, wrong.text, wrong.data)
+
+
+def refusal(peer: Peer, violation: Violation) -> Malformed:
+    """A violation as the error for the request that broke a rule."""
     owner = peer.launched_by or peer
     data = {"rule": violation.guard, "pointer": violation.pointer, "component": owner.name}
-    return jsonrpc.error_object(INVALID_REQUEST, sentence(owner, violation), data)
+    return Malformed(INVALID_REQUEST, sentence(owner, violation), data=data)
 
 
 def sentence(peer: Peer, violation: Violation) -> str:

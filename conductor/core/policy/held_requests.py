@@ -26,6 +26,7 @@ from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, LIST, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers, release
+from conductor.core.policy.own_answers import signed, unsigned
 from conductor.core.policy.ownership import McpOwnership
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
@@ -207,9 +208,12 @@ class HeldRequests(ABC):
         out: list[Effect],
     ) -> None:
         """A component answers a request that it holds, before or after the agent has answered."""
-        lane = carried.lane
+        lane, said = carried.lane, body
+        body = unsigned(carried, member, said)
         violation = self._checks.answers(carried, lane.other.direction, member, body)
         if violation is None:
+            if carried.upstream != (member, body):
+                body = signed(carried, member, body, said)
             self._learn(carried, member, body)
             changes.answer(self._exchange, carried, member, body, out)
             if pending.traced is not None and carried.forwarded is not None:

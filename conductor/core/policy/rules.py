@@ -213,14 +213,18 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def hears(self) -> bool:
-        """Whether it receives anything that the agent sends the client, except MCP, or opens turns
-        of its own."""
-        return self.prompts or any(
-            self.rights(Direction.UP, key)
-            for row in ROWS
-            if row.direction is Direction.UP
-            for key in row.keys
-            if not key.startswith(MCP_FAMILIES)
+        """Whether it receives anything that the agent sends the client, except MCP, opens turns of
+        its own, or asks the user in its own name."""
+        return (
+            self.prompts
+            or "ask" in self.grants.editor
+            or any(
+                self.rights(Direction.UP, key)
+                for row in ROWS
+                if row.direction is Direction.UP
+                for key in row.keys
+                if not key.startswith(MCP_FAMILIES)
+            )
         )
 
     @property

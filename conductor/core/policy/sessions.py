@@ -119,6 +119,12 @@ class Sessions:
         known = [session for session in self._known.values() if not session.opened_by]
         return tuple({folder for session in known for folder in session.folders})
 
+    @property
+    def folders_of_user(self) -> tuple[str, ...]:
+        """Those of the sessions that the user's client has opened, as it has written them."""
+        known = [one for one in self._known.values() if not (one.opened_by or one.client)]
+        return tuple({folder for session in known for folder in session.folders})
+
     def line(self, session: str | None) -> Iterator[str]:
         """A session, its parent, and so on upwards."""
         for _ in range(_DEEPEST):
@@ -456,12 +462,23 @@ def _more(known: frozenset[str], listed: frozenset[str]) -> frozenset[str]:
 def asker(pending: PendingRequest) -> str:
     """The component that a request is of, through all that passed it on. Empty: the client, or a
     program without a policy, of which nobody knows whether it has passed the request on."""
-    while (given := _given(pending)) is not None:
-        pending = given
+    pending = first_of(pending)
     origin = pending.origin
     if origin is None or origin.peer.role is not Role.PROXY:
         return ""
     return origin.peer.name if pending.originated or origin.peer.sideband else ""
+
+
+def first_of(pending: PendingRequest) -> PendingRequest:
+    """The request with which it began, through all that passed it on."""
+    while (given := _given(pending)) is not None:
+        pending = given
+    return pending
+
+
+def guest_of(key: bytes) -> str:
+    """The guest whose own prompt or set-up a host sends under this id; empty: the id names none."""
+    return key.decode(errors="replace").strip('"').partition(" ")[2]
 
 
 def _given(pending: PendingRequest) -> PendingRequest | None:

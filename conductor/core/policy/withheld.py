@@ -8,7 +8,7 @@ such a call is refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UnsetType
@@ -17,7 +17,6 @@ from conductor.core.guards.reading import Json, pairs, value_of
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import Message, size_of
 from conductor.core.policy.key_table import TOOL_KINDS, update
-from conductor.core.state import Source
 
 MOST_CALLS: Final = 64
 """Tool calls of one hidden turn with updates that are kept, at most …"""
@@ -52,7 +51,7 @@ class Withheld:
     __slots__ = ("_bytes", "_calls", "_hiding", "_kept", "_lost", "_too_many")
 
     def __init__(self) -> None:
-        self._kept: list[tuple[str | None, Source, Message]] = []
+        self._kept: list[tuple[str | None, Any, Message]] = []
         """The updates, each with the call that it is about; None: it names none."""
         self._bytes = 0
         self._hiding: set[str] = set()
@@ -65,8 +64,12 @@ class Withheld:
         """Whether more is lost in this turn than that list has, or what names no call, say the
         command of a terminal: it may be of any call."""
 
-    def keep(self, source: Source, message: Message) -> None:
-        """The client does not get an update of a tool call."""
+    def keep(self, source: Any, message: Message) -> None:
+        """The client does not get an update of a tool call.
+
+        Args:
+            source: A `Source`, which comes back by `take`.
+        """
         detail, size = message.heading.detail, size_of(message.params)
         call = detail if isinstance(detail, str) else None
         done = _call(message.params).status in _OVER
@@ -113,7 +116,7 @@ class Withheld:
             return self._too_many
         return not self._lost.keys().isdisjoint(_named(value_of(question)))
 
-    def take(self) -> list[tuple[Source, Message]]:
+    def take(self) -> list[tuple[Any, Message]]:
         """The updates, which go on now."""
         kept, self._kept, self._bytes, self._hiding = self._kept, [], 0, set()
         return [(source, message) for _, source, message in kept]

@@ -24,7 +24,7 @@ from conductor.run.service_requests import Answer, Tell
 PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
 _NOT_RECORDED: Final = "in a replay nothing is performed, and the recording has no such call"
 _REFUSED: Final = -32001
-_FAILED: Final = -32000
+_FAILED: Final = -31901
 _MOST_VALUES: Final = 1_000
 """Values that are kept in one run."""
 _EMPTY: Final = (b"", b"null", b"{}")

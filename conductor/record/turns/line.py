@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core.json_text import hide_surrogates
+from conductor.core.policy.key_table import STAMP
 
 PROMPT: Final = "session/prompt"
 UPDATE: Final = "session/update"
@@ -179,8 +180,15 @@ class Prompted(msgspec.Struct):
     """The result of a prompt."""
 
     stop: str = msgspec.field(name="stopReason", default="")
+    meta: Any = msgspec.field(name="_meta", default=None)
     message: str = msgspec.field(name="messageId", default="")
     usage: _Tokens | None = None
+
+    @property
+    def ended(self) -> str:
+        """How the turn has ended, and which component has ended it so, as far as that is said."""
+        by = self.meta.get(STAMP) if isinstance(self.meta, dict) else None
+        return (self.stop or "ended") + (f" by {by}" if isinstance(by, str) else "")
 
 
 _decode: Final = msgspec.json.Decoder(Line).decode

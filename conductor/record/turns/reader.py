@@ -726,7 +726,7 @@ class Reader:
             usage.cached = answer.usage.cachedReadTokens or 0
             usage.thought = answer.usage.thoughtTokens or 0
         if _ends(answer):
-            self._end(line, turn, answer.stop or "ended")
+            self._end(line, turn, answer.ended)
         else:
             turn.inserted = True
 

@@ -127,3 +127,7 @@ macro_rules! proxy {
         const _: fn(&mut $crate::Proxy) = $declare;
     };
 }
+
+/// The code of [`Message::fail`] where a component lets something not go on; -32000 would have
+/// editors show a login.
+pub const REFUSED: i64 = -31900;

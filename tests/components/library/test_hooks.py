@@ -113,7 +113,7 @@ async def test_calls_of_mcp_tools() -> None:
         call: Any = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 7}}}
         stateless = {"serverId": "s", "requestId": "r", **call}
         answer = p.result("s", p.agent.request("mcp/message", stateless))
-        assert answer == {"error": {"code": -32000, "message": "denied: no"}}
+        assert answer == {"error": {"code": -31900, "message": "denied: no"}}
         with pytest.raises(ProxyError, match="denied: no"):
             p.result("s", p.agent.request("mcp/message", {"connectionId": "c", **call}))
         for other in ({"name": "add", "arguments": {"a": 1}}, {"name": "sub"}, None):
@@ -205,7 +205,7 @@ def test_row_85_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(rig, "tools-demo", f"hooks,config={path}", rig.demo("--acp"))
     session = chain.begin()
     blocked = chain.answer(chain.start_prompt(session, "please drop the database"))
-    assert blocked["error"]["message"] == "not on this machine"
+    assert blocked["error"]["message"] == "hooks: not on this machine"
     assert chain.prompt(session, "BUG-7") == "bug 7is it fixed?"
     # The client of the tests has no answer to a permission: nobody asked it.
     assert chain.prompt(session, "/permission delete x") == "permission: reject-once"

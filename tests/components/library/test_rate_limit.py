@@ -40,7 +40,7 @@ async def test_what_is_counted_together(per: str, passes: int) -> None:
                 try:
                     await p.prompt(str(number), session=session)
                 except ProxyError as error:
-                    assert str(error).startswith("rate limit: 2 prompts in 10 s have passed")  # noqa: PT017
+                    assert str(error).startswith("rate-limit: 2 prompts in 10 s have passed")  # noqa: PT017
         assert len(p.agent.prompts) == passes
 
 

@@ -100,7 +100,7 @@ async def test_each_generation() -> None:
             ]
             said["message"] = {"id": 5, "method": "tools/call", "params": {"name": "fail"}}
             denied = (await asked(p, said, method))["message"]
-            assert (denied["id"], denied["error"]["code"]) == (5, -32602)
+            assert (denied["id"], denied["error"]["code"]) == (5, -31900)
 
 
 @plays

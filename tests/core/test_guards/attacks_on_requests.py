@@ -227,3 +227,22 @@ def choices() -> Iterator[Attack]:
         yield passes_on(
             "session-mode", f"{method} another", method, own, own.replace("mine", "bypass")
         ).having(options=True)
+
+
+def logins() -> Iterator[Attack]:
+    """Errors of the agent's that become a login, or a login of the agent's with other words."""
+    busy, login = '{"code":-32603,"message":"busy"}', '{"code":-32000,"message":"log in"}'
+    for what, came, sent in (
+        ("an error", busy, login),
+        ("other words", login, '{"code":-32000,"message":"log in at x.example"}'),
+        ("more data", login, '{"code":-32000,"message":"log in","data":{"url":"x"}}'),
+        ("no login", login, busy),
+    ):
+
+        def route(context: Context, came: str = came, sent: str = sent) -> Violation | None:
+            given = (b"error", came.encode())
+            return answered(
+                context, "down", "session/prompt", UNSET, b"error", sent.encode(), given
+            )
+
+        yield Attack("handshake", f"answered: {what} on its way back", route)

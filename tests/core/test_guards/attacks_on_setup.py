@@ -191,11 +191,20 @@ ASK, BYPASS = NEW["modes"]["availableModes"]
 def results() -> Iterator[Attack]:
     """What an agent says of a new session, forged."""
     mine = {"id": "mine"}
-    login = '{"code":-32000,"message":"no","data":{"authMethods":[{"type":"terminal"}]}}'
-    for method in ("session/new", "session/prompt"):
-        yield denies("handshake", f"{method}, by a login", method, login)
-        spelled = login.replace("authMethods", "auth_methods")
-        yield denies("handshake", f"{method}, by another spelling", method, spelled)
+    for method in ("session/new", "session/prompt", "initialize", "_x/y", "mcp/message"):
+        for code in ("-32000", "-32000.0", "-3.2e4", '"-32000"', "-1.5", "null"):
+            login = f'{{"code":{code},"message":"no"}}'
+            yield denies("handshake", f"{method}, by the code {code}", method, login)
+        for data in (
+            '{"authMethods":[{"type":"terminal"}]}',
+            '{"auth_methods":[]}',
+            '{"a":[{"AuthMethods":1}]}',
+            '"auth_required"',
+            '{"type":"authentication_required"}',
+            '{"auth-required":true}',
+        ):
+            login = f'{{"code":-32603,"message":"no","data":{data}}}'
+            yield denies("handshake", f"{method}, by {data}", method, login)
     modes = NEW["modes"]
     for what, guard, change in (
         ("models", "session-mode", {"models": {"currentModelId": "other"}}),

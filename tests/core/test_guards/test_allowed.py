@@ -163,7 +163,7 @@ def test_prompts_may_be_rewritten() -> None:
 
 
 def test_errors_deny_and_so_are_right_where_nothing_came_back() -> None:
-    error = b'{"code":-32000,"message":"no"}'
+    error = b'{"code":-31900,"message":"no"}'
     for method in (*SEALED, *SETUPS, "initialize", "session/request_permission", "mcp/message"):
         if method in SETTINGS:
             continue  # of the agent's modes nobody else denies one

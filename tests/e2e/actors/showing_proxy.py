@@ -58,7 +58,7 @@ async def event(request: Request, following: Any) -> Any:
         first = f'{{"jsonrpc":"2.0","id":{request.id},"result":{{"n":"first"}}}}'
         engine()._out.append("p" + first)  # as no author writes
     if request.params.get("name") == "refuse":
-        raise ProxyError("not this one", code=-32000)
+        raise ProxyError("not this one", code=-32001)
     if request.params.get("text") == "pass":
         raise ProxyError("not taken", code=-32601)
     return {"n": len(heard)}

@@ -1,0 +1,130 @@
+"""What the programs that conductor starts get of it: which variables, and which user they are.
+
+Any process of a chain may be led by what it reads. So no login of conductor's own is in its
+environment, and on a worker of a fleet only what stands in a list.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from conductor.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PREFIX: Final = "CONDUCTOR_"
+_LOGINS: Final = frozenset(("TOKEN", "TOKENS", "PASSWORD", "SECRET", "KEY", "CREDS", "NATS"))
+"""Words of a variable of conductor's own that has a login."""
+_LISTED: Final = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "LANG", "LANGUAGE"),
+        *("PYTHONPATH", "VIRTUAL_ENV", "NODE_PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "SYSTEMROOT", "PATHEXT"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    )
+)
+"""What an agent on a worker gets, beside the variables that its entry names; and `LC_…`."""
+_PR_SET_DUMPABLE: Final = 4
+
+
+class Identity(TypedDict, total=False):
+    """Who a program runs as, as `subprocess.Popen` takes it; empty: as this process."""
+
+    user: int
+    group: int
+    extra_groups: Sequence[int]
+
+
+class _Kept:
+    """How this process starts programs. One process has one such rule."""
+
+    def __init__(self) -> None:
+        self.listed = False
+        self.own: Mapping[str, str] = {}
+        """The variables that say who the user of programs is."""
+        self.identity: Identity = {}
+
+
+_KEPT: Final = _Kept()
+
+
+def inherited() -> dict[str, str]:
+    """The variables of this process that a program gets which it starts."""
+    if _KEPT.listed:
+        found = {
+            name: value
+            for name, value in os.environ.items()
+            if name in _LISTED or name.startswith("LC_")
+        }
+        return {**found, **_KEPT.own}
+    return {name: value for name, value in os.environ.items() if not is_login(name)}
+
+
+def identity() -> Identity:
+    """Who programs run as."""
+    return _KEPT.identity
+
+
+def is_login(name: str) -> bool:
+    """Whether a variable has a login of conductor's own."""
+    return name.startswith(_PREFIX) and not _LOGINS.isdisjoint(name.split("_"))
+
+
+def taken(name: str) -> str:
+    """The value of a variable, which is gone then: also where the system shows the environment that
+    a process was started with. Empty: there is none."""
+    return os.environ.pop(name, "") if sys.platform == "win32" else _wiped(name)
+
+
+def _wiped(name: str) -> str:
+    value = os.environ.get(name, "")
+    if value:
+        import ctypes
+
+        find = ctypes.CDLL(None).getenv
+        find.restype = ctypes.c_void_p
+        if at := find(os.fsencode(name)):
+            ctypes.memset(at, ord("*"), len(os.fsencode(value)))
+    os.environ.pop(name, None)
+    return value
+
+
+def list_variables() -> None:
+    """From now on programs get the variables of the list, and no others."""
+    _KEPT.listed = True
+
+
+def run_as(name: str) -> None:
+    """From now on programs run as another user of this machine.
+
+    Raises:
+        UsageError: There is no such user, or this process cannot start programs as another one.
+    """
+    hint = "name a user of this machine, who is not root, and start conductor as root"
+    if sys.platform == "win32":
+        raise UsageError("programs cannot run as another user on Windows", hint)
+    import pwd
+
+    try:
+        found = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+    except (KeyError, OverflowError):
+        raise UsageError(f"there is no user `{name}` for programs", hint) from None
+    if found.pw_uid == 0 or os.geteuid() != 0:
+        why = "that is root" if found.pw_uid == 0 else "this process is not root"
+        raise UsageError(f"programs cannot run as `{name}`: {why}", hint)
+    groups = [one for one in os.getgrouplist(found.pw_name, found.pw_gid) if one]
+    _KEPT.identity = {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": groups}
+    who = found.pw_name
+    _KEPT.own = {"HOME": found.pw_dir, "USER": who, "LOGNAME": who, "SHELL": found.pw_shell}
+
+
+def close_memory() -> None:
+    """No other process of this user may read this one's memory and environment (Linux)."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,0 +1,49 @@
+"""`conductor fleet init`: makes what a fleet keeps in JetStream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from conductor.cli import report
+from conductor.cli.fleet_place import on_bus, place
+from conductor.cli.typer_options import paragraphs, takes
+
+if TYPE_CHECKING:
+    from conductor.fleet.bus import Bus
+
+HELP: Final = paragraphs(
+    "Make what a fleet keeps in JetStream: leases, sessions, values, bundles, the journal. Once, "
+    "as the administrator of a tenant (deploy/nats); what is there stays as it is.",
+    "Without accounts on NATS it is not needed: the parts make what they miss.",
+)
+_DAYS: Final = 30.0
+
+
+@takes("fleet")
+def init(
+    journal_days: Annotated[
+        float,
+        typer.Option(
+            "--journal-days", metavar="DAYS", help="How long the journal keeps what it has; 0: "
+            "for ever.", min=0,
+        ),
+    ] = _DAYS,
+    **values: Any,
+) -> int:  # fmt: skip
+    """Makes what a fleet keeps."""
+
+    async def make(bus: Bus) -> int:
+        from conductor.fleet import kv, names
+        from conductor.fleet.bundle_store import BundleStore
+
+        bus.is_admin = True
+        for bucket in (names.ROOMS, names.OWNED, kv.BUCKET):
+            await bus.bucket(bucket)
+        await BundleStore(bus).make()
+        await bus.stream(names.JOURNAL, f"{names.JOURNAL}.>", journal_days * 86400.0)
+        report.say("the fleet has all that it keeps")
+        return 0
+
+    return on_bus(place(values, "fleet init"), make)

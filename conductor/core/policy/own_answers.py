@@ -1,0 +1,106 @@
+"""Answers of a component's own: the error or the refusal that somebody is shown says whose it is.
+
+The name is in the error's `data` and in front of its words, so that neither an editor nor a person
+takes it for the agent's or the conductor's. A prompt that is answered with the stop reason
+`refusal` has the name in the `_meta` of its result. The guests of a host are named by the host.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.json_text import holds, read_members, write_members
+from conductor.core.jsonrpc import read_error
+from conductor.core.policy.key_table import PROMPT, STAMP
+from conductor.core.state import Carried
+from conductor.errors import visible
+
+_REFUSAL: Final = "refusal"
+_encode = msgspec.json.Encoder().encode
+
+
+def unsigned(carried: Carried, member: bytes, body: bytes) -> bytes:
+    """What a host of guests answers, without the name of the guest that has refused a prompt: the
+    guards look at what the guest has said."""
+    hosts = carried.lane.peer.component.hosts and carried.policy_state.enforced
+    if not hosts or member != b"result" or carried.method != PROMPT or not holds(body, _STAMP):
+        return body
+    members = read_members(Raw(body)) or {}
+    meta = read_members(members.get("_meta", Raw(b"{}"))) or {}
+    if meta.pop(STAMP, None) is None:
+        return body
+    rest = {name: held for name, held in members.items() if name != "_meta"}
+    return bytes(write_members({**rest, "_meta": write_members(meta)} if meta else rest))
+
+
+def signed(carried: Carried, member: bytes, body: bytes, said: bytes) -> bytes:
+    """An answer with its component's name, where it is the component's own. `said`: as it came,
+    with the name that a host has written."""
+    # The agent's client knows whose an MCP server is.
+    if not carried.policy_state.enforced or type(carried.heading.detail) is tuple:
+        return body
+    if member == b"error":
+        return _error(carried, body)
+    return _result(carried, body, said) if carried.method == PROMPT else body
+
+
+def _error(carried: Carried, body: bytes) -> bytes:
+    upstream, members = carried.upstream, read_members(Raw(body))
+    if members is None or (
+        upstream is not None and read_error(upstream[1]).code == read_error(body).code
+    ):
+        return body  # the agent's, in other words perhaps
+    raw = members.get("data")
+    data = read_members(raw) if raw is not None else {}
+    if data is None:
+        data = {} if raw is None or bytes(raw) == b"null" else {"said": raw}
+    name = _name(carried, _text(data.get("component")))
+    message = visible(_text(members.get("message")))
+    if not message.startswith((f"{name}: ", f"proxy `{name}`")):
+        message = f"{name}: {message}"
+    words = {"message": Raw(_encode(message)), "data": write_members({**data, **_of(name)})}
+    return bytes(write_members({**members, **words}))
+
+
+def _of(name: str) -> dict[str, Raw]:
+    return {"component": Raw(_encode(name))}
+
+
+def _result(carried: Carried, body: bytes, said: bytes) -> bytes:
+    if not _refuses(body) or (carried.upstream is not None and _refuses(carried.upstream[1])):
+        return body
+    members = read_members(Raw(body)) or {}
+    meta = read_members(members.get("_meta", Raw(b"{}"))) or {}
+    theirs = read_members((read_members(Raw(said)) or {}).get("_meta", Raw(b"{}"))) or {}
+    name = _name(carried, _text(theirs.get(STAMP)))
+    stamped = write_members({**meta, STAMP: Raw(_encode(name))})
+    return bytes(write_members({**members, "_meta": stamped}))
+
+
+def _refuses(body: bytes) -> bool:
+    if not holds(body, _STOPS):
+        return False
+    return _text((read_members(Raw(body)) or {}).get("stopReason")) == _REFUSAL
+
+
+_STAMP: Final = f'"{STAMP}"'.encode()
+_STOPS: Final = f'"{_REFUSAL}"'.encode()
+
+
+def _name(carried: Carried, said: str) -> str:
+    """The component's name, or that of the guest for which its host speaks."""
+    peer = carried.lane.peer
+    if peer.component.hosts and said in peer.component.known_as:
+        return said
+    return (peer.launched_by or peer).name
+
+
+def _text(raw: Raw | None) -> str:
+    try:
+        value = msgspec.json.decode(raw) if raw is not None else ""
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,54 @@
+"""A refusal of a component is shown as that component's, never as a login or as the agent's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.process.command import conductor
+
+RULES = '[[rules]]\non = "prompt"\nmatch = "drop"\nblock = "not on this machine"\n'
+REFUSES = """
+from guest_sdk.python import Proxy
+
+proxy = Proxy("strict", profile="context")
+
+
+@proxy.request("session/prompt")
+def refuse(request):
+    return {"stopReason": "refusal"}
+"""
+
+
+def test_a_component_that_blocks_a_prompt(tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text(RULES)
+    ran = conductor("exec", "hooks,config=rules.toml", "demo", "-p", "drop it", cwd=tmp_path)
+    assert ran.code == 5, ran.err
+    assert "session/prompt failed: hooks: not on this machine" in ran.err
+    assert "hint: a component of the chain refuses this, not the agent" in ran.err
+    assert "log in" not in ran.err
+
+
+def test_a_component_that_ends_a_turn_with_a_refusal(tmp_path: Path) -> None:
+    (tmp_path / "strict.py").write_text(REFUSES)
+    trace = tmp_path / "trace"
+    ran = conductor(
+        "exec", "./strict.py,allow=down:session/prompt:carry+answer", "demo", "-p", "hi",
+        "--trace", str(trace), cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.code == 5, ran.err
+    assert "`strict` refused to continue" in ran.err
+    assert "the agent" not in ran.err
+    shown = conductor("trace", "show", str(trace), cwd=tmp_path)
+    assert "refusal by strict" in shown.out, shown.out
+
+
+@pytest.mark.parametrize(
+    ("chain", "who"),
+    [((), "error: the agent refused"), (("passthrough",), "the agent, or a trusted")],
+)
+def test_the_agent_that_refuses(chain: tuple[str, ...], who: str, tmp_path: Path) -> None:
+    ran = conductor("exec", *chain, "py:tests.cli.agents:stops", "-p", "refusal", cwd=tmp_path)
+    assert ran.code == 5, ran.err
+    assert who in ran.err

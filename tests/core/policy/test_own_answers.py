@@ -1,0 +1,161 @@
+"""Errors and refusals of a component's own say whose they are, and never have the user log in."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from conductor.core import CHANNEL, Component
+from tests.harness.router.policed import (
+    DONE,
+    PROMPT,
+    Hole,
+    Json,
+    broke,
+    chain,
+    chain_of,
+    error,
+    given,
+    guest,
+    policy,
+    prompt,
+    request,
+    result,
+    trusted,
+)
+
+ANSWERS: Final = "down:session/prompt:carry+answer+amend"
+REFUSED: Final = -31900
+
+
+def signed(id_: object, message: str, code: int = REFUSED, name: str = "g", **data: object) -> Json:
+    """An error as the client gets it."""
+    held = {"code": code, "message": message, "data": {**data, "component": name}}
+    return {"jsonrpc": "2.0", "id": id_, "error": held}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ({"code": REFUSED, "message": "no"}, signed("a", "g: no")),
+        ({"code": REFUSED, "message": "g: no"}, signed("a", "g: no")),
+        ({"code": -32603, "message": "proxy `g` failed"}, signed("a", "proxy `g` failed", -32603)),
+        (
+            {"code": REFUSED, "message": "no", "data": {"component": "agent", "x": 1}},
+            signed("a", "g: no", x=1),
+        ),
+        ({"code": REFUSED, "message": "no", "data": [1]}, signed("a", "g: no", said=[1])),
+        ({"code": REFUSED, "message": "no", "data": None}, signed("a", "g: no")),
+        (
+            {"code": 5, "message": "conductor: \x1b]0;x\u202e"},
+            signed("a", "g: conductor: \\u{1b}]0;x\\u{202e}", 5),
+        ),
+        ({"code": 5}, signed("a", "g: ", 5)),
+        ({"code": 5, "message": {"a": 1}}, signed("a", "g: ", 5)),
+    ],
+)
+def test_an_error_names_its_component(body: Any, wanted: Json, version: int) -> None:
+    with chain(ANSWERS, version=version) as pb:
+        given(pb)
+        said = {"jsonrpc": "2.0", "id": Hole("g-a"), "error": body}
+        pb >> ("g", "p", said) << ("client", wanted)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"code": -32000, "message": "log in"},
+        {"code": REFUSED, "message": "no", "data": {"authMethods": []}},
+        {"code": REFUSED, "message": "no", "data": "auth_required"},
+    ],
+)
+def test_an_error_shows_no_login(body: Json) -> None:
+    with chain(ANSWERS) as pb:
+        given(pb)
+        pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-a"), "error": body})
+        broke(pb, "handshake")
+        pb << ("agent", request(Hole("x"), PROMPT, prompt("hi")))
+        pb >> ("agent", result(Hole("x"), DONE)) << ("client", result("a", DONE))
+
+
+def test_the_login_of_the_agent_s_stays_as_it_is() -> None:
+    login = {"code": -32000, "message": "log in", "data": {"authMethods": [{"id": "x"}]}}
+    with chain(ANSWERS) as pb:
+        given(pb)
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("go")))
+        pb << ("agent", request(Hole("x"), PROMPT, prompt("go")))
+        pb >> ("agent", {"jsonrpc": "2.0", "id": Hole("x"), "error": login})
+        pb << ("g", "s", {"jsonrpc": "2.0", "id": Hole("g-a"), "error": login})
+        other = {**login, "message": "log in at https://x.example"}
+        pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-a"), "error": other})
+        broke(pb, "handshake")
+        pb << ("client", {"jsonrpc": "2.0", "id": "a", "error": login})
+
+
+def test_an_error_of_the_agent_s_in_other_words_stays_the_agent_s() -> None:
+    with chain(ANSWERS) as pb:
+        given(pb)
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("go")))
+        pb << ("agent", request(Hole("x"), PROMPT, prompt("go")))
+        pb >> ("agent", error(Hole("x"), -32603, "the key is k"))
+        pb << ("g", "s", error(Hole("g-a"), -32603, "the key is k"))
+        pb >> ("g", "p", error(Hole("g-a"), -32603, "the key is …"))
+        pb << ("client", error("a", -32603, "the key is …"))
+
+
+@pytest.mark.parametrize("meta", [{}, {"_meta": {"x.example/y": 1}}])
+def test_a_refusal_names_its_component(meta: Json) -> None:
+    held = {"stopReason": "refusal", **meta}
+    named = {**held, "_meta": {**meta.get("_meta", {}), "conductor.component": "g"}}
+    with chain(ANSWERS) as pb:
+        given(pb)
+        pb >> ("g", "p", result(Hole("g-a"), held)) << ("client", result("a", named))
+
+
+def test_a_refusal_of_the_agent_s_names_nobody() -> None:
+    refusal = {"stopReason": "refusal", "usage": {"x": 1}}
+    with chain(ANSWERS) as pb:
+        given(pb)
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("go")))
+        pb << ("agent", request(Hole("x"), PROMPT, prompt("go")))
+        pb >> ("agent", result(Hole("x"), refusal)) << ("g", "s", result(Hole("g-a"), refusal))
+        changed = {**refusal, "_meta": {"x.example/y": 1}}
+        pb >> ("g", "p", result(Hole("g-a"), changed)) << ("client", result("a", changed))
+
+
+@pytest.mark.parametrize(("said", "named"), [("f", "f"), ("g", "g"), ("agent", "f+g"), ("", "f+g")])
+def test_a_host_names_its_guests_and_nobody_else(said: str, named: str) -> None:
+    host = Component(
+        "f+g", "", CHANNEL, policy=policy(ANSWERS), hosts=True, known_as=frozenset(("f", "g"))
+    )
+    data = {"data": {"component": said}} if said else {}
+    meta = {"_meta": {"x.example/y": 1, "conductor.component": said}} if said else {}
+    with chain_of(host) as pb:
+        pb >> ("client", request("a", PROMPT, prompt("go")))
+        pb << ("f+g", "p", request(Hole("g-a"), PROMPT, prompt("go")))
+        body = {"code": REFUSED, "message": f"{named}: no", **data}
+        pb >> ("f+g", "p", {"jsonrpc": "2.0", "id": Hole("g-a"), "error": body})
+        pb << ("client", signed("a", f"{named}: no", name=named))
+        pb >> ("client", request("b", PROMPT, prompt("go")))
+        pb << ("f+g", "p", request(Hole("g-b"), PROMPT, prompt("go")))
+        pb >> ("f+g", "p", result(Hole("g-b"), {"stopReason": "refusal", **meta}))
+        held = {**meta.get("_meta", {}), "conductor.component": named}
+        pb << ("client", result("b", {"stopReason": "refusal", "_meta": held}))
+        # What is no refusal has no name.
+        pb >> ("client", request("c", PROMPT, prompt("go")))
+        pb << ("f+g", "p", request(Hole("g-c"), PROMPT, prompt("go")))
+        pb >> ("f+g", "p", result(Hole("g-c"), {**DONE, "_meta": {"conductor.component": "g"}}))
+        pb << ("client", result("c", DONE))
+        pb >> ("client", request("d", PROMPT, prompt("go")))
+        pb << ("f+g", "p", request(Hole("g-d"), PROMPT, prompt("go")))
+        strange = {**DONE, "_meta": {"x.example/y": "conductor.component"}}
+        pb >> ("f+g", "p", result(Hole("g-d"), strange)) << ("client", result("d", strange))
+
+
+def test_who_is_trusted_answers_as_it_likes() -> None:
+    with chain_of(trusted("t"), guest(ANSWERS)) as pb:
+        pb >> ("client", request("a", PROMPT, prompt("go")))
+        pb << ("t", "p", request(Hole("t-a"), PROMPT, prompt("go")))
+        pb >> ("t", "p", error(Hole("t-a"), -32000, "no")) << ("client", error("a", -32000, "no"))

@@ -1,0 +1,149 @@
+"""Folders of sessions that components open: links are followed before the agent hears of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conductor.core import Closure, Component, Resolve, Router, Send
+from tests.core.policy.test_own_sessions import THERE, set_up
+from tests.core.test_ports import NEW, PEERS, begin, owner, there, wrap
+from tests.harness.router.policed import (
+    Hole,
+    Json,
+    Playbook,
+    guest,
+    initialize,
+    refused,
+    request,
+    result,
+    trusted,
+)
+
+NEW_ONE = "session/new"
+
+
+def chain(*components: Component, **more: Any) -> Playbook:
+    """A client, components, and an agent, with a shell that looks where links lead."""
+    router = Router([*components, Component("agent", "agent `agent`")], resolving=True, **more)
+    initialize(router, components)
+    return Playbook(router)
+
+
+def own(cwd: str, *more: str) -> Json:
+    """The params of a session of a component's own."""
+    return {"cwd": cwd, "mcpServers": [], **({"additionalDirectories": [*more]} if more else {})}
+
+
+def waits(pb: Playbook) -> Resolve:
+    """What follows is the question where folders lead."""
+    (effect,) = pb.effects
+    assert isinstance(effect, Resolve)
+    pb.effects = []
+    return effect
+
+
+def is_at(pb: Playbook, asked: Resolve, *real: str, theirs: tuple[str, ...] = ("/work",)) -> None:
+    """They lead there."""
+    pb >> (lambda router: router.resolved(asked.token, real, theirs if real else ()))
+
+
+def test_a_folder_goes_on_without_links_and_not_out_of_the_users() -> None:
+    with chain(guest(profile="full", grants="sessions=own")) as pb:
+        set_up(pb, "n", NEW_ONE, THERE, {"sessionId": "S"})
+        pb >> ("g", "s", request("a", NEW_ONE, own("/work/link", "/work")))
+        asked = waits(pb)
+        assert (asked.peer, asked.folders, asked.theirs) == ("agent", ("/work/link",), ("/work",))
+        is_at(pb, asked, "/work/sub")
+        pb << ("agent", request(Hole("a"), NEW_ONE, own("/work/sub", "/work")))
+        for folders in (own("/work/link"), own("/work", "/work/link")):
+            pb >> ("g", "s", request("b", NEW_ONE, folders))
+            is_at(pb, waits(pb), "/home/me")
+            refused(pb, "b", "leads out of the user's folders")
+        # The agent is on another machine: nobody here knows its folders.
+        pb >> ("g", "s", request("c", NEW_ONE, own("/work/link")))
+        is_at(pb, waits(pb))
+        pb << ("agent", request(Hole("c"), NEW_ONE, own("/work/link")))
+
+
+def test_folders_that_the_user_has_named_are_as_the_user_wrote_them() -> None:
+    with chain(guest(profile="full", grants="sessions=own")) as pb:
+        set_up(pb, "n", NEW_ONE, THERE, {"sessionId": "S"})
+        pb >> ("g", "s", request("a", NEW_ONE, THERE))
+        pb << ("agent", request(Hole("a"), NEW_ONE, THERE))
+        # A session of a component's own names nothing for the user.
+        pb >> ("agent", result(Hole("a"), {"sessionId": "mine"}))
+        pb << ("g", "s", result("a", {"sessionId": "mine"}))
+        pb >> ("g", "s", request("b", NEW_ONE, own("/work/link")))
+        is_at(pb, waits(pb), "/work/sub")
+        pb << ("agent", request(Hole("b"), NEW_ONE, own("/work/sub")))
+        pb >> ("agent", result(Hole("b"), {"sessionId": "more"}))
+        pb << ("g", "s", result("b", {"sessionId": "more"}))
+        pb >> ("g", "s", request("c", NEW_ONE, own("/work/link")))
+        assert waits(pb).folders == ("/work/link",)
+
+
+def test_the_users_client_and_who_is_trusted_choose_their_folders() -> None:
+    with chain(trusted("t"), guest(profile="full", grants="sessions=own")) as pb:
+        pb >> ("client", request("n", NEW_ONE, own("/work/link")))
+        pb << ("t", "p", request(Hole("t"), NEW_ONE, own("/work/link")))
+        pb >> ("t", "s", request(Hole("t"), NEW_ONE, own("/elsewhere")))
+        pb << ("g", "p", request(Hole("g"), NEW_ONE, own("/elsewhere")))
+        pb >> ("g", "s", request(Hole("g"), NEW_ONE, own("/elsewhere")))
+        pb << ("agent", request(Hole("a"), NEW_ONE, own("/elsewhere")))
+
+
+def test_what_is_cancelled_meanwhile_goes_nowhere() -> None:
+    with chain(guest(profile="full", grants="sessions=own")) as pb:
+        set_up(pb, "n", NEW_ONE, THERE, {"sessionId": "S"})
+        pb >> ("g", "s", request("a", NEW_ONE, own("/work/link")))
+        asked = waits(pb)
+        pb >> (lambda router: router.bypassed("g", Closure("`g` ended")))
+        pb.effects = []
+        is_at(pb, asked, "/work/sub")
+        pb.effects = []
+
+
+@pytest.mark.parametrize("real", ["/work/a/b", "/home/me"])
+def test_a_session_with_a_peer_agent(real: str) -> None:
+    linked = {**NEW, "cwd": "/work/a/link"}
+    router = Router([owner(policed=True), *PEERS, Component("agent")], resolving=True)
+    with begin(Playbook(router)) as pb:
+        there(pb)
+        pb >> ("p", request("l", "proxy/successor", wrap(NEW_ONE, linked)))
+        is_at(pb, waits(pb), real, theirs=("/work/a",))
+        if real == "/home/me":
+            (sent,) = [one for one in pb.effects if isinstance(one, Send)]
+            assert b"leads out of the user's folders" in sent.frame
+            pb.effects = []
+        else:
+            pb << ("research", request(Hole("l"), NEW_ONE, {**NEW, "cwd": real}))
+
+
+def test_a_host_names_the_guest_whose_set_up_it_is() -> None:
+    host = Component(
+        "a+b",
+        "the host",
+        trusted("x").dialect,
+        hosts=True,
+        guests={"a": ""},
+        known_as=frozenset("ab"),
+    )
+    with chain(host) as pb:
+        pb >> ("client", request("n", NEW_ONE, THERE))
+        pb << ("a+b", "p", request(Hole("h"), NEW_ONE, THERE))
+        pb >> ("a+b", "s", request(Hole("h"), NEW_ONE, THERE))
+        pb << ("agent", request(Hole("n"), NEW_ONE, THERE))
+        pb >> ("agent", result(Hole("n"), {"sessionId": "S"}))
+        pb << ("a+b", "s", result(Hole("h"), {"sessionId": "S"}))
+        pb >> ("a+b", "p", result(Hole("h"), {"sessionId": "S"}))
+        pb << ("client", result("n", {"sessionId": "S"}))
+        pb >> ("a+b", "s", request("c1 b", NEW_ONE, own("/elsewhere")))  # it is trusted
+        pb << ("agent", request(Hole("b"), NEW_ONE, own("/elsewhere")))
+        pb >> ("a+b", "s", request("c2 a", NEW_ONE, own("/work/link")))
+        is_at(pb, waits(pb), "/home/me")
+        (sent,) = pb.effects
+        assert isinstance(sent, Send)
+        assert b"leads out of the user's folders" in sent.frame
+        pb.effects = []
