@@ -249,6 +249,19 @@ def test_the_conductor_above_a_host_keeps_the_accounts_of_its_guests() -> None:
     assert went == {" one": most, " two": most + FREE_PROMPTS, " trusted": 100, "": most}
 
 
+def test_a_prompt_in_no_session_is_paid_by_the_one_that_was_prompted_last() -> None:
+    with begun(Component("h", "the host", CHANNEL, hosts=True, guests=GUESTS)) as pb:
+        user_prompts(pb)
+        went = 0
+        for number in range(100):
+            pb >> ("h", "s", request(f"c{number} one", PROMPT, {"prompt": []}))
+            if not any(isinstance(one, Violated) for one in skip(pb)):
+                went += 1
+                answered(pb, DONE)
+        assert went == MOST_PROMPTS
+        assert not sends(pb, name="h", id_="c200 one")
+
+
 def test_a_host_names_the_guest_whose_prompt_it_is() -> None:
     """Also where another guest passes that on."""
     with host(guest(name="f", grants="turns=unprompted"), guest(CARRIES)) as pb:

@@ -125,6 +125,15 @@ def test_every_dialect_has_peers_in_its_own_envelope(kind: str, method: str, tol
         pb << ("p", notification(told, wrap("_y", [2], kind=kind)))
 
 
+def test_who_is_trusted_says_there_what_it_likes() -> None:
+    with chain() as pb:
+        for prompt in (said("/yolo"), said("@/etc/passwd")):
+            pb >> ("p", request("a", "proxy/successor", wrap(PROMPT, prompt)))
+            pb << ("research", request(Hole("a"), PROMPT, prompt))
+            pb >> ("research", result(Hole("a"), {})) << ("p", result("a", {}))
+            del pb.values["a"]
+
+
 def test_a_peer_agent_asks_its_component_and_nobody_else() -> None:
     with chain() as pb:
         pb >> ("research", request(1, "session/request_permission", {"sessionId": "s"}))

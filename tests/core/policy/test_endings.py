@@ -330,6 +330,11 @@ def test_an_observer_s_end_is_nothing_to_anybody() -> None:
         lacks(pb, "carry", "session/update[agent_message_chunk]")
 
 
+def test_one_that_ends_before_the_chain_is_joined() -> None:
+    router = Router([guest(ALL), Component("agent")], "auto")
+    assert router.closed("g", GONE)
+
+
 def test_a_turn_that_is_over_is_not_ended() -> None:
     with chain(ALL) as pb:
         pb >> (lambda router: router.end_turn("agent", b"0:99", GONE))

@@ -13,6 +13,7 @@ from conductor.core.policy.withheld import MOST_BYTES, MOST_CALLS
 from tests.core.policy.test_hosts import ABOVE, host, turn_given
 from tests.harness.router.playbook import Noted
 from tests.harness.router.policed import (
+    CARRY_TEXT,
     DONE,
     KINDS,
     PERMISSION,
@@ -107,6 +108,19 @@ def test_it_goes_before_the_question(version: int, updates: Sequence[Json], meth
         pb << ("client", question)
         later = told("tool_call_update", status="in_progress")
         pb >> ("agent", later) << ("client", later)
+
+
+def test_it_keeps_its_place_behind_what_the_component_still_holds() -> None:
+    with chain(CARRIES, CARRY_TEXT, **WITHIN) as pb:
+        given(pb)
+        pb >> ("agent", update("before")) << ("g", "s", update("before"))
+        own(pb)
+        hidden(pb, tool_call("t"))
+        asks(pb)
+        assert [one.peer for one in skip(pb) if isinstance(one, Send)] == ["g"]
+        pb >> ("g", "p", update("before")) << ("client", update("before"))
+        pb << ("client", tool_call("t"))
+        skip(pb)
 
 
 def test_a_question_that_names_no_session_may_be_about_any() -> None:

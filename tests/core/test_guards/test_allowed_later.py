@@ -425,3 +425,11 @@ def test_what_others_said_stays_as_it_was() -> None:
     call = {"serverId": "theirs", "method": "tools/call", "params": {"arguments": {}}}
     changed = {**call, "params": {"arguments": {"uri": "file:///etc/hosts"}}}
     assert passes("mcp/message", call, changed, granted(mcp="others"))
+
+
+def test_an_error_of_a_conversation_stays_however_it_is_spelled() -> None:
+    came, same = b'{"code":-32601,"message":"no"}', b'{"message": "no", "code": -32601}'
+    for method in ("_conversation/summarize", "_conversation/augment"):
+        asked = (PLAIN, "up", method, Raw(b"{}"), b"error")
+        assert answered(*asked, same, (b"error", came)) is None
+        assert answered(*asked, same.replace(b"no", b"yes"), (b"error", came)) is not None
