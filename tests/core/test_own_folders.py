@@ -13,6 +13,7 @@ from tests.harness.router.policed import (
     Hole,
     Json,
     Playbook,
+    broke,
     guest,
     initialize,
     refused,
@@ -147,3 +148,14 @@ def test_a_host_names_the_guest_whose_set_up_it_is() -> None:
         assert isinstance(sent, Send)
         assert b"leads out of the user's folders" in sent.frame
         pb.effects = []
+
+
+@pytest.mark.parametrize("folder", ["/work/\ud800", "/work" + "/a" * 2048])
+@pytest.mark.parametrize("more", [False, True])
+def test_what_no_system_opens_is_refused_before_anybody_looks(folder: str, more: bool) -> None:
+    with chain(guest(grants="sessions=own")) as pb:
+        set_up(pb, "n", NEW_ONE, THERE, {"sessionId": "S"})
+        params = own("/work", folder) if more else own(folder)
+        pb >> ("g", "s", request("o", NEW_ONE, params))
+        broke(pb, "own-sessions", "works in folders of the client's sessions")
+        refused(pb, "o")

@@ -35,6 +35,8 @@ SYSTEM_PROMPT: Final = "systemPrompt"
 _ELSEWHERE: Final = frozenset({*SESSION_NAMES, *LISTS, SYSTEM_PROMPT, "_meta"})
 """Members of a set-up that other guards are about."""
 _FOLDERS: Final = ("cwd", "additionalDirectories")
+_LONGEST: Final = 4096
+"""Characters of a folder: to look where a longer path leads takes long."""
 _PROPOSED: Final = frozenset({*_ELSEWHERE, *_FOLDERS}) - {"_meta"}
 _ENTERS: Final = (SETUP[1], SETUP[2])
 """The set-ups that go on with a session; a fork of anybody's session leaves that as it is."""
@@ -99,13 +101,21 @@ def opened(attempt: Attempt) -> Breaches:
         held = params.get(name)
         folders = held if isinstance(held, list) else [] if held is None else [held]
         if not all(
-            isinstance(folder, str) and is_absolute(folder) and inside(folder, context.folders)
+            isinstance(folder, str)
+            and _opens(folder)
+            and is_absolute(folder)
+            and inside(folder, context.folders)
             for folder in folders
         ):
             yield (
                 "a session of a component's own works in folders of the client's sessions",
                 token(name),
             )
+
+
+def _opens(folder: str) -> bool:
+    """Whether a system can open this path: it is not too long, and holds no half of an emoji."""
+    return len(folder) <= _LONGEST and not any("\ud800" <= one <= "\udfff" for one in folder)
 
 
 def ended(attempt: Attempt) -> Breaches:
