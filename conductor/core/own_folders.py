@@ -70,6 +70,8 @@ class OwnFolders:
                 text = f"the folder {written!a:.200} of a session leads out of the user's folders"
                 data = {"component": origin.peer.name} if origin is not None else None
                 return waiting, Malformed(INVALID_REQUEST, text, data=data)
+        if not real:
+            return waiting, None
         return waiting._replace(params=_written(waiting.params, real)), None
 
 
@@ -85,9 +87,13 @@ def _is_own(pending: PendingRequest) -> bool:
 
 
 def _folders(params: Params) -> list[str]:
-    """The folders of a set-up."""
+    """The folders of a set-up; the root, which is nobody's, where they cannot be read: a host that
+    has been taken over sends what no guard has seen."""
     members = read_members(params) or {}
-    held = [msgspec.json.decode(members[name]) for name in _FOLDERS if name in members]
+    try:
+        held = [msgspec.json.decode(members[name]) for name in _FOLDERS if name in members]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ["/"]
     each = [one for value in held for one in (value if isinstance(value, list) else [value])]
     return [one for one in each if isinstance(one, str)]
 
