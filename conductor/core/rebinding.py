@@ -161,9 +161,12 @@ class Rebinding:
         else:
             if not so:
                 was = self._now(peer, wanted.sessionId)
-                self._exchange.alias(peer, aliases.bind(wanted.sessionId, wanted.to), out)
+                bound = aliases.bind(wanted.sessionId, wanted.to)
+                self._exchange.alias(peer, bound, out)
                 self._record(peer, wanted, aliases, out)
                 if _is_policed(peer):
+                    names = partial(_called_now, aliases, bound)
+                    self._enforcer.turns.rebound(peer.policed, names)
                     self._tell(peer, wanted.sessionId, was, refused, out)
             if pending is not None:
                 self._exchange.reply(pending, b"result", b"{}", out)
@@ -318,6 +321,12 @@ def _is_policed(peer: Peer) -> bool:
 def _folders(session: Session) -> tuple[str, set[str]]:
     """The working directory of a session, and its additional directories."""
     return (session.folders or ("",))[0], set(session.folders[1:])
+
+
+def _called_now(before: Aliases, now: Aliases, session: str) -> str:
+    """What a component calls a session, by what it has called that before."""
+    below = before.down.get(session, session)
+    return now.up.get(below, below)
 
 
 def _is_so(aliases: Aliases, wanted: _Wanted) -> bool:

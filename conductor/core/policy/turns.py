@@ -238,10 +238,21 @@ class Turns:
         return [known[id_] for id_ in theirs if id_ in known]
 
     def withhold(self, policy_state: PolicyState, source: Source, message: Message) -> None:
-        """An update goes to the component alone: what tools do is kept."""
-        session = self._own_turn(policy_state, message.session)
-        if session is not None and message.key in TOOLS:
-            policy_state.withheld.setdefault(session, Withheld()).keep(source, message)
+        """An update goes to the component alone: what tools do is kept. Beside its turns, in a
+        session of its own, it is only known as unseen: that session may become the user's."""
+        if message.key not in TOOLS:
+            return
+        sessions, turn = self._exchange.sessions, self._own_turn(policy_state, message.session)
+        line = sessions.line(message.session)
+        session = turn or next(id_ for id_ in line if sessions.client(id_) == policy_state.name)
+        policy_state.withheld.setdefault(session, Withheld()).keep(source, message)
+        if turn is None:
+            _is_over(policy_state, session)
+
+    @staticmethod
+    def rebound(policy_state: PolicyState, names: Callable[[str], str]) -> None:
+        """Sessions have changed places: `names` says what each is called now."""
+        policy_state.withheld = {names(id_): held for id_, held in policy_state.withheld.items()}
 
     def goes_on(self, policy_state: PolicyState, message: Message) -> bool:
         """An update goes on past the component. Whether it is about a tool call of which something
@@ -366,6 +377,11 @@ def _ended(policy_state: PolicyState, session: str) -> None:
     """A component's own prompt is over."""
     policy_state.turns.pop(session, None)
     policy_state.asked.discard(session)
+    _is_over(policy_state, session)
+
+
+def _is_over(policy_state: PolicyState, session: str) -> None:
+    """What is withheld in a session is kept no more."""
     hidden = policy_state.withheld.get(session)
     if hidden is not None and not hidden.over():
         del policy_state.withheld[session]

@@ -14,15 +14,18 @@ from conductor.core import Changed, Closure, Component, Effect, Router, Send
 from conductor.core.aliases import Aliases, to_json
 from tests.harness.router.policed import (
     DONE,
+    PERMISSION,
     PROMPT,
     UPDATE,
     Json,
     guest,
     initialize,
     notification,
+    permission,
     prompt,
     request,
     result,
+    tool_call,
     trusted,
 )
 
@@ -124,7 +127,7 @@ class Scene:
         return []
 
     def _answer(self, message: Json) -> list[Json]:
-        if "id" not in message:
+        if "id" not in message or "method" not in message:
             return []
         if self.waits is not None:
             self.waits.append(message)
@@ -314,6 +317,28 @@ def test_the_session_goes_on_only_when_the_agent_has_answered() -> None:
     assert again["params"] == {"sessionId": "s2", **BYPASS}
     scene.send("agent", "", result(again["id"], {}))
     assert scene.told[-1]["result"] == {}
+
+
+@pytest.mark.parametrize("when", ["in its turn", "later"])
+def test_what_was_hidden_in_the_session_that_goes_on_is_not_asked_about(when: str) -> None:
+    """A tool call that only the component has seen, and that is not over."""
+    scene = begun(Scene())
+    scene.waits = []
+    scene.own(PROMPT, prompt("x", "s2"))
+    (asked,) = scene.waits
+    done = {"sessionUpdate": "tool_call_update", "toolCallId": "u", "status": "completed"}
+    calls = [tool_call("t", "s2"), tool_call("u", "s2")]
+    calls.append(notification(UPDATE, {"sessionId": "s2", "update": done}))
+    answer = result(asked["id"], DONE)
+    for said in [answer, *calls] if when == "later" else [*calls, answer]:
+        scene.send("agent", "", said)
+    scene.waits = None
+    assert scene.rebinds("s1", "s2")["result"] == {}
+    for call in ("t", "u"):
+        params = {**permission("s2"), "toolCall": {"toolCallId": call}}
+        scene.send("agent", "", request(call, PERMISSION, params))
+    asked_of = [one["params"] for one in scene.heard if one.get("method") == PERMISSION]
+    assert [one["toolCall"]["toolCallId"] for one in asked_of] == ["u"]
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
