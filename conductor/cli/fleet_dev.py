@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 import os
 import re
+import secrets
+import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Final
 
+from conductor import children
 from conductor.cli import report
+from conductor.cli.fleet_place import PASSWORD, USER
 from conductor.cli.run import run_loop
 from conductor.errors import ComponentError, UsageError
 from conductor.fleet import nats_server
@@ -90,15 +94,18 @@ def run(components: Sequence[str], workers: int, listen: str, store: str | None)
     with contextlib.ExitStack() as stack:
         if store is None:
             store = stack.enter_context(tempfile.TemporaryDirectory(prefix="conductor-fleet-"))
+        password = secrets.token_urlsafe(24)
+        login = {USER: nats_server.USER, PASSWORD: password}
         try:
             os.makedirs(store, exist_ok=True)
-            server = nats_server.command(store)
+            server = nats_server.command(store, password, login)
         except OSError as error:
             raise UsageError(
                 f"the folder `{store}` cannot be used: {error.strerror or error}",
                 "`--store` names a folder of your own",
             ) from None
-        return run_loop(_run(components, workers, listen, server))
+        file = os.path.join(store, nats_server.LOGIN)
+        return run_loop(_run(components, workers, listen, server, login, file))
 
 
 async def _first(*works: Awaitable[object]) -> None:
@@ -110,7 +117,14 @@ async def _first(*works: Awaitable[object]) -> None:
     await asyncio.gather(*waited, return_exceptions=True)
 
 
-async def _run(components: Sequence[str], many: int, listen: str, server: Sequence[str]) -> int:
+async def _run(
+    components: Sequence[str],
+    many: int,
+    listen: str,
+    server: Sequence[str],
+    login: Mapping[str, str],
+    file: str,
+) -> int:
     ours = [sys.executable, "-m", "conductor"]
     ending = asyncio.Event()
     parts: dict[str, _Part] = {}
@@ -125,6 +139,7 @@ async def _run(components: Sequence[str], many: int, listen: str, server: Sequen
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
+            env=children.inherited() if name == _NATS else {**os.environ, **login},
             start_new_session=True,
         )
         parts[name] = part = _Part(name, process)
@@ -163,7 +178,8 @@ async def _run(components: Sequence[str], many: int, listen: str, server: Sequen
         if not ending.is_set():
             address = (await gateway.serving).split()[0]
             report.write(f"the fleet is there: conductor connect {address}")
-            report.write(f"to look at it: conductor fleet status --nats {url}")
+            read = f"set -a; . {shlex.quote(file)}"  # the login stays out of command lines
+            report.write(f"to look at it: ({read}; conductor fleet status --nats {url})")
             keeping += [loop.create_task(keep(*one)) for one in workers.items()]
             await _first(gateway.ended.wait(), nats.ended.wait(), ending.wait())
             _need((gateway, nats), ending)

@@ -6,9 +6,11 @@ import os
 import shutil
 import sys
 import sysconfig
+from collections.abc import Mapping
 from typing import Final
 
 from conductor.errors import ComponentError
+from conductor.spec import private_files
 
 LISTENS: Final = "Listening for client connections on "
 """Stands in the log of a server, before its address."""
@@ -21,7 +23,11 @@ server_name: dev
 listen: "127.0.0.1:{port}"
 max_payload: {payload}
 jetstream {{ store_dir: "{store}" }}
+authorization {{ user: "{user}", password: "{password}" }}
 """
+USER: Final = "dev"
+LOGIN: Final = "nats.env"
+"""The file of the login beside the configuration: a shell reads it."""
 
 
 def program() -> str:
@@ -37,11 +43,16 @@ def program() -> str:
     return found
 
 
-def command(folder: str, port: int = -1) -> list[str]:
-    """The command line of a server that keeps what it has in a folder. It listens at a port, by
-    default at one that is free."""
+def command(folder: str, password: str, login: Mapping[str, str], port: int = -1) -> list[str]:
+    """The command line of a server that keeps what it has in a folder, and lets `USER` in with a
+    password. Beside its configuration is a file with the variables of the login. It listens at a
+    port, by default at one that is free."""
     path = os.path.join(folder, "nats.conf")
     store = folder.replace("\\", "/").replace('"', "")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(_CONFIG.format(port=port, payload=_MAX_PAYLOAD, store=store))
+    config = _CONFIG.format(
+        port=port, payload=_MAX_PAYLOAD, store=store, user=USER, password=password
+    )
+    private_files.replace(path, config.encode())
+    lines = "".join(f"{name}={value}\n" for name, value in login.items())
+    private_files.replace(os.path.join(folder, LOGIN), lines.encode())
     return [program(), "-c", path]

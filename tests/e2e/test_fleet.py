@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +20,7 @@ from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from tests.harness.process.nats import Nats
-    from tests.harness.process.rig import Rig
+    from tests.harness.process.rig import Chain, Rig
 
 
 def test_a_chain_runs_on_a_worker(fleet: Fleet) -> None:
@@ -170,7 +173,7 @@ def test_a_gateway_without_nats_is_not_ready(fleet: Fleet, nats: Nats) -> None:
 
 def test_fleet_dev_works_as_pasted(rig: Rig) -> None:
     dev = rig.run("fleet", "dev", "demo", "--listen", "ws://127.0.0.1:0")
-    dev.until(lambda: "the fleet is there" in dev.stderr, "the fleet is there")
+    dev.until(lambda: "to look at it" in dev.stderr, "the fleet is there")
     found = re.search(r"conductor connect (ws://\S+)", dev.stderr)
     assert found
     asked = subprocess.run(
@@ -182,6 +185,28 @@ def test_fleet_dev_works_as_pasted(rig: Rig) -> None:
         check=False,
     )
     assert asked.stdout.strip() == "hello", asked
+    _only_who_has_the_login_is_let_in(dev)
     dev.process.send_signal(signal.SIGINT)
     assert dev.exit_code() == 0, dev.story()
     assert rig.leftovers(dev) == []
+
+
+def _only_who_has_the_login_is_let_in(dev: Chain) -> None:
+    """The line that `fleet dev` prints works; the login is in a private file, in no command
+    line."""
+    line = re.search(r"\(set -a; \. (\S+/nats\.env); conductor (.*--nats \S+)\)", dev.stderr)
+    assert line, dev.stderr
+    file, words = Path(line[1]), line[2]
+    assert {one.stat().st_mode & 0o777 for one in (file, file.with_name("nats.conf"))} == {0o600}
+    password = file.read_text().strip().rpartition("=")[2]
+    assert len(password) > 20
+    assert password not in dev.stderr
+    ours = shlex.join(COMMAND)
+    for script, code in ((f"set -a; . {file}; {ours} {words}", 0), (f"{ours} {words}", 1)):
+        shown = subprocess.run(
+            ["/bin/sh", "-c", script], capture_output=True, text=True, timeout=DEADLINE, check=False
+        )
+        assert shown.returncode == code, shown
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            assert password.encode() not in process.read_bytes()

@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nats
@@ -261,11 +262,12 @@ def test_a_worker_whose_turns_take_too_long_ends_all_the_same(fleet: Fleet) -> N
 
 def test_fleet_dev_starts_a_lost_worker_again(rig: Rig) -> None:
     dev = rig.run("fleet", "dev", rig.lasting(), "--listen", "ws://127.0.0.1:0")
-    shown = re.compile(r"fleet status --nats (nats://\S+)\n")
+    shown = re.compile(r"\(set -a; \. (\S+); conductor fleet status --nats (nats://\S+)\)\n")
     dev.until(lambda: shown.search(dev.stderr) is not None, "the fleet is there")
-    url = shown.findall(dev.stderr)[0]
+    file, url = shown.findall(dev.stderr)[0]
     address = re.findall(r"conductor connect (ws://\S+)", dev.stderr)[0]
-    fleet = Fleet(rig, url)
+    login = dict(line.split("=", 1) for line in Path(file).read_text().splitlines())
+    fleet = Fleet(rig, url, **login)
     client = Socket(address)
     session = client.begin()
     client.prompt(session, "one")

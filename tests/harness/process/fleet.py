@@ -22,8 +22,8 @@ Json = dict[str, Any]
 class Fleet:
     """Starts parts, and sees them by `conductor fleet status`."""
 
-    def __init__(self, rig: Rig, nats: str) -> None:
-        self.rig, self.nats = rig, nats
+    def __init__(self, rig: Rig, nats: str, **login: str) -> None:
+        self.rig, self.nats, self._login = rig, nats, login
 
     def gateway(self, *options: str, **env: str) -> Served:
         """A gateway that listens."""
@@ -43,6 +43,7 @@ class Fleet:
             capture_output=True,
             text=True,
             timeout=DEADLINE,
+            env={**os.environ, **self._login},
             check=False,
         )
 
