@@ -190,7 +190,12 @@ _LIKE: Final = str.maketrans(
         # Greek
         **dict(zip("αβγεζηικνορτυχωϲϳ", "abyeznlkvoptuxwcj", strict=True)),
         # Armenian, Latin letters that are none of ASCII, signs
-        **dict(zip("օսոցɑɡıɩʟꜱᴏᴄᴠᴡᴢ", "ounqagiilsocvwz", strict=True)),
+        **dict(zip("օսոցɑɡıɩᴀʙᴄᴅᴇꜰɢʜɪᴊᴋ", "ounqagiiabcdefghijk", strict=True)),
+        **dict(zip("ʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "lmnoprstuvwyz", strict=True)),
+        # Cherokee
+        **dict(zip("ᎪᏴᏟᎠᎬᎶᎻᏦᏞᎷᏢᎡᏚᎢᏙᎳᏃ", "abcdeghklmprstvwz", strict=True)),
+        # letters that nobody sees
+        **dict.fromkeys("\u115f\u1160", ""),
         # what looks alike within ASCII
         **dict(zip("012345789i|!$@", "olzeastbglllsa", strict=True)),
     }

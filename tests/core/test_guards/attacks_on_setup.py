@@ -258,6 +258,7 @@ def posing() -> Iterator[Attack]:
     for name in (
         "Ask", "ask", "ASK ", "A s k", "\uff21\uff53\uff4b", "\u0410sk", "As\u03ba", "ask-2",
         "Ask2", "Ask (current)", "\u2713 Ask", "as\u212a", "A\u200bsk", "\u202eksA", "8ypass",
+        "Ask\u3164", "\u1d00s\u1d0b", "\u13aask",
         "big", "Big 4", "Mode", "mode", "m\u043ede", "Session mode", "permissionMode", "Model",
         "mod\u0435l", "Permissions", "Auto-approve", "bypassPermissions", "x" * 201,
     ):  # fmt: skip
