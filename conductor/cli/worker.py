@@ -76,6 +76,8 @@ def worker(context: typer.Context, components: _Components = None, **values: Any
     children.list_variables()
     if user := values.pop("run_as", ""):
         children.run_as(user)
+    else:
+        _warn_of_files(where)
     pool = names.word(values.pop("pool", _POOL), "the pool")
     rooms = values.pop("rooms", _ROOMS)
     project = values.pop("project_id", pool)
@@ -86,6 +88,17 @@ def worker(context: typer.Context, components: _Components = None, **values: Any
     bundles = Bundles.of(typed, values)
     wanted = partial(serving.wanted, "worker", typed, values)
     return run_loop(_Worker(wanted, bundles, where, pool, rooms, project, journal).run())
+
+
+def _warn_of_files(where: Place) -> None:
+    """Says that agents, who run as this user, can read a login to NATS that is in a file."""
+    options = {"--nats-creds": where.creds, "--nats-key": where.key}
+    if named := [f"`{option} {file}`" for option, file in options.items() if file]:
+        report.write(
+            f"agents run as the user of this worker, and can read {' and '.join(named)}\n"
+            "  hint: `--run-as USER` starts agents as another user; the worker has to be root",
+            word="warning",
+        )
 
 
 class _Worker(Serving):

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 UNIT: Final = ROOT / "deploy" / "conductor-serve.service"
 ONE_OF_SEVERAL: Final = ROOT / "deploy" / "conductor-serve@.service"
-PARTS: Final = (
-    ROOT / "deploy" / "conductor-gateway.service",
-    ROOT / "deploy" / "conductor-worker@.service",
-)
+WORKER: Final = ROOT / "deploy" / "conductor-worker@.service"
+PARTS: Final = (ROOT / "deploy" / "conductor-gateway.service", WORKER)
 UNITS: Final = (UNIT, ONE_OF_SEVERAL, *PARTS)
 CONTAINER: Final = ROOT / "deploy" / "Containerfile"
 
@@ -83,8 +81,15 @@ def test_the_unit_starts_and_reloads_the_server(path: Path) -> None:
 @each_unit
 def test_the_unit_locks_the_service_up(path: Path) -> None:
     service = unit(path)
-    assert service["User"] not in ("", "root")
-    assert service["CapabilityBoundingSet"] == ""
+    if path == WORKER:  # root, to start agents as somebody else, and nothing more
+        command = shlex.split(service["ExecStart"])
+        assert command[command.index("--run-as") + 1] == "conductor"
+        assert service["CapabilityBoundingSet"] == "CAP_KILL CAP_SETGID CAP_SETUID"
+        assert service["StateDirectoryMode"] == "0700"  # what root reads, no agent writes
+        assert "/var/lib/conductor-worker" in service["Environment"]
+    else:
+        assert service["User"] not in ("", "root")
+        assert service["CapabilityBoundingSet"] == ""
     for wall in (
         "NoNewPrivileges",
         "PrivateTmp",
@@ -114,9 +119,13 @@ def test_systemd_takes_the_unit(tmp_path: Path, path: Path) -> None:
 @pytest.mark.parametrize("path", PARTS, ids=lambda path: path.name)
 def test_a_part_of_a_fleet_differs_in_its_command_and_its_credentials_alone(path: Path) -> None:
     part, alone = dict(unit(path)), dict(unit())
-    assert part.pop("EnvironmentFile") == "/etc/conductor/nats.env"
+    folder = "/etc/conductor-worker" if path == WORKER else "/etc/conductor"
+    assert part.pop("EnvironmentFile") == f"{folder}/nats.env"
+    others = ("User", "Group", "WorkingDirectory", "Environment", "StateDirectory")
+    others = (*others, "ReadWritePaths", "CapabilityBoundingSet") if path == WORKER else ()
     for each in (part, alone):
-        del each["ExecStart"], each["TimeoutStopSec"]
+        for name in ("ExecStart", "TimeoutStopSec", *others):
+            del each[name]
     assert part == alone
 
 

@@ -147,19 +147,39 @@ def test_a_sandbox_is_the_worker_of_the_set() -> None:
 def test_a_pod_has_no_rights(pod: Json) -> None:
     spec = pod["spec"]
     assert spec["automountServiceAccountToken"] is False
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["securityContext"]["runAsUser"] >= 10_000
+    starts_others = "--run-as=conductor" in spec["containers"][0]["command"]
+    assert starts_others == (spec["containers"][0]["name"] == "worker")
+    if not starts_others:
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["runAsUser"] >= 10_000
+    capabilities: Json = {"drop": ["ALL"]}
+    if starts_others:
+        capabilities["add"] = ["KILL", "SETGID", "SETUID"]
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     for container in spec["containers"]:
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
+            "capabilities": capabilities,
         }
         assert "memory" in container["resources"]["limits"]
         mounted = {mount["name"] for mount in container["volumeMounts"]}
         claimed = {"data"} if container["name"] == "nats" else set()
         assert mounted == {volume["name"] for volume in spec["volumes"]} | claimed
+
+
+@pytest.mark.parametrize("name", ["worker.yaml", "worker-sandboxes.yaml"])
+def test_an_agent_of_a_worker_reaches_neither_its_login_nor_its_state(name: str) -> None:
+    """They are below a folder of root's that nobody else may enter."""
+    (pod,) = [template["spec"] for one, template in pods() if one.startswith(f"{name[:-5]}: ")]
+    (container,) = pod["containers"]
+    places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    secrets = [volume["name"] for volume in pod["volumes"] if "secret" in volume]
+    assert secrets
+    assert all(places[one].startswith("/root/") for one in secrets)
+    (home,) = [one["value"] for one in container["env"] if one["name"] == "HOME"]
+    assert home == places["state"]
+    assert home.startswith("/root/")
 
 
 @each_pod
