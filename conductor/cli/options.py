@@ -507,8 +507,7 @@ FLEET: Final = (
     Option(
         "--run-as",
         Kind("USER", str),
-        "The user that agents and programs run as, so that they cannot read the login of the "
-        "worker, which has to be root.",
+        "The user that agents run as: they cannot read the worker's login. It needs root.",
         commands=("worker",),
         panel=_FLEET,
     ),

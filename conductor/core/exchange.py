@@ -7,9 +7,9 @@ has failed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw, UnsetType
 
@@ -27,7 +27,6 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.message import Message
-from conductor.core.own_folders import OwnFolders
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import PROMPT, SETUP, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions, asker
@@ -35,6 +34,9 @@ from conductor.core.state import AnswerTo, Batch, Lane, Peer, PendingRequest, So
 from conductor.core.topology import Topology, join, onward
 from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
+
+if TYPE_CHECKING:
+    from conductor.core.own_folders import OwnFolders
 
 _OWN_ID: Final = '"c{}"'
 """The ids of requests that a host of guests sends of their own to the conductor above it …"""
@@ -77,7 +79,7 @@ class Exchange:
         self._reserved = frozenset(reserved)
         self.reserve_names(components)
         self.sessions = Sessions()
-        self.own_folders = OwnFolders(self.sessions) if resolving else None
+        self._resolving = resolving
         self.count = first_number
         """The last number that was given."""
         self.number = first_number
@@ -193,16 +195,21 @@ class Exchange:
     ) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it, or the folders that
         it names are known."""
-        own = self.own_folders if method in SETUP else None
+        own = self._own_folders if method in SETUP and self._resolving else None
         if own is None or not own.keeps(lane, method, params, pending, out):
             self._go(lane, method, params, pending, out)
+
+    @cached_property
+    def _own_folders(self) -> OwnFolders:
+        from conductor.core.own_folders import OwnFolders  # no start waits for it
+
+        return OwnFolders(self.sessions)
 
     def resolved(
         self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...], out: Effects
     ) -> None:
         """A `Resolve` effect was performed."""
-        assert self.own_folders is not None
-        waiting, wrong = self.own_folders.resolved(token, folders, theirs)
+        waiting, wrong = self._own_folders.resolved(token, folders, theirs)
         lane, method, params, pending, _ = waiting
         if not pending.wanted:
             self.drop(pending, out)

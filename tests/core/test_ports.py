@@ -600,6 +600,20 @@ def test_an_answer_to_a_peer_agent_is_judged(method: str, answer: Json, passes: 
         pb.effects = []
 
 
+def test_a_session_is_its_own_also_where_the_agent_lists_commands_before_it_answers() -> None:
+    listed = {"sessionUpdate": "available_commands_update", "availableCommands": [COMMAND]}
+    with chain(owner(policed=True)) as pb:
+        pb.router.sessions.set_up("session/new", _raw({"cwd": "/work/a"}), b'{"sessionId":"s"}')
+        pb >> ("p", request("n", "proxy/successor", wrap("session/new", NEW)))
+        pb << ("research", request(Hole("n"), "session/new", NEW))
+        pb >> ("research", notification("session/update", {"sessionId": "r", "update": listed}))
+        pb.effects = []
+        pb >> ("research", result(Hole("n"), {"sessionId": "r"}))
+        pb << ("p", result("n", {"sessionId": "r"}))
+        pb >> ("p", request("a", "proxy/successor", wrap(PROMPT, said("hi", session="r"))))
+        pb << ("research", request(Hole("a"), PROMPT, said("hi", session="r")))
+
+
 def test_a_component_has_so_many_sessions_with_a_peer_agent() -> None:
     with chain(owner(policed=True)) as pb:
         pb.router.sessions.set_up("session/new", _raw({"cwd": "/work/a"}), b'{"sessionId":"s"}')

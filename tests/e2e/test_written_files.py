@@ -85,11 +85,13 @@ def test_card_question_lock_and_audit_show_the_grant(
     words = " ".join(ran("inspect", "--all", "./notes.py,grant=write:notes").split())
     assert "write:notes: granted, wanted to keep notes" in words
     card = " ".join(ran("inspect", "./notes.py").split())
-    assert "may NOT write files into this folder of a session: `notes`" in card
+    assert "may NOT make and REPLACE files in this folder of your sessions: `notes`" in card
     asked = Agreements(again=False, permit=lambda _: None)
     asked.settled([resolve("./notes.py")])
     (question,) = asked.questions
-    assert "write files into this folder of a session: `notes`" in " ".join(question.lines())
+    assert "make and REPLACE files in this folder of your sessions: `notes`" in " ".join(
+        question.lines()
+    )
     ran("lock", "./notes.py,grant=write:notes", "demo")
     assert 'services = ["write:notes"]' in (tmp_path / "conductor.lock").read_text()
     wider = ("./notes.py,grant=write:notes+write:docs", "demo", "-p", "x")

@@ -18,7 +18,7 @@ def entry(number: int, size: int = 1, part: int = 0, more: int = 0, epoch: int =
     headers = {"Nats-Msg-Id": id_, NUMBER: str(number), AT: "1.0"}
     if part or more:
         headers[MORE] = str(more)
-    return Entry("journal.r.abc-d.c2a", headers, bytes([number % 256]) * size, 0.0)
+    return Entry("journal.r.abc-d.c2a", headers, b"%d" % (1 + number % 9) * size, 0.0)
 
 
 class Stream:

@@ -349,7 +349,9 @@ class Sessions:
         session = msgspec.structs.replace(
             former, folders=folders, opened_by=opened_by, servers=named(request)
         )
-        if former is _NOTHING and method in MAKES_ONE:
+        # An agent may have listed its commands there before it answers.
+        is_new = not (former.folders or former.opened_by or former.client)
+        if is_new and names[0] not in self.of_client and method in MAKES_ONE:
             session.client, session.payer = client, payer
         commands = _all(result, "availableCommands")
         if commands:

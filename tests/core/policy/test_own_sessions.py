@@ -236,3 +236,16 @@ def test_a_component_forks_its_own_session_and_that_whose_prompt_it_holds() -> N
         refused(pb, "l")
         pb >> ("g", "s", request("i", "session/fork", fork("mine")))
         pb << ("agent", request(Hole("i"), "session/fork", fork("mine")))
+
+
+def test_a_session_is_its_own_also_where_the_agent_lists_commands_before_it_answers() -> None:
+    listed = {"sessionUpdate": "available_commands_update", "availableCommands": []}
+    with chain(profile="full", grants="sessions=own") as pb:
+        set_up(pb, "n", "session/new", THERE, {"sessionId": "S"})
+        pb >> ("g", "s", request("open", "session/new", THERE))
+        pb << ("agent", request(Hole("a-open"), "session/new", THERE))
+        pb >> ("agent", notification("session/update", {"sessionId": "mine", "update": listed}))
+        skip(pb)
+        pb >> ("agent", result(Hole("a-open"), {"sessionId": "mine"}))
+        pb << ("g", "s", result("open", {"sessionId": "mine"}))
+        prompts(pb)
