@@ -34,11 +34,11 @@ def reads(attempt: Attempt) -> Breaches:
 
 
 def commands(attempt: Attempt) -> Breaches:
-    """A terminal is opened only with the grant, in a session that is known; it is used by who has
+    """A terminal is opened only with the grant, in a session of the client's; it is used by who has
     opened it."""
     if "terminal" not in attempt.context.grants.editor:
         yield from not_originated(attempt)
-    elif not attempt.context.known:
+    elif not attempt.context.of_client:
         yield "a terminal is used only in a session of the client's", "/sessionId"
     elif attempt.method != _CREATE:
         odd = lookalike(attempt.new, (_TERMINAL,))

@@ -53,6 +53,8 @@ class Context(msgspec.Struct, frozen=True):
     """The methods it may answer."""
     terminals: AbstractSet[str] = frozenset()
     """Ids of the editor's terminals that this component has opened in the message's session."""
+    of_client: bool = False
+    """Whether the component reaches the editor, and the client works in the message's session."""
     known: bool = False
     """Whether the message's session was set up through this conductor."""
     folders: tuple[str, ...] = ()

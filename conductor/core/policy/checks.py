@@ -215,6 +215,7 @@ class Checks:
             foreign=policy_state.foreign,
             answerable=policy_state.answerable,
             terminals=policy_state.terminals.get(session or "", {}).keys(),
+            of_client=bool(policy_state.policy.grants.editor) and known.is_of_client(session),
             known=session is not None and session in known.ids,
             folders=known.folders if session is None else held.folders,
             commands=held.commands,

@@ -171,6 +171,13 @@ class Sessions:
         line = (self._known.get(id_, _NOTHING) for id_ in self.line(session))
         return any(known.client == component for known in line)
 
+    def is_of_client(self, session: str | None) -> bool:
+        """Whether a session is known, and neither it nor an ancestor is one that a component has
+        opened for itself."""
+        line = list(self.line(session))
+        owned = (self._known.get(id_, _NOTHING) for id_ in line if id_ not in self.of_client)
+        return session in self._known and not any(one.client or one.opened_by for one in owned)
+
     # -- sessions of components ----------------------------------------------------------------
 
     def client(self, session: str) -> str:

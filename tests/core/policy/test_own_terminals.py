@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from conductor.core import Violated
+from tests.core.policy.test_own_sessions import opened
 from tests.harness.router.policed import (
     Hole,
     Json,
@@ -12,6 +15,7 @@ from tests.harness.router.policed import (
     chain,
     chain_of,
     guest,
+    notification,
     refused,
     request,
     result,
@@ -104,6 +108,24 @@ def test_nor_those_of_another_component_nor_before_the_answer() -> None:
         pb << ("g", "p", result("open", {"terminalId": 1}))
         may_not(pb, 1)
         uses(pb, "kill", "theirs", by="f")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_only_in_sessions_of_the_client_s(version: int) -> None:
+    """The client knows nothing of a session that a component has opened for itself."""
+    grants = {"grants": "sessions=own editor=terminal"}
+    with chain_of(guest(name="f", **GRANTED), guest(**grants), version=version) as pb:
+        opened(pb, "own")
+        below = {"sessionUpdate": "subagent_update", "sessionId": "below"}
+        pb >> ("agent", notification("session/update", {"sessionId": "own", "update": below}))
+        skip(pb)
+        for by, session in product("fg", ("own", "below", "nobody's")):
+            params = {"sessionId": session, "command": "ls"}
+            pb >> (by, "p", request("open", "terminal/create", params))
+            assert isinstance(taken(pb), Violated)
+            refused(pb, "open", "only in a session of the client's", side="p", name=by)
+        opens(pb, "mine")
+        uses(pb, "release", "mine")
 
 
 def test_of_very_many_the_first_is_forgotten() -> None:

@@ -30,6 +30,7 @@ CONTEXT = Context(
     folders=FOLDERS,
     commands=frozenset({"/review", "$fix", "/compact"}),
     known=True,
+    of_client=True,
     modes=frozenset({"ask", "bypass", "model", "big", "\u2713"}),
     words=words(
         {

@@ -118,7 +118,7 @@ def test_what_an_agent_may_ask_of_a_client_is_a_matter_of_grants() -> None:
         found = originated(context, "up", method, Raw(json.dumps(params).encode()))
         return "" if found is None else found.guard
 
-    unknown = msgspec.structs.replace(context, known=False)
+    unknown = msgspec.structs.replace(context, known=False, of_client=False)
     for path, guard in (
         (f"{home}/a", ""),
         ("/etc/passwd", "sealed"),
