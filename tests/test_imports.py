@@ -174,7 +174,7 @@ RULES: Final = (
         "conductor.packages",
         (
             *("conductor.packages", "conductor.spec", *BASE, "conductor.version"),
-            "wasm_host",
+            *("conductor.services.scopes", "wasm_host"),
         ),
         ("anyio", "cryptography", "httpcore2", "msgspec", "packaging", "sigstore"),
     ),

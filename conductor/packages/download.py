@@ -11,7 +11,7 @@ import re
 import ssl
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -20,6 +20,7 @@ import httpcore2 as httpcore
 import msgspec
 
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
+from conductor.services.scopes import is_public
 from conductor.version import version
 
 MOST: Final = 64 * 1024 * 1024
@@ -56,6 +57,8 @@ class Answer(msgspec.Struct, frozen=True):
     content: bytes
     url: str
     """Where it came from, after redirects."""
+    is_outside: bool = False
+    """Whether it came from the public internet, and through no proxy."""
 
     def header(self, name: str) -> str:
         """The first header of this name; empty if there is none."""
@@ -72,6 +75,31 @@ class _Request(msgspec.Struct, frozen=True):
 
 class DownloadError(ConductorError):
     """A download has failed. Nothing of it was kept."""
+
+
+class _Outside(httpcore.AsyncNetworkBackend):
+    """Says nothing to an address of this machine or its network, whatever a name means now."""
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's interface
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connects, and closes where that has led inside. Raises `DownloadError`."""
+        inner = httpcore.AnyIOBackend()
+        stream = await inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        address = stream.get_extra_info("server_addr")[0]
+        if is_public(address):
+            return stream
+        await stream.aclose()
+        raise DownloadError(
+            f"a server elsewhere sends us to {host}, which is {address}, an address of this "
+            "machine or its network",
+            _MOVE,
+        )
 
 
 def refuse_login(url: str) -> None:
@@ -127,6 +155,7 @@ def send(
     most: int = MOST,
     until: float | None = None,
     headers: Mapping[str, str] | None = None,
+    outside: bool = False,
 ) -> Answer:
     """The answer to a request, whatever its status; redirects of `GET` and `HEAD` are followed.
 
@@ -137,6 +166,8 @@ def send(
         most: Bytes of its content.
         until: When `time.monotonic` says that it has taken too long; None: in `SECONDS`.
         headers: Sent with the request; to another host than the URL's no `Authorization`.
+        outside: A server of the public internet named the URL: it leads there or nowhere, as each
+            redirect of such a server does.
 
     Raises:
         UsageError: The URL is refused.
@@ -146,7 +177,7 @@ def send(
 
     async def within() -> Answer:
         with anyio.fail_after(max(0.0, end - time.monotonic())):
-            return await _follow(_Request(method, dict(headers or {}), body), url, most)
+            return await _follow(_Request(method, dict(headers or {}), body), url, most, outside)
 
     try:
         return anyio.run(within)
@@ -171,10 +202,11 @@ def send(
 _AGAIN: Final = "check the URL and your network, then try again; what is installed works offline"
 
 
-async def _follow(request: _Request, url: str, most: int) -> Answer:
+async def _follow(request: _Request, url: str, most: int, outside: bool) -> Answer:
     at = checked(url)
     for _ in range(_REDIRECTS + 1):
-        answer = await _once(request, at, most)
+        answer = await _once(request, at, most, outside)
+        outside = outside or answer.is_outside
         target = answer.header("location")
         if answer.status not in _MOVED or not target or request.method not in _READING:
             return answer
@@ -209,13 +241,13 @@ def refuse_inward(at: str, there: str) -> None:
 _MOVE: Final = "take the URL that its own page names"
 
 
-async def _once(request: _Request, url: str, most: int) -> Answer:
+async def _once(request: _Request, url: str, most: int, outside: bool) -> Answer:
     sent = {"User-Agent": f"conductor/{version()}", "Accept": "*/*", **request.headers}
     if request.body is not None:
         sent["Content-Length"] = str(len(request.body))
     host = urlsplit(url).netloc
     async with (
-        _pool(url) as pool,
+        _pool(url, outside) as pool,
         pool.stream(
             request.method,
             url,
@@ -228,24 +260,28 @@ async def _once(request: _Request, url: str, most: int) -> Answer:
             (name.decode("latin-1").lower(), value.decode("latin-1"))
             for name, value in response.headers
         ]
+        is_outside = is_public(
+            response.extensions["network_stream"].get_extra_info("server_addr")[0]
+        )
         if response.status in _MOVED:
-            return Answer(response.status, received, b"", url)
+            return Answer(response.status, received, b"", url, is_outside)
         content = bytearray()
         async for piece in response.aiter_stream():
             content += piece
             if len(content) > most:
                 size = f"{most // _MIB} MiB" if most >= _MIB else f"{most:,} bytes"
                 raise DownloadError(f"{url} is larger than {size}", "that is no component")
-        return Answer(response.status, received, bytes(content), url)
+        return Answer(response.status, received, bytes(content), url, is_outside)
 
 
-def _pool(url: str) -> Any:
+def _pool(url: str, outside: bool) -> Any:
     """What connects: directly, or through the proxy that the environment names."""
     parts = urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme, "")
     host = parts.hostname or ""
     if not proxy or is_loopback(host) or urllib.request.proxy_bypass(host):
-        return httpcore.AsyncConnectionPool(ssl_context=_context())
+        network = _Outside() if outside else None
+        return httpcore.AsyncConnectionPool(ssl_context=_context(), network_backend=network)
     named = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     auth = None
     if named.username is not None:

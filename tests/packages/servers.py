@@ -94,6 +94,26 @@ def serving(files: Mapping[str, bytes], context: ssl.SSLContext | None = None) -
     return Server(one, context)
 
 
+@contextlib.contextmanager
+def overheard() -> Iterator[tuple[int, list[bytes]]]:
+    """A port of this machine, and what its first client says there, if it says anything."""
+    heard: list[bytes] = []
+
+    def listen() -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = listener.accept()
+            with connection:
+                heard.extend(filter(None, [connection.recv(65536)]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield listener.getsockname()[1], heard
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
 def forever(connection: socket.socket, first: bytes, piece: bytes) -> None:
     """Sends something, then a piece again and again until nobody takes it."""
     with contextlib.suppress(OSError):

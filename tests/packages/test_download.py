@@ -12,7 +12,7 @@ import pytest
 from conductor.errors import UsageError
 from conductor.packages import download
 from conductor.packages.download import DownloadError
-from tests.packages.servers import Answerer, Server, answer, certified, forever, serving
+from tests.packages.servers import Answerer, Server, answer, certified, forever, overheard, serving
 from tests.places import DEADLINE
 
 MOST: Final = 1000
@@ -184,7 +184,7 @@ def test_a_redirect_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server elsewhere cannot have one of this machine asked."""
     asked: list[str] = []
 
-    async def once(_request: object, url: str, _most: int) -> download.Answer:
+    async def once(_request: object, url: str, _most: int, _outside: bool) -> download.Answer:
         asked.append(url)
         return download.Answer(302, [("location", "https://127.0.0.1/admin")], b"", url)
 
@@ -198,12 +198,36 @@ def test_a_redirect_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     "host", ["0x7f.1", "10.0.0.1", "127.1", "2130706433", "[::ffff:7f00:1]", "a.localhost"]
 )
 def test_a_redirect_to_a_bare_address(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    async def once(_request: object, url: str, _most: int) -> download.Answer:
+    async def once(_request: object, url: str, _most: int, _outside: bool) -> download.Answer:
         return download.Answer(302, [("location", f"https://{host}/admin")], b"", url)
 
     monkeypatch.setattr(download, "_once", once)
     with pytest.raises(DownloadError, match="to a bare address"):
         download.get("https://example.com/x")
+
+
+def test_a_redirect_to_a_name_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a name means at the moment: not even TLS begins there."""
+    once, look_up = download._once, socket.getaddrinfo
+
+    async def from_outside(
+        request: download._Request, url: str, most: int, outside: bool
+    ) -> download.Answer:
+        if url == "https://example.com/x":
+            moved = [("location", f"https://inside.example:{port}/admin")]
+            return download.Answer(302, moved, b"", url, is_outside=True)
+        return await once(request, url, most, outside)
+
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda _host, *rest, **more: look_up("127.0.0.1", *rest, **more)
+    )
+    monkeypatch.setattr(download, "_once", from_outside)
+    with (
+        overheard() as (port, heard),
+        pytest.raises(DownloadError, match=r"inside\.example, which is 127\.0\.0\.1"),
+    ):
+        download.get("https://example.com/x")
+    assert not heard
 
 
 def test_a_silent_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,8 @@ class Transport:
         self._scope = f"repository:{name}:{actions}"
         self._until = time.monotonic() + download.SECONDS
         self._authorization = ""
+        self._outside = False
+        """Whether the registry is on the public internet: then all is that it sends us to."""
 
     def send(
         self,
@@ -79,12 +81,33 @@ class Transport:
         sent = {"Accept-Encoding": "identity", **headers}
         if self._authorization and self._is_ours(url):
             sent["Authorization"] = self._authorization
-        answer = download.send(method, url, body, most=most, until=self._until, headers=sent)
+        answer = self._asked(method, url, body, most, sent)
         packed = answer.header("content-encoding")
         if packed not in ("", "identity"):
             raise ComponentError(
                 f"`{self.host}` sends `{one_line(packed)}`, unasked", "ask its owner"
             )
+        return answer
+
+    def _asked(
+        self, method: str, url: str, body: bytes | None, most: int, headers: Mapping[str, str]
+    ) -> download.Answer:
+        """The answer of the registry, or of a server elsewhere that it has named: from the internet
+        it sends nobody to an address inside. Raises `ConductorError`."""
+        is_ours = self._is_ours(url)
+        if not is_ours:
+            download.refuse_inward(f"{self.origin}/", url)
+        answer = download.send(
+            method,
+            url,
+            body,
+            most=most,
+            until=self._until,
+            headers=headers,
+            outside=self._outside and not is_ours,
+        )
+        if self._is_ours(answer.url):
+            self._outside = answer.is_outside
         return answer
 
     def _is_ours(self, url: str) -> bool:
@@ -120,9 +143,7 @@ class Transport:
             ) from None
         is_near = _is_below(urlsplit(url).hostname, urlsplit(self.origin).hostname)
         headers = {"Authorization": login.basic} if login is not None and is_near else {}
-        answer = download.send(
-            "GET", url, None, most=_MOST_ANSWER, until=self._until, headers=headers
-        )
+        answer = self._asked("GET", url, None, _MOST_ANSWER, headers)
         if answer.status != 200:
             return ""
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from conductor.packages.oci.transport import Transport
 from tests.packages.oci import registries
 from tests.packages.oci.registries import BASIC, PASSWORD, TOKEN, USER, HandMade, log_in
 from tests.packages.oci.test_pull import MODULE, fetch, manifest
+from tests.packages.servers import overheard
 
 
 def given(made: HandMade, at: str = "") -> set[str]:
@@ -234,6 +236,35 @@ def test_a_login_goes_to_a_token_service_at_its_registry_or_below(
         assert not sent
     logins = [login for url, login in asked if "/token" in url]
     assert logins == ([BASIC] if sent else logins and [""])
+
+
+@pytest.mark.parametrize("host", ["inside.example", "127.0.0.1"])
+@pytest.mark.parametrize("sent_there", ["for a token", "with an upload"])
+def test_a_registry_of_the_internet_sends_nobody_inside(
+    monkeypatch: pytest.MonkeyPatch, host: str, sent_there: str
+) -> None:
+    """Neither by an address nor by a name that means one: not even TLS begins there."""
+    once, look_up = download._once, socket.getaddrinfo
+
+    async def from_outside(request: Any, url: str, most: int, outside: bool) -> Answer:
+        if "registry.example" not in url:
+            return await once(request, url, most, outside)
+        challenge = [("www-authenticate", f'Bearer realm="{there}/token"')]
+        return Answer(401 if sent_there == "for a token" else 202, challenge, b"", url, True)
+
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda _host, *rest, **more: look_up("127.0.0.1", *rest, **more)
+    )
+    monkeypatch.setattr(download, "_once", from_outside)
+    with overheard() as (port, heard):
+        there = f"https://{host}:{port}"
+        transport = Transport("registry.example", "p", "pull,push")
+        if sent_there == "with an upload":
+            assert transport.send("GET", f"{transport.origin}/v2/").is_outside
+        at = transport.origin if sent_there == "for a token" else there
+        with pytest.raises(ConductorError, match=r"this machine"):
+            transport.send("PUT", f"{at}/upload", body=b"content")
+    assert not heard
 
 
 @pytest.mark.parametrize("path", ["/referrers/", "/token"])
