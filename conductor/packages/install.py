@@ -57,7 +57,9 @@ class Candidate(msgspec.Struct, frozen=True):
         A file or folder on this machine may change without another version.
         """
         before, new = self.before, self.receipt
-        if not isinstance(before, Receipt) or self.is_installed:
+        if isinstance(before, Damaged):
+            return True
+        if before is None or self.is_installed:
             return False
         if before.release == new.release and os.path.isabs(new.source):
             return False

@@ -416,6 +416,8 @@ def test_remove_takes_what_is_damaged(here: Here) -> None:
     shown = here.do("list")
     assert (shown.code, "DAMAGED" in shown.out) == (0, True)
     exec_(here, "weather").assert_error(2, "the receipt of", "`conductor remove weather`")
+    # Nobody knows any more which version that was, nor who signed it.
+    here.do("add", "./weather", "--yes").assert_error(2, "would become older", "remove weather")
     assert here.do("remove", "weather").code == 0
     assert here.do("list").out == "nothing is installed: `conductor add SOURCE`\n"
     assert sorted(path.name for path in store.iterdir()) == ["lock", "receipts"]
