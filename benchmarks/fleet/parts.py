@@ -50,7 +50,7 @@ class Fleet:
     def __enter__(self) -> Self:
         with ExitStack() as held:
             server = subprocess.Popen(
-                nats_server.command(str(self._folder), self._port),
+                nats_server.command(str(self._folder), port=self._port),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )

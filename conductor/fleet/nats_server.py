@@ -23,8 +23,8 @@ server_name: dev
 listen: "127.0.0.1:{port}"
 max_payload: {payload}
 jetstream {{ store_dir: "{store}" }}
-authorization {{ user: "{user}", password: "{password}" }}
 """
+_LOGIN: Final = 'authorization {{ user: "{user}", password: "{password}" }}\n'
 USER: Final = "dev"
 LOGIN: Final = "nats.env"
 """The file of the login beside the configuration: a shell reads it."""
@@ -43,16 +43,18 @@ def program() -> str:
     return found
 
 
-def command(folder: str, password: str, login: Mapping[str, str], port: int = -1) -> list[str]:
-    """The command line of a server that keeps what it has in a folder, and lets `USER` in with a
-    password. Beside its configuration is a file with the variables of the login. It listens at a
-    port, by default at one that is free."""
+def command(
+    folder: str, password: str = "", login: Mapping[str, str] | None = None, port: int = -1
+) -> list[str]:
+    """The command line of a server that keeps what it has in a folder. It listens at a port, by
+    default at one that is free. With a password it lets `USER` in, and nobody else; beside its
+    configuration is a file with the variables of this login."""
     path = os.path.join(folder, "nats.conf")
     store = folder.replace("\\", "/").replace('"', "")
-    config = _CONFIG.format(
-        port=port, payload=_MAX_PAYLOAD, store=store, user=USER, password=password
-    )
+    config = _CONFIG.format(port=port, payload=_MAX_PAYLOAD, store=store)
+    if password:
+        config += _LOGIN.format(user=USER, password=password)
+        lines = "".join(f"{name}={value}\n" for name, value in (login or {}).items())
+        private_files.replace(os.path.join(folder, LOGIN), lines.encode())
     private_files.replace(path, config.encode())
-    lines = "".join(f"{name}={value}\n" for name, value in login.items())
-    private_files.replace(os.path.join(folder, LOGIN), lines.encode())
     return [program(), "-c", path]

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import nats
 import pytest
 
+from conductor.fleet import messages
+from conductor.fleet.sealed import Identity
 from tests.e2e.test_serve_tokens import WHY, answers, closed, refused, withdraw
 from tests.harness.process.command import Running, conductor
 from tests.harness.process.fleet import Fleet
@@ -97,7 +99,9 @@ def test_bad_payloads_change_nothing(fleet: Fleet) -> None:
         session = client.begin()
         [shown] = fleet.status("worker")
         [other] = fleet.status("gateway")
-        opening = {"principal": "local", "chain": "", "gateway": other["id"], "version": 1}
+        us = Identity()  # the id of a gateway is made of its key
+        opening: Json = {"principal": "local", "chain": "", "gateway": us.id}
+        opening |= {"key": us.public.hex(), "version": messages.VERSION}
 
         async def attack(bus: Any) -> list[Json]:
             leases = await bus.jetstream().key_value("rooms")
@@ -112,8 +116,9 @@ def test_bad_payloads_change_nothing(fleet: Fleet) -> None:
                 json.dumps({**whole, "connection": "a b.*.>"}).encode(),
                 json.dumps({**whole, "connection": "x" * 64}).encode(),
                 json.dumps({**whole, "gateway": ""}).encode(),
+                json.dumps({**whole, "key": "00" * 32}).encode(),
                 json.dumps({**whole, "epoch": 10**30}).encode(),
-                json.dumps({**whole, "version": 2}).encode(),
+                json.dumps({**whole, "version": 1}).encode(),
                 json.dumps(whole).encode(),
                 json.dumps(whole).encode(),  # an id is for one connection
             ):
@@ -129,7 +134,7 @@ def test_bad_payloads_change_nothing(fleet: Fleet) -> None:
             return asked
 
         told = on_nats(fleet, attack)
-        assert [("text" in one) for one in told] == [True] * 9 + [False, True], told
+        assert [("text" in one) for one in told] == [True] * 10 + [False, True], told
         assert client.prompt(session, "/echo on") == "on"
         assert "defect" not in worker.stderr + gateway.process.stderr
 
