@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 HELP: Final = paragraphs(
     "Show what the journal has of a principal: one JSON object a line, in order. `way` is `c2a` "
     "for a frame of the client, `a2c` for one to it, `mark` where a chain begins and ends.",
-    "`gap` counts the frames that are missing before an entry. What a dead worker has written ends "
-    "where the next one has begun.",
+    "`gap` counts the frames that are missing before an entry. `disputed` is an entry that "
+    "contradicts one before it: a worker wrote it that did not know yet that another had its room, "
+    "or somebody made one of the two up.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -58,10 +59,14 @@ def journal(
             }
             if one.gap:
                 shown["gap"] = one.gap
+            if one.disputed:
+                shown["disputed"] = True
             if one.left_out:
                 shown["left_out"] = one.left_out
-            else:
-                shown["frame"] = msgspec.Raw(one.frame)
+            elif one.fragment:
+                shown["fragment"] = one.frame.decode(errors="replace")
+            else:  # an entry is one line
+                shown["frame"] = msgspec.Raw(msgspec.json.format(one.frame, indent=-1))
             report.say_line(msgspec.json.encode(shown) + b"\n")
         return 0
 

@@ -1,7 +1,9 @@
 """Reads the journal: what has passed at the chains of a room, or in one session, in order.
 
-What a dead worker has written ends where the next one has begun: an entry whose epoch is smaller
-than one that stands before it is of a worker that did not know yet that it was dead.
+Whoever may write to the journal may have made an entry up, so no entry hides another one: all that
+is stored is read. An entry that contradicts one before it is disputed: its epoch is smaller (then
+it is of a worker that did not know yet that it was dead, or the one before it is made up), or its
+place in its chain is taken.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from conductor.fleet.journal import A2C, AT, C2A, MARK, MORE, NUMBER, UNREAD
 
 _HELD: Final = 16 * 1024 * 1024
 """Bytes of entries that stand before one that is missing: then it counts as missing."""
+_REMEMBERED: Final = 4096
+"""Entries of a chain that are known again when they come twice."""
+_HIGHEST: Final = 2**53
 _OPEN: Final = 4096
 """Requests without an answer that are remembered of a chain."""
 
@@ -40,6 +45,10 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of a frame that could not be read."""
     gap: int = 0
     """Entries of the chain that are missing before this one."""
+    disputed: bool = False
+    """Whether it contradicts an entry that stands before it: one of both is not to be believed."""
+    fragment: bool = False
+    """Whether the frame is no whole one."""
 
 
 class _Piece(msgspec.Struct, order=True):
@@ -69,32 +78,34 @@ async def read(bus: Bus, principal: str, session: str = "") -> AsyncIterator[Wri
 
 
 class Order:
-    """Puts entries of a room in order, drops those of dead epochs and those that came twice, and
-    joins parts."""
+    """Puts entries of a room in order, drops those that came twice, and joins parts."""
 
     def __init__(self) -> None:
         self._epoch = 0
-        self._chains: dict[str, _Chain] = {}
+        self._chains: dict[tuple[int, str], _Chain] = {}
 
     def take(self, stored: Stored) -> Iterator[Written]:
         """What can be read now that this has been stored."""
         try:
             chain, piece = _read(stored)
-        except ValueError:
+        except (ValueError, RecursionError):
             return  # no worker has written it
         epoch = piece.epoch
-        if epoch < self._epoch:
-            return
         if epoch > self._epoch:
             yield from self.rest()
-            self._chains.clear()
             self._epoch = epoch
-        yield from self._chains.setdefault(chain, _Chain(chain)).take(piece)
+        of = self._chains.setdefault((epoch, chain), _Chain(chain))
+        yield from self._told(epoch, of.take(piece))
 
     def rest(self) -> Iterator[Written]:
         """What waits for something that is missing."""
-        for chain in self._chains.values():
-            yield from chain.rest()
+        for (epoch, _), chain in self._chains.items():
+            yield from self._told(epoch, chain.rest())
+
+    def _told(self, epoch: int, found: Iterator[Written]) -> Iterator[Written]:
+        for one in found:
+            late = epoch < self._epoch
+            yield msgspec.structs.replace(one, disputed=True) if late else one
 
 
 def _read(stored: Stored) -> tuple[str, _Piece]:
@@ -114,9 +125,8 @@ def _read(stored: Stored) -> tuple[str, _Piece]:
     )
     if not piece.left_out:
         msgspec.json.decode(b"null" if piece.more or part else piece.data)
-    if min(epoch, part, piece.number, piece.more, piece.left_out) < 0 or not math.isfinite(
-        piece.at
-    ):
+    numbers = (epoch, part, piece.number, piece.more, piece.left_out)
+    if min(numbers) < 0 or max(numbers) > _HIGHEST or not math.isfinite(piece.at):
         raise ValueError("a number is none that a worker writes")
     return chain, piece
 
@@ -139,6 +149,8 @@ class _Chain:
         """The parts of the next one so far."""
         self._held: list[_Piece] = []
         self._size = 0
+        self._came: dict[tuple[int, int], int] = {}
+        """What was read last, by number and part: a hash of it."""
 
     def take(self, piece: _Piece) -> Iterator[Written]:
         """What is in order now."""
@@ -159,20 +171,54 @@ class _Chain:
     def _pop(self) -> Iterator[Written]:
         piece = heapq.heappop(self._held)
         self._size -= len(piece.data)
-        if self._parts and piece.number != self._parts[0].number:
-            self._parts.clear()  # the end of a split frame is missing, so it is missing
-        if piece.number <= self._last or piece.part < len(self._parts):
-            return  # it came twice
-        if piece.part > len(self._parts):
-            return  # its beginning is missing
-        self._parts.append(piece)
-        if piece.more:
+        if self._came_twice(piece):
             return
-        gap = piece.number - self._last - 1
+        if piece.number <= self._last:
+            yield self._alone(piece)  # its place is taken
+            return
+        if self._parts and piece.number != self._parts[0].number:
+            yield from map(self._alone, self._parts)  # the end of a split frame is missing
+            self._parts.clear()
+        if piece.part != len(self._parts):
+            yield self._alone(piece)  # its beginning is missing, or its place is taken
+            return
+        self._parts.append(piece)
+        if not piece.more:
+            yield self._whole()
+
+    def _came_twice(self, piece: _Piece) -> bool:
+        place, seen = (piece.number, piece.part), hash((piece.way, piece.more, piece.data))
+        if self._came.get(place) == seen:
+            return True
+        self._came[place] = seen
+        if len(self._came) > _REMEMBERED:
+            del self._came[next(iter(self._came))]
+        return False
+
+    def _whole(self) -> Written:
+        """The frame of all parts."""
         frame = b"".join(one.data for one in self._parts)
+        piece = self._parts[-1]
         self._parts.clear()
-        self._last = piece.number
-        yield Written(
+        gap, self._last = piece.number - self._last - 1, piece.number
+        fragment = bool(piece.part) and not _is_json(frame)
+        return self._written(piece, frame, gap=gap, fragment=fragment)
+
+    def _alone(self, piece: _Piece) -> Written:
+        """What has no place here."""
+        fragment = bool(piece.part or piece.more)
+        return self._written(piece, piece.data, fragment=fragment, disputed=True)
+
+    def _written(
+        self,
+        piece: _Piece,
+        frame: bytes,
+        *,
+        gap: int = 0,
+        fragment: bool = False,
+        disputed: bool = False,
+    ) -> Written:
+        return Written(
             at=piece.at,
             epoch=piece.epoch,
             chain=self._id,
@@ -181,7 +227,17 @@ class _Chain:
             frame=frame,
             left_out=piece.left_out,
             gap=gap,
+            fragment=fragment,
+            disputed=disputed,
         )
+
+
+def _is_json(frame: bytes) -> bool:
+    try:
+        msgspec.json.decode(frame)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 class _Session(msgspec.Struct):
@@ -205,7 +261,7 @@ def _session(raw: msgspec.Raw) -> str | None:
 
 class Chosen:
     """Chooses what belongs to one session: what names it, the answers to that, the request that has
-    opened it, and marks of its chains."""
+    opened it, and of its chains marks and what is disputed."""
 
     def __init__(self, session: str) -> None:
         self._session = session
@@ -215,7 +271,7 @@ class Chosen:
 
     def take(self, one: Written) -> Iterator[Written]:
         """The entries that are chosen now."""
-        if one.way == MARK or one.left_out:
+        if one.way == MARK or one.left_out or one.disputed or one.fragment:
             if one.chain in self._chains:
                 yield one
             return

@@ -3,6 +3,9 @@ order, over a journal that loses, refuses and stands still."""
 
 from __future__ import annotations
 
+from typing import Final
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,7 +41,7 @@ class Stream:
         read: list[Written] = []
         for one in self.stored:
             read += order.take(Stored(one.subject, one.headers, one.payload))
-        return [one.frame for one in (*read, *order.rest())]
+        return [one.frame for one in (*read, *order.rest()) if not one.disputed]
 
 
 STEPS = st.lists(
@@ -137,11 +140,41 @@ def test_what_is_missing_shows_as_a_gap() -> None:
     assert [(one.number, one.gap) for one in read] == [(1, 0), (2, 0), (4, 1), (5, 0), (9, 3)]
 
 
-def test_a_dead_epoch_ends_where_the_next_begins() -> None:
+def test_what_a_dead_epoch_says_late_is_disputed() -> None:
     order = Order()
     read: list[Written] = []
     for epoch, number in ((7, 1), (7, 2), (8, 1), (7, 3), (8, 2), (7, 4)):
         one = entry(number, epoch=epoch)
         read += order.take(Stored(one.subject, one.headers, one.payload))
     read += order.rest()
-    assert [(one.epoch, one.number) for one in read] == [(7, 1), (7, 2), (8, 1), (8, 2)]
+    believed = [(one.epoch, one.number) for one in read if not one.disputed]
+    assert believed == [(7, 1), (7, 2), (8, 1), (8, 2)]
+    assert [(one.epoch, one.number) for one in read if one.disputed] == [(7, 3), (7, 4)]
+
+
+FORGED: Final = {
+    "an epoch of the future": [entry(1, epoch=2**40)],
+    "the next place": [entry(3, 2)],
+    "a place before": [entry(2, 2)],
+    "a place far ahead, and so much that nothing waits": [
+        entry(10**9 + at, 9 * 1024 * 1024) for at in range(3)
+    ],
+    "a beginning of the next": [entry(3, 2, more=5)],
+    "a part of the next": [entry(4, 2, part=1), entry(4, 2, part=2)],
+    "the end of the next": [entry(4, 3, part=2, more=0)],
+    "an epoch that is no number of anybody": [entry(1, epoch=10**400)],
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_an_entry_that_is_made_up_hides_no_other(name: str) -> None:
+    """Whatever somebody writes in between: all that the worker has written is read, whole or in
+    pieces, and nothing else without a mark."""
+    honest = [entry(1), entry(2), entry(3), entry(4, more=1), entry(4, 1, part=1), entry(5)]
+    order = Order()
+    read: list[Written] = []
+    for one in (*honest[:2], *FORGED[name], *honest[2:]):
+        read += order.take(Stored(one.subject, one.headers, one.payload))
+    read += order.rest()
+    text = b"".join(one.frame for one in read if one.epoch == 7)
+    assert [text.count(one.payload) > 0 for one in honest] == [True] * len(honest)
