@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import nats as client
 
-from conductor.fleet import messages
+from conductor.fleet import messages, names
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:
@@ -89,3 +90,71 @@ def test_who_answers_for_a_worker_has_its_key(fleet: Fleet) -> None:
 
     with fleet.gateway() as gateway:
         asyncio.run(asyncio.wait_for(attack(gateway), DEADLINE))
+
+
+LONG = "x" * 5_000
+
+
+def test_names_that_are_too_long_end_no_worker(fleet: Fleet) -> None:
+    """A principal, a connection, a gateway, a chain and a session of 5,000 bytes, by every road."""
+    worker = fleet.worker(fleet.rig.demo())
+    [shown] = fleet.status("worker")
+    named = {"connection": "c1", "gateway": "g1", "chain": "", "epoch": 1, "key": "00" * 32}
+    asked = {
+        names.place("main"): [{"principal": LONG, "lost": 0}, {"principal": LONG, "lost": 7}],
+        names.opening(shown["id"]): [
+            {**named, "principal": "local", name: LONG}
+            for name in ("principal", "connection", "gateway", "chain", "key")
+        ],
+        names.control(shown["id"]): [
+            {"do": do, "principal": LONG, "session": LONG, "epoch": 1}
+            for do in ("holds", "disown", "check", "alive", LONG)
+        ],
+    }
+
+    async def attack() -> None:
+        stranger = await client.connect(fleet.nats)
+        for subject, orders in asked.items():
+            for order in orders:
+                data = json.dumps({"version": messages.VERSION, **order}).encode()
+                answer = await stranger.request(subject, data, DEADLINE)
+                assert len(answer.data) < 1_500
+        await stranger.close()
+
+    asyncio.run(asyncio.wait_for(attack(), DEADLINE))
+    with fleet.gateway() as gateway:
+        editor = gateway.socket()
+        assert editor.prompt(editor.begin(), "/echo on") == "on"
+    assert "defect" not in worker.stderr
+
+
+def test_a_worker_whose_name_is_too_long_ends_no_gateway(fleet: Fleet) -> None:
+    """In the lease, as the answer of who takes a room, and in what is shown."""
+    with fleet.gateway() as gateway:
+
+        async def attack() -> None:
+            stranger = await client.connect(fleet.nats)
+            asked: list[str] = []
+
+            async def answer(message: Any) -> None:
+                asked.append(message.subject)
+                placed = messages.Placed(worker=LONG, epoch=7)
+                await stranger.publish(message.reply, messages.write(placed))
+
+            await stranger.subscribe(names.place("main"), "workers", cb=answer)
+            await stranger.subscribe(names.STATUS, cb=answer)
+            await stranger.flush()
+            editor = gateway.socket()
+            shown = {"protocolVersion": 1, "clientCapabilities": {}}
+            answered = await asyncio.to_thread(editor.request, "initialize", shown)
+            assert "error" in answered
+            assert asked
+            rooms = await stranger.jetstream().key_value("rooms")
+            await rooms.put(names.room("main", "local"), LONG.encode())
+            await stranger.close()
+
+        asyncio.run(asyncio.wait_for(attack(), DEADLINE))
+        fleet.worker(fleet.rig.demo())
+        editor = gateway.socket()
+        assert editor.prompt(editor.begin(), "/echo on") == "on"
+        assert "defect" not in gateway.process.stderr
