@@ -8,12 +8,12 @@ makes of it the id of a message, and the state that ends a turn.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from conductor.core.policy.key_table import STATE_KIND
+from conductor.core.policy.key_table import STAMP, STATE_KIND
 from conductor.core.state import Peer
 
 _MOST_SESSIONS: Final = 4096
@@ -46,6 +46,7 @@ def reported_state(params: Raw) -> tuple[str, str | None]:
 class _Result(msgspec.Struct):
     stopReason: str | None = None  # noqa: N815 - the wire's name
     messageId: str | None = None  # noqa: N815
+    meta: Any = msgspec.field(name="_meta", default=None)
 
 
 _result = msgspec.json.Decoder(_Result).decode
@@ -68,10 +69,22 @@ def only_begun(version: int | None, member: bytes, body: bytes) -> bool:
     return version == 2 and member == b"result" and stop_reason(body) is None
 
 
-def in_version_2(reason: str, session: str, key: bytes) -> tuple[bytes, Raw]:
-    """The result of a prompt whose turn is over, and the params of the update that says so. `key`:
-    the id of the client's request, which nobody but the client has chosen."""
-    update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": reason}
+def refused_by(body: bytes) -> str:
+    """The component that has ended a turn with a refusal; empty: none says so."""
+    if f'"{STAMP}"'.encode() not in body:
+        return ""
+    meta = _result(body).meta
+    by = meta.get(STAMP) if isinstance(meta, dict) else None
+    return by if isinstance(by, str) else ""
+
+
+def in_version_2(reason: str, by: str, session: str, key: bytes) -> tuple[bytes, Raw]:
+    """The result of a prompt whose turn is over, and the params of the update that says so. `by`:
+    the component that has refused. `key`: the id of the client's request, which nobody but the
+    client has chosen."""
+    update: dict[str, Any] = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": reason}
+    if by:
+        update["_meta"] = {STAMP: by}
     params = msgspec.json.encode({"sessionId": session, "update": update})
     message = {"messageId": f"conductor-{key.decode()}"}
     return msgspec.json.encode(message), Raw(params)

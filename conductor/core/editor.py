@@ -21,6 +21,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Malformed, Params
 from conductor.core.policy.key_table import LOG, OF_EDITOR, STAMP, Direction
+from conductor.core.policy.own_answers import event_answer
 from conductor.core.state import Lane, Peer, PendingRequest
 from conductor.core.topology import onward
 
@@ -113,6 +114,7 @@ class EditorMessages:
             text = renamed(text, one)
             back = {below: above for above, below in one.items()}
             pending.rewriters = (*pending.rewriters, partial(_back, back))
+        pending.rewriters = (*pending.rewriters, partial(event_answer, peer))
         self._exchange.forward(there, method, Raw(text), pending, out)
         return True
 

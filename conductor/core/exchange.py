@@ -28,7 +28,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.message import Message
 from conductor.core.policy.headings import session_of, size_of
-from conductor.core.policy.key_table import PROMPT, SETUP, UPDATE, Direction
+from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, SETUP, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions, asker
 from conductor.core.state import AnswerTo, Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology, join, onward
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 _OWN_ID: Final = '"c{}"'
 """The ids of requests that a host of guests sends of their own to the conductor above it …"""
 _OWN_PROMPT: Final = '"c{} {}"'
-"""… and of their prompts and set-ups, with the guest's name: so the conductor knows whose they are.
-"""
+"""… and of those that are named, with the guest's name: so the conductor knows whose they are."""
+_NAMED: Final = (*SETUP, *MCP_FAMILIES)
+"""What is named beside prompts: folders are looked at, MCP servers may ask the agent's model."""
 _ALL_NUMBERS: Final = range(1 << 62)
 _OWN_NUMBERS: Final = 500_000_000
 """How far the numbers of what only a trace knows are from those of messages that were read: so
@@ -324,7 +325,7 @@ class Exchange:
         origin, requests = pending.origin, lane.requests
         if not self.topology.hosted or (origin is not None and not origin.peer.sideband):
             return requests.fresh_id()
-        named = pending.method == PROMPT or pending.method in SETUP
+        named = pending.method == PROMPT or pending.method.startswith(_NAMED)
         if named and lane.peer is self.upstream and (name := asker(pending)):
             return _OWN_PROMPT.format(next(self._own_ids), name).encode()
         key, passes = pending.key, False
@@ -419,7 +420,8 @@ class Exchange:
         reason = agent_turns.stop_reason(bytes(body)) if prompted else None
         if reason is None or pending.names is None:
             return body, None
-        return agent_turns.in_version_2(reason, pending.names, pending.key)
+        by = agent_turns.refused_by(bytes(body))
+        return agent_turns.in_version_2(reason, by, pending.names, pending.key)
 
     @staticmethod
     def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: Effects) -> None:

@@ -17,6 +17,7 @@ from msgspec import Raw
 
 from conductor.core.effects import Effects, Violated
 from conductor.core.exchange import Exchange
+from conductor.core.guards.mcp_words import samplings
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, Direction
@@ -111,6 +112,17 @@ class OwnPrompts:
         out.append(Violated(name, TURNS, down, PROMPT, "", text, fatal, again, session))
         data = {"rule": TURNS, "pointer": "", "component": name}
         return Malformed(INVALID_REQUEST, text, data=data)
+
+    def samples(
+        self, lane: Lane, text: Params, request: PendingRequest, out: Effects
+    ) -> Malformed | None:
+        """Why a message of a component's own MCP server does not go on, which has the agent's model
+        asked; None: it does, and counts."""
+        for _ in range(samplings(text)):
+            wrong = self.refuses(lane, None, request, out)
+            if wrong is not None:
+                return wrong
+        return None
 
     def _whose(self, peer: Peer, request: PendingRequest) -> tuple[str, str]:
         """The component whose prompt this is, and the turns it may have; empty: it has no account,

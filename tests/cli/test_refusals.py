@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,41 @@ def test_a_component_that_ends_a_turn_with_a_refusal(tmp_path: Path) -> None:
     assert "`strict` refused to continue" in ran.err
     assert "the agent" not in ran.err
     shown = conductor("trace", "show", str(trace), cwd=tmp_path)
-    assert "refusal by strict" in shown.out, shown.out
+    assert "refused by strict" in shown.out, shown.out
+
+
+LOGIN = """
+import json, sys
+for line in sys.stdin:
+    got = json.loads(line)
+    answer = {"jsonrpc": "2.0", "id": got.get("id")}
+    if got.get("method") == "session/prompt":
+        answer["error"] = {"code": -32000, "message": "log in at https://x.example"}
+    elif got.get("method") == "proxy/successor":
+        print(json.dumps({**got, **got["params"]}), flush=True)
+        continue
+    elif "method" in got:
+        inner = "initialize" if got["method"] == "proxy/initialize" else got["method"]
+        params = {"method": inner, "params": got.get("params")}
+        answer |= {"method": "proxy/successor", "params": params, "id": json.dumps(got.get("id"))}
+        if "id" not in got:
+            del answer["id"]
+    else:
+        answer |= {k: v for k, v in got.items() if k in ("result", "error")}
+        answer["id"] = json.loads(got["id"])
+    print(json.dumps(answer), flush=True)
+"""
+"""A proxy of dialect `acp` that answers each prompt with a login."""
+
+
+def test_a_program_with_a_policy_has_nobody_log_in(tmp_path: Path) -> None:
+    (tmp_path / "login.py").write_text(LOGIN)
+    program = (
+        f"{sys.executable} login.py,dialect=acp,profile=none,allow=down:session/prompt:carry+answer"
+    )
+    ran = conductor("exec", program, "demo", "-p", "hello", cwd=tmp_path)
+    assert (ran.code, ran.out) == (0, "hello\n"), ran.err
+    assert "asks the user to log in, which is for the agent" in ran.err
 
 
 @pytest.mark.parametrize(

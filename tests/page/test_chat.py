@@ -41,6 +41,20 @@ def test_a_guard_that_does_nothing_says_so_on_the_page() -> None:
     ]
 
 
+@pytest.mark.usefixtures("python_guest")
+def test_a_refusal_is_shown_as_the_components(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rules]]\non = "prompt"\nmatch = "drop"\nblock = "not here"\n')
+    with Talking(f"hooks,config={rules}", DEMO) as talking:
+        session = talking.until(lambda chat: chat["sessions"])["sessions"][0]["id"]
+        talking.say(session, "drop it")
+        (held,) = talking.until(idle)["sessions"]
+        items = [(one["kind"], one.get("component")) for one in talking.turn(1)["items"]]
+    assert "not here" in held["error"][0]
+    assert held["error"][1] == "a component of the chain refuses this, not the agent"
+    assert ("refused", "hooks") in items
+
+
 def question(chat: dict[str, Any]) -> Any:
     """The question that waits."""
     return next(iter(chat["questions"]), None)

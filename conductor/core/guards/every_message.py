@@ -253,6 +253,12 @@ def no_login(attempt: Attempt) -> Breaches:
         yield f"an error with {word!a:.80} asks the user to log in, which is for the agent", at
 
 
+def asks_login(error: Json) -> bool:
+    """Whether an error has clients show a login."""
+    held = as_object(error)
+    return is_login(member(held, "code")) or any(_logins(member(held, "data"), ""))
+
+
 def is_login(code: Json | Absent) -> bool:
     """Whether a code is the one that means a login, however it is written."""
     text = code.text if isinstance(code, Number) else code

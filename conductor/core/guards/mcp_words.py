@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from msgspec import UnsetType
+
 from conductor.core.guards import commands, links, names
 from conductor.core.guards.every_message import SESSION_NAMES, is_login, is_namespaced, no_meta_key
 from conductor.core.guards.names import folded, head, lookalike, squash
@@ -23,9 +25,10 @@ from conductor.core.guards.reading import (
     canonical,
     pairs,
     token,
+    value_of,
 )
 from conductor.core.guards.rules import Attempt, Breaches, Context
-from conductor.core.jsonrpc import AUTH_REQUIRED
+from conductor.core.jsonrpc import AUTH_REQUIRED, Params
 from conductor.patterns import lazy_pattern
 
 SAMPLE: Final = "sampling/createMessage"
@@ -98,6 +101,15 @@ def said(attempt: Attempt) -> Breaches:
                 known = frozenset(canonical(was) for _, was in _objects(attempt.before))
             if canonical(held) not in known:
                 yield breach
+
+
+def samplings(raw: Params) -> int:
+    """How often a message asks the agent's model."""
+    text = b"" if isinstance(raw, UnsetType) else bytes(raw)
+    if b"createMessage" not in text and b"\\u" not in text:
+        return 0
+    methods = (as_object(held).get("method") for _, held in _objects(value_of(raw)))
+    return sum(isinstance(one, str) and squash(one) == squash(SAMPLE) for one in methods)
 
 
 def sent(attempt: Attempt) -> Breaches:

@@ -14,6 +14,7 @@ from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
+from conductor.core.policy.own_answers import signed
 from conductor.core.state import Carried, Handshake, Lane, Peer, PendingRequest
 
 HOLD_INITIALIZE: Final = 60.0
@@ -102,7 +103,8 @@ class PolicedHandshake:
             if handshake.pending.traced is not None and handshake.onward is not None:
                 handshake.pending.traced.answers = handshake.onward.answer_number
             changes.answer(self._exchange, carried, *answer, out)
-            return answer
+            member, body = answer
+            return answer if upstream == answer else (member, signed(carried, member, body, body))
         if upstream is not None:
             _goes_past(handshake)
         return upstream

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from conductor.core.aliases import listed, renamed
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
+from conductor.core.jsonrpc import error_object
 from conductor.core.own_turns import OwnTurns
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, lacks
@@ -26,7 +27,7 @@ from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, LIST, PROMPT, SETTINGS, SETUP, Direction
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers, release
-from conductor.core.policy.own_answers import signed, unsigned
+from conductor.core.policy.own_answers import plain, signed, unsigned
 from conductor.core.policy.ownership import McpOwnership
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
@@ -180,7 +181,7 @@ class HeldRequests(ABC):
         if excused and policy_state.enforced:
             ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
             if ends or not self.lost(carried, out):
-                self._fail(carried, body, out)
+                self._fail(carried, plain(carried.lane.peer, body), out)
             return
         match carried.state:
             case State.GIVEN | State.RETURNED:
@@ -211,6 +212,8 @@ class HeldRequests(ABC):
         lane, said = carried.lane, body
         body = unsigned(carried, member, said)
         violation = self._checks.answers(carried, lane.other.direction, member, body)
+        if violation is None and self._samples_too_often(carried, member, body, out):
+            return
         if violation is None:
             if carried.upstream != (member, body):
                 body = signed(carried, member, body, said)
@@ -223,6 +226,18 @@ class HeldRequests(ABC):
             return
         self._report(carried, violation, out)
         self._give_up(carried, violation, out)
+
+    def _samples_too_often(
+        self, carried: Carried, member: bytes, body: bytes, out: list[Effect]
+    ) -> bool:
+        """Whether an answer asks the agent's model once too often; then that is the answer."""
+        if type(carried.heading.detail) is not tuple or carried.upstream == (member, body):
+            return False
+        own_prompts = self._own_turns.own_prompts
+        wrong = own_prompts.samples(carried.lane, Raw(body), carried.pending, out)
+        if wrong is not None:
+            self._fail(carried, error_object(wrong.code, wrong.text, wrong.data), out)
+        return wrong is not None
 
     def _report(self, carried: Carried, violation: Violation, out: list[Effect]) -> None:
         lane = carried.lane

@@ -12,10 +12,13 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core.effects import Effects
+from conductor.core.guards.every_message import asks_login
+from conductor.core.guards.reading import value_of
 from conductor.core.json_text import holds, read_members, write_members
-from conductor.core.jsonrpc import read_error
+from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
 from conductor.core.policy.key_table import PROMPT, STAMP
-from conductor.core.state import Carried
+from conductor.core.state import Carried, Peer
 from conductor.errors import visible
 
 _REFUSAL: Final = "refusal"
@@ -48,16 +51,35 @@ def signed(carried: Carried, member: bytes, body: bytes, said: bytes) -> bytes:
 
 
 def _error(carried: Carried, body: bytes) -> bytes:
-    upstream, members = carried.upstream, read_members(Raw(body))
-    if members is None or (
-        upstream is not None and read_error(upstream[1]).code == read_error(body).code
-    ):
+    upstream = carried.upstream
+    if upstream is not None and read_error(upstream[1]).code == read_error(body).code:
         return body  # the agent's, in other words perhaps
+    return named(carried.lane.peer, body)
+
+
+def plain(peer: Peer, body: bytes) -> bytes:
+    """An error that no guard has looked at, as a client may have it: named, and no login."""
+    body = named(peer, body)
+    held = value_of(Raw(body))
+    if held is None or asks_login(held):  # too long to be looked at, or a login
+        return named(peer, error_object(INTERNAL_ERROR, read_error(body).message))
+    return body
+
+
+def event_answer(peer: Peer, member: bytes, body: bytes, _: Effects) -> tuple[bytes, bytes]:
+    """The answer of a component to what the editor tells that component about its panel."""
+    policed = peer.policy_state is not None and peer.policy_state.enforced
+    return member, plain(peer, body) if policed and member == b"error" else body
+
+
+def named(peer: Peer, body: bytes) -> bytes:
+    """An error with the name of the component whose it is."""
+    members = read_members(Raw(body)) or {}
     raw = members.get("data")
     data = read_members(raw) if raw is not None else {}
     if data is None:
         data = {} if raw is None or bytes(raw) == b"null" else {"said": raw}
-    name = _name(carried, _text(data.get("component")))
+    name = _name(peer, _text(data.get("component")))
     message = visible(_text(members.get("message")))
     if not message.startswith((f"{name}: ", f"proxy `{name}`")):
         message = f"{name}: {message}"
@@ -75,7 +97,7 @@ def _result(carried: Carried, body: bytes, said: bytes) -> bytes:
     members = read_members(Raw(body)) or {}
     meta = read_members(members.get("_meta", Raw(b"{}"))) or {}
     theirs = read_members((read_members(Raw(said)) or {}).get("_meta", Raw(b"{}"))) or {}
-    name = _name(carried, _text(theirs.get(STAMP)))
+    name = _name(carried.lane.peer, _text(theirs.get(STAMP)))
     stamped = write_members({**meta, STAMP: Raw(_encode(name))})
     return bytes(write_members({**members, "_meta": stamped}))
 
@@ -90,9 +112,8 @@ _STAMP: Final = f'"{STAMP}"'.encode()
 _STOPS: Final = f'"{_REFUSAL}"'.encode()
 
 
-def _name(carried: Carried, said: str) -> str:
+def _name(peer: Peer, said: str) -> str:
     """The component's name, or that of the guest for which its host speaks."""
-    peer = carried.lane.peer
     if peer.component.hosts and said in peer.component.known_as:
         return said
     return (peer.launched_by or peer).name

@@ -15,7 +15,15 @@ from conductor.core.policy.checks import IDENTITY, OWN_SESSIONS, RIGHTS, equal, 
 from conductor.core.policy.entries import Held, meant
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.held_requests import HeldRequests, crossing
-from conductor.core.policy.key_table import ANSWER, CARRY, CLOSING, COPY, PROMPT, Direction
+from conductor.core.policy.key_table import (
+    ANSWER,
+    CARRY,
+    CLOSING,
+    COPY,
+    MCP_FAMILIES,
+    PROMPT,
+    Direction,
+)
 from conductor.core.policy.observers import release
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
@@ -197,6 +205,11 @@ class PolicedRequests(HeldRequests):
             violation = _with_rule(lane, message.heading, violation)
             self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending, out)
             return
+        if enforced and message.method.startswith(MCP_FAMILIES):
+            wrong = self._own_turns.own_prompts.samples(lane, message.params, pending, out)
+            if wrong is not None:
+                self._exchange.refuse(pending, wrong, out)
+                return
         send = partial(self._send_own, lane, message, pending)
         if enforced and is_prompt and lane.direction is Direction.DOWN:
             pending.names = message.session

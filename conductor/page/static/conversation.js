@@ -138,6 +138,8 @@ function item(held) {
         held.text ?? "", " ", el("b", {}, held.status ?? ""), " ", el("span.note", {}, held.ms ? duration(held.ms) : ""));
     case "verdict":
       return el("div.act.refused", {}, el("b", {}, `⚠ conductor refused what ${held.component ?? ""} did (rule ${held.status ?? ""}): `), held.text ?? "");
+    case "refused":
+      return el("div.act.refused", {}, el("b", {}, `⚠ refused by ${held.component ?? "a component"}: `), held.text ?? "");
     case "error":
       return el("div.act.refused", {}, el("b", {}, "error "), held.text ?? "");
     case "notice":
@@ -171,7 +173,7 @@ export function turn(summary, detail) {
     made.append(more);
   };
   drawn(0);
-  const hasError = all.some((held) => held.kind === "error");
+  const hasError = all.some((held) => ["error", "refused"].includes(held.kind));
   if (summary.failed && !hasError) made.append(el("div.act.refused", {}, el("b", {}, "ended: "), shown(summary.stop ?? "")));
   else if (!summary.failed && summary.stop && !["end_turn", "ended"].includes(summary.stop)) made.append(el("p.note", {}, `ended: ${shown(summary.stop)}`));
   return [made];

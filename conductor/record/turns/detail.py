@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from conductor.core.jsonrpc import REFUSED
 from conductor.core.policy.key_table import STAMP
 from conductor.record.turns import edits
 from conductor.record.turns.line import (
@@ -296,6 +297,10 @@ class _Items:
             text = _words(error.get("message")) or "error"
             made = self._add(number, line, "error", text=text, status=str(error.get("code", "")))
             made.component = self._maker(number, line)
+            if error.get("code") == REFUSED:
+                data = error.get("data")  # it names a guest of a host too
+                named = _words(data.get("component")) if isinstance(data, dict) else ""
+                made.kind, made.component = "refused", named or made.component
 
     def _decided(self, number: int, line: Line) -> bool:
         """A component answers a question itself, so that nobody else sees it. False: it is none."""

@@ -188,7 +188,9 @@ class Prompted(msgspec.Struct):
     def ended(self) -> str:
         """How the turn has ended, and which component has ended it so, as far as that is said."""
         by = self.meta.get(STAMP) if isinstance(self.meta, dict) else None
-        return (self.stop or "ended") + (f" by {by}" if isinstance(by, str) else "")
+        if self.stop == "refusal" and isinstance(by, str):
+            return f"refused by {by}"
+        return self.stop or "ended"
 
 
 _decode: Final = msgspec.json.Decoder(Line).decode

@@ -100,7 +100,8 @@ class Item(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     kind: str
     """`prompt`, `text`, `thought`, `plan`, `tool`, `question`, `answer` and `refusal` (a component
-    answered a question, so that nobody saw it), `mode`, `mcp`, `verdict`, `error`, `notice`."""
+    answered a question, so that nobody saw it), `mode`, `mcp`, `verdict`, `error`, `refused` (the
+    error is a component's refusal), `notice`."""
     at: float
     ms: float = 0.0
     text: str = ""

@@ -213,7 +213,8 @@ def test_errors_of_a_host_whose_guest_failed_break_no_rule(goes_on: bool, fails:
         if goes_on and fails == "open":
             pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
         else:
-            pb << ("client", error("a", 1, "`g` died"))
+            died = {"code": 1, "message": "g: `g` died", "data": {"component": "g"}}
+            pb << ("client", {"jsonrpc": "2.0", "id": "a", "error": died})
 
 
 def test_what_it_had_passed_on_goes_on_without_it() -> None:

@@ -521,3 +521,26 @@ def test_a_trace_tells_of_it_too() -> None:
         pb >> ("g", "p", result(1, CLAIM))  # which it may not say: the agent's goes past it
         told = [one for one in skip(pb) if isinstance(one, Trace) and one.target == "client"]
         assert [one.past for one in told] == [True]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (-31900, {"code": -31900, "message": "g: no", "data": {"component": "g"}}),
+        (-32000, {"code": 5, "message": "broken"}),
+    ],
+)
+def test_an_error_names_its_component_and_shows_no_login(code: int, told: Json) -> None:
+    with before("down:initialize:carry+amend") as pb:
+        given(pb)
+        pb >> ("g", "s", request(Hole("g-i"), "initialize", ASKED))
+        pb << ("agent", request(Hole("a-i"), "initialize", ASKED))
+        (
+            pb
+            >> ("agent", error(Hole("a-i"), 5, "broken"))
+            << ("g", "s", error(Hole("g-i"), 5, "broken"))
+        )
+        pb >> ("g", "p", error(Hole("g-i"), code, "no"))
+        if code == -32000:
+            broke(pb, "handshake", "log in")
+        pb << ("client", {"jsonrpc": "2.0", "id": "i", "error": told})

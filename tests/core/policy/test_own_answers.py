@@ -18,6 +18,7 @@ from tests.harness.router.policed import (
     error,
     given,
     guest,
+    notification,
     policy,
     prompt,
     request,
@@ -53,6 +54,7 @@ def signed(id_: object, message: str, code: int = REFUSED, name: str = "g", **da
             signed("a", "g: conductor: \\u{1b}]0;x\\u{202e}", 5),
         ),
         ({"code": 5}, signed("a", "g: ", 5)),
+        ({"code": 5, "message": "\ud800"}, signed("a", "g: ", 5)),
         ({"code": 5, "message": {"a": 1}}, signed("a", "g: ", 5)),
     ],
 )
@@ -159,3 +161,50 @@ def test_who_is_trusted_answers_as_it_likes() -> None:
         pb >> ("client", request("a", PROMPT, prompt("go")))
         pb << ("t", "p", request(Hole("t-a"), PROMPT, prompt("go")))
         pb >> ("t", "p", error(Hole("t-a"), -32000, "no")) << ("client", error("a", -32000, "no"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"code": -32000, "message": "log in \x1b[2J"},
+        {"code": 5, "message": "log in \x1b[2J", "data": {"x": [{"authMethods": []}]}},
+    ],
+)
+@pytest.mark.parametrize("road", ["failed guest", "panel"])
+def test_an_error_that_no_rule_has_judged_is_named_and_no_login(road: str, body: Json) -> None:
+    """What a host answers for a guest that has failed, and what a component answers the editor."""
+    event = {"sessionId": "S", "id": "w", "_meta": {"conductor.component": "g"}}
+    with chain(ANSWERS, fails="closed", grants="editor=panel") as pb:
+        if road == "panel":
+            pb >> ("client", request("a", "_scp/html_panel/event", event))
+            pb << ("g", "p", request(Hole("g-a"), "_scp/html_panel/event", Hole("event")))
+        else:
+            given(pb)
+            pb.router.faltered("g", goes_on=False)
+        pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-a"), "error": body})
+        pb << ("client", signed("a", "g: log in \\u{1b}[2J", -32603))
+
+
+def test_who_is_trusted_answers_the_editor_as_it_likes() -> None:
+    event = {"sessionId": "S", "id": "w", "_meta": {"conductor.component": "t"}}
+    with chain_of(trusted("t")) as pb:
+        pb >> ("client", request("a", "_scp/html_panel/event", event))
+        pb << ("t", "p", request(Hole("t-a"), "_scp/html_panel/event", Hole("event")))
+        pb >> ("t", "p", error(Hole("t-a"), -32000, "no")) << ("client", error("a", -32000, "no"))
+
+
+@pytest.mark.parametrize(
+    ("meta", "named"),
+    [
+        ({}, {"conductor.component": "g"}),
+        ({"_meta": {"x.example/y": 1}}, {"conductor.component": "g"}),
+    ],
+)
+def test_version_2_says_by_whom_a_turn_is_refused(meta: Json, named: Json) -> None:
+    with chain(ANSWERS, version=2) as pb:
+        given(pb)
+        pb >> ("g", "p", result(Hole("g-a"), {"stopReason": "refusal", **meta}))
+        idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "refusal"}
+        pb << ("client", result("a", {"messageId": Hole("m")}))
+        told = {"sessionId": "S", "update": {**idle, "_meta": named}}
+        pb << ("client", notification("session/update", told))

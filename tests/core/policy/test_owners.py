@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.core import DIALECTS, Component, Router, Send, Violated
+from conductor.core.own_prompts import MOST_PROMPTS
 from conductor.core.policy import ownership
 from conductor.core.policy.rules import Grants, Policy
 from tests.harness.router.actors import Guest, dump
@@ -495,3 +496,25 @@ def test_a_server_asks_with_the_rights_to() -> None:
         assert world.heard("agent", "mcp/message")[-1]["params"] == message
         world.say("agent", "", result(world.heard("agent", "mcp/message")[-1]["id"], {}))
     assert world.rules() == []
+
+
+def test_the_agents_model_is_asked_from_the_account_of_own_prompts() -> None:
+    """As a request of a component's own MCP server, and as a member of a result."""
+    far = {"far": Grants(turns="within")}
+    ask = {"method": "sampling/createMessage", "params": {"messages": []}}
+    result_type = {"resultType": "input_required", "inputRequests": {"a": ask, "b": ask}}
+    world = DeclaringChain(trusted=False, grants=far)
+    declares(world, "far", SERVERS["stateless"])
+    connects(world, "far", 70)
+    world.does["far", "mcp/message"] = lambda frame: [("s", result(frame["id"], result_type))]
+    call = {"connectionId": "k", "method": "tools/call", "params": {"name": "t"}}
+    world.say("agent", "", request(71, "mcp/message", call))
+    assert world.ends["agent"][-1] == result(71, result_type)
+    for number in range(100):
+        asked = {"connectionId": "k", **ask}
+        world.say("far", "s", request(f"s{number}", "mcp/message", asked))
+    assert len(world.heard("agent", "mcp/message")) == MOST_PROMPTS - 2
+    assert world.rules() == [("far", "turns")] * (100 - MOST_PROMPTS + 2)
+    world.say("agent", "", request(72, "mcp/message", call))
+    assert "may send no more prompts" in world.ends["agent"][-1]["error"]["message"]
+    assert world.rules() == [("far", "turns")]
