@@ -441,3 +441,25 @@ def test_an_issuer_that_is_not_there() -> None:
 def test_issuers_that_cannot_be(issuer: str, audience: str) -> None:
     with pytest.raises(UsageError):
         Oidc(issuer, audience)
+
+
+@pytest.mark.parametrize(
+    ("issuer", "good"),
+    [
+        ("https://id.example", True),
+        ("http://127.0.0.1:8080", True),
+        ("http://localhost/realm", True),
+        ("http://127.0.0.1:x@id.example", False),
+        ("https://user@id.example", False),
+        ("http://127.0.0.1.id.example", False),
+        ("http://id.example", False),
+        ("https://", False),
+        ("https://[", False),
+    ],
+)
+def test_an_issuer_is_at_a_url_that_nobody_on_the_way_can_forge(issuer: str, good: bool) -> None:
+    if good:
+        Oidc(issuer, "acp")
+    else:
+        with pytest.raises(UsageError, match="is no https URL"):
+            Oidc(issuer, "acp")

@@ -11,6 +11,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import jwt
 
@@ -27,10 +28,9 @@ STALE: Final = 900.0
 """Seconds after which they count no more."""
 AGAIN: Final = 60.0
 """Seconds between two fetches."""
-SECURE: Final = ("https://", "http://127.0.0.1:", "http://localhost:")
-"""How a URL begins whose answer nobody on the way can forge."""
 
 _AWAY: Final = "the issuer of the token cannot be reached"
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class IssuerKeys:
@@ -101,9 +101,21 @@ class IssuerKeys:
         place = about.get("jwks_uri") if isinstance(about, dict) else None
         if not isinstance(place, str) or about.get("issuer") != self._issuer:
             raise Denied(503, "the issuer of the token does not name itself and its keys")
-        if not place.startswith(SECURE):
+        if not is_secure(place):
             raise Denied(503, "the issuer of the token has its keys at no https URL")
         return place
+
+
+def is_secure(url: str) -> bool:
+    """Whether nobody on the way can forge what comes from a URL: by TLS, or from this machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        return False
+    if "@" in parts.netloc or not host:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
 
 
 async def _document(session: Any, where: str) -> Any:

@@ -11,7 +11,7 @@ import jwt
 
 from conductor.errors import UsageError
 from conductor.serve.access.gate import Denied
-from conductor.serve.access.issuer_keys import DEADLINE, SECURE, IssuerKeys
+from conductor.serve.access.issuer_keys import DEADLINE, IssuerKeys, is_secure
 from conductor.serve.access.proof import Proof
 
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
@@ -33,7 +33,7 @@ class Oidc:
         deadline: float = DEADLINE,
     ) -> None:
         """`deadline`: seconds that the issuer has to send its keys. Raises `UsageError`."""
-        if not issuer.startswith(SECURE):
+        if not is_secure(issuer):
             raise UsageError(
                 f"the issuer `{issuer}` is no https URL", "write it as it names itself"
             )
