@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -118,6 +119,16 @@ class Seen(msgspec.Struct, frozen=True):
         return self.bundles.get(digest, "has not heard of it yet")
 
 
+def _begun_anew(known: Known, highest: int) -> Known:
+    """What to begin from where the record is older than one that workers have seen: nothing
+    that the old record names becomes active by the next change."""
+    text = (
+        f"the record of the pool has the revision {known.record.revision}, and workers have seen "
+        f"{highest}: an old one was put back, or NATS has lost its own; it counts for nothing"
+    )
+    return msgspec.structs.replace(known, record=Record(revision=highest), problem=text)
+
+
 class _Controller:
     """Changes what a pool runs."""
 
@@ -128,6 +139,8 @@ class _Controller:
         self._store: BundleStore = BundleStore(bus)
         self._seen: dict[str, Seen] = {}
         self._missed: dict[str, int] = {}
+        self._highest = 0
+        """The highest revision of the record that a worker has seen."""
         self._digest = ""
         """Of the bundle that is rolled out."""
         self._revision = 0
@@ -186,9 +199,14 @@ class _Controller:
         return lines
 
     async def _change(self, to: Any) -> Known:
+        if not self._seen:
+            await self._look()
         known: Known = await self._store.record(self._pool)
+        if known.record.revision < self._highest:
+            known = _begun_anew(known, self._highest)
         self._warn(known)
-        return await self._store.change(self._pool, known, to(known.record))
+        record = rolling.dated(to(known.record), int(time.time() * 1000))
+        return await self._store.change(self._pool, known, record)
 
     async def _ready(self, digest: str, at: int, wait: float) -> Count:
         """Waits until enough workers are ready, or never will be, or the time is over."""
@@ -251,6 +269,7 @@ class _Controller:
         for one in await workers_of(self._bus, _ANSWERS):
             if one.pool == self._pool and one.state != "draining":
                 self._missed[one.id] = 0
+                self._highest = max(self._highest, one.revision)
                 knows = one.bundles is None or one.revision >= self._revision
                 self._seen[one.id] = Seen(one.id, one.host, one.bundles if knows else {})
         for id_ in [id_ for id_, missed in self._missed.items() if missed >= _MISSED]:

@@ -21,7 +21,7 @@ from conductor.errors import ConductorError
 from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle import Bundle, BundleError
 from conductor.fleet.bundle_cache import BundleCache
-from conductor.fleet.bundle_store import BundleStore, NotNow
+from conductor.fleet.bundle_store import BundleStore, Known, NotNow
 from conductor.fleet.bus import Away
 from conductor.fleet.rollout import Effect, Event, Fetch, Forget, Holding, Prepare
 
@@ -74,6 +74,8 @@ class Follower:
         self._folders: dict[str, str] = {}
         self._forgotten: deque[str] = deque()
         self._waiting: deque[Effect] = deque()
+        self._old = 0
+        """The revision in the bucket of an old record that was refused."""
         self._changed = asyncio.Event()
         self._end: Callable[[], Awaitable[None]] | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -120,6 +122,7 @@ class Follower:
                 if known.problem:
                     self._log("warning", known.problem)
                 else:
+                    self._say_if_old(known)
                     self._waiting += self._holding.follow(known.record)
             while self._waiting:
                 effect = self._waiting.popleft()
@@ -133,6 +136,18 @@ class Follower:
             if not self._waiting:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), _LOOK)
+
+    def _say_if_old(self, known: Known) -> None:
+        """Says once that the record is older than one that this worker has seen."""
+        is_old = known.revision > 0 and known.record.revision < self.revision
+        if is_old and known.revision != self._old:
+            self._log(
+                "warning",
+                f"what the pool `{self._pool}` runs is refused: its record has the revision "
+                f"{known.record.revision}, and revision {self.revision} was here before. Somebody "
+                "has put an old record back; `conductor fleet rollout` writes a new one",
+            )
+            self._old = known.revision
 
     async def _perform(self, effect: Effect) -> list[Effect]:
         """What comes of one effect. Raises `NotNow` and `Away`: it is tried again."""

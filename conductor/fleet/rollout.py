@@ -35,7 +35,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     candidate: Name = ""
     """What workers prepare."""
     revision: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """How often it has changed: a bundle that failed is tried again in a later one."""
+    """Rises with each change: a bundle that failed is tried again in a later one, and workers take
+    no lower one than they have seen."""
 
 
 def read(content: bytes) -> Record:
@@ -80,6 +81,12 @@ def back(record: Record) -> Record:
             "`conductor fleet rollout BUNDLE` rolls out the one that you want",
         )
     return _changed(record, active=record.previous, previous=record.active, candidate="")
+
+
+def dated(record: Record, milliseconds: int) -> Record:
+    """The record with a revision that is no lower than the time: it is higher than any before, also
+    where NATS has lost the one before."""
+    return msgspec.structs.replace(record, revision=max(record.revision, milliseconds))
 
 
 def _changed(record: Record, **fields: str) -> Record:
@@ -182,7 +189,10 @@ class Holding:
         """The digest that `Use` was asked for; empty: none."""
 
     def follow(self, record: Record) -> list[Effect]:
-        """The record is this now. It may have a lower revision: of a NATS that has lost its own."""
+        """The record is this now. One with a lower revision changes nothing: somebody has put an
+        old record back, or NATS has lost its own."""
+        if record.revision < self.record.revision:
+            return []
         is_another = record.revision != self.record.revision
         self.record = record
         effects: list[Effect] = []

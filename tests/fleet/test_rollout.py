@@ -113,12 +113,17 @@ def test_what_nobody_names_is_forgotten_once_it_has_come() -> None:
 
 
 def test_a_record_that_is_lost_leaves_what_runs() -> None:
-    """NATS may lose what it keeps: then rollouts begin anew, with low revisions."""
+    """NATS may lose what it keeps, and somebody may put an old record back: the next rollout has a
+    higher revision all the same."""
     worker = _using(A)
+    seen = worker.record
     assert worker.follow(Record()) == []
     assert worker.report() == {A: "in use"}
-    assert worker.follow(Record(candidate=B, revision=1)) == [Fetch(B)]
-    assert worker.follow(Record(active=A, revision=2)) == []
+    assert worker.follow(Record(active=B, revision=seen.revision - 1)) == []
+    assert worker.record == seen
+    anew = rollout.dated(rollout.offered(Record(), B), 1_700_000_000_000)
+    assert worker.follow(anew) == [Fetch(B)]
+    assert rollout.dated(anew, 1).revision == anew.revision
 
 
 def test_a_second_switch_waits_for_the_first() -> None:

@@ -362,3 +362,30 @@ def test_a_worker_that_stands_still_is_not_taken_for_ready(pool: Pool) -> None:
         ran.assert_error(1, "1 of 2 workers are ready within 8 s", "nothing was switched")
 
     pool.on_bus(work)
+
+
+def test_a_record_of_before_is_refused_and_said(pool: Pool) -> None:
+    """Who may write the record puts an old one back: what runs stays, and a rollout goes on."""
+    first, second = pool.bundle(PLAIN), pool.bundle(DATED)
+    worker = pool.worker()
+    pool.rolled(first)
+    old = bytearray()
+
+    async def keep(bus: Bus) -> None:
+        old.extend((await (await bus.jetstream.key_value("config")).get("main")).value or b"")
+
+    async def put(bus: Bus) -> None:
+        await (await bus.jetstream.key_value("config")).put("main", bytes(old))
+
+    pool.on_bus(keep)
+    pool.rolled(second)
+    used(worker, pool.digest(second))
+    pool.on_bus(put)
+    worker.until(lambda: "has put an old record back" in worker.stderr, "it is said")
+    assert worker.stderr.count(f"start from the bundle {pool.digest(first)}") == 1
+    third = pool.bundle(PLAIN + "# again\n")
+    ran = pool.rollout(third)
+    assert ran.code == 0, ran.err
+    assert "it counts for nothing" in ran.err
+    used(worker, pool.digest(third))
+    assert worker.stderr.count(f"start from the bundle {pool.digest(first)}") == 1
