@@ -327,9 +327,6 @@ class TurnQueue:
             found.works = False
             self._idle(session, out, ours=False)
             self.works(session, found.works, out)
-            if found.owed is not None:
-                self._tell(found, out)
-                self._go_on(session, out)
 
     def works(self, session: str, now: bool, out: Effects) -> None:
         """Version 2: whether the agent works on a prompt in a session."""

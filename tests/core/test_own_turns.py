@@ -14,6 +14,7 @@ from tests.core.policy.test_hosts import ABOVE, host
 from tests.harness.router.actors import dump
 from tests.harness.router.policed import (
     CANCELLED,
+    CARRY_TEXT,
     DONE,
     PROMPT,
     UPDATE,
@@ -34,6 +35,7 @@ from tests.harness.router.policed import (
     request,
     result,
     settled,
+    skip,
     state,
     stop,
     tool_call,
@@ -765,6 +767,41 @@ def test_in_version_2_nobody_is_told_idle_while_the_session_works(cancelled: boo
         if cancelled:
             asks(pb, "b")
         pb << ("g", "p", request(Hole("g-b"), PROMPT, prompt("hi")))
+
+
+def test_in_version_2_a_turn_that_fails_while_the_agent_works_leaves_its_idle_to_the_agent() -> (
+    None
+):
+    with chain(f"{CARRIES}+answer", version=2, grants="turns=within") as pb:
+        given(pb)
+        own(pb)
+        pb >> ("agent", state("running")) << ("client", state("running"))
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        pb << ("client", result("a", {"messageId": Hole("of-a")}))
+        pb >> ("agent", error(Hole("a-own"), -1, "no")) << ("g", "s", error("own", -1, "no"))
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
+
+
+def test_in_version_2_the_agents_idle_may_be_on_its_way_while_one_is_owed() -> None:
+    with chain(f"{CARRIES}+answer", CARRY_TEXT, version=2) as pb:
+        given(pb)
+        passed(pb)
+        came_back(pb, INSERTED)
+        pb >> ("g", "p", result(Hole("g-a"), INSERTED)) << ("client", result("a", INSERTED))
+        pb >> ("agent", state("running"))
+        skip(pb)
+        given(pb, asked="b")
+        pb >> ("agent", update("held")) << ("g", "s", update("held"))
+        pb >> ("g", "p", result(Hole("g-b"), DONE))
+        skip(pb)
+        pb >> ("agent", state("idle"))
+        shown = skip(pb)
+        pb >> ("g", "p", update("held"))
+        shown += skip(pb)
+        shown += skip(pb.wake())
+        frames = [one.frame for one in shown if isinstance(one, Send) and one.peer == "client"]
+        words = (b'"running"', b'"held"', b'"idle"')
+        assert [next(word for word in words if word in one) for one in frames] == [*words]
 
 
 def test_in_version_2_the_idle_of_the_users_other_prompt_is_the_agents() -> None:

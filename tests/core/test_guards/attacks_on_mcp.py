@@ -177,6 +177,8 @@ def words() -> Iterator[Attack]:
         for carrier, name, held in _results(result):
             asked = json.dumps({name: "mine"})
             yield answers(GUARD, f"{carrier}, {what}", carrier, json.dumps(held), None, asked)
+    login = json.dumps({"error": {"code": -32000, "message": "log in"}})
+    yield answers(GUARD, "a login", "mcp/message", login, None, '{"serverId":"mine"}')
     updated = {"uri": "file:///etc/hosts"}
     for carrier, message in _carried("notifications/resources/updated", updated):
         yield makes_up(GUARD, f"{carrier}, a link", carrier, json.dumps(message))
