@@ -192,7 +192,7 @@ def results() -> Iterator[Attack]:
     """What an agent says of a new session, forged."""
     mine = {"id": "mine"}
     for method in ("session/new", "session/prompt", "initialize", "_x/y", "mcp/message"):
-        for code in ("-32000", "-32000.0", "-3.2e4", '"-32000"', "-1.5", "null"):
+        for code in ("-32000", "-32000.0", "-3.2e4", '"-32000"', "-1.5", "null", '"x"'):
             login = f'{{"code":{code},"message":"no"}}'
             yield denies("handshake", f"{method}, by the code {code}", method, login)
         for data in (

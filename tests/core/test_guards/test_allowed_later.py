@@ -433,9 +433,3 @@ def test_an_error_of_a_conversation_stays_however_it_is_spelled() -> None:
         asked = (PLAIN, "up", method, Raw(b"{}"), b"error")
         assert answered(*asked, same, (b"error", came)) is None
         assert answered(*asked, same.replace(b"no", b"yes"), (b"error", came)) is not None
-
-
-def test_a_code_that_is_no_number_is_no_login() -> None:
-    body = b'{"code":"x","message":"no"}'
-    found = answered(PLAIN, "down", "_x/y", Raw(b"{}"), b"error", body, None)
-    assert found is None or found.guard != "handshake"
