@@ -61,7 +61,7 @@ class Consent:
         self._session = ""
         self._holds = False
         self._told: set[str] = set()
-        """Components of which it was said what they lack."""
+        """Components whose missing rights the user has been told of."""
         runtime.start(self._look())
 
     def put(self) -> None:

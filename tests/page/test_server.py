@@ -141,7 +141,7 @@ def test_a_connection_that_sends_no_request_in_time_is_ended(
 ) -> None:
     monkeypatch.setattr(limits, "HEAD_SECONDS", 0.01)
 
-    async def nothing(*_: object) -> None:
+    async def nothing(_scope: object, _receive: object, _send: object) -> None:
         """Answers nobody."""
 
     async def ended() -> list[bytes]:

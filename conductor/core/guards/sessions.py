@@ -89,8 +89,8 @@ def opened(attempt: Attempt) -> Breaches:
         yield from not_originated(attempt)
     session = member(params, _ID)
     own = isinstance(session, str) and session in context.own_sessions
-    # A fork has all that was said: of the user's sessions, the component has that of one only
-    # whose prompt it holds.
+    # A fork copies the whole conversation. The component may read the conversation of a user's
+    # session only while it holds a prompt there.
     forks = attempt.method not in _ENTERS and session in context.prompted
     if attempt.method != SETUP[0] and not (own or forks):
         text = f"`{attempt.method}` of a component's own is of a session that it has opened itself"
