@@ -17,9 +17,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, Final
 
 from conductor.patterns import lazy_pattern
+
+_BEYOND: Final = 16 * 1024
+"""Characters behind the cut of a long line that are searched for the end of a secret."""
 
 CONTINUED: Final = "  | "
 """How the further lines of an entry begin. No line of ours begins like it."""
@@ -244,6 +248,26 @@ def without_keys(lines: Sequence[str]) -> list[str]:
     return [shown for line in lines if (shown := keys.without(line)) is not None]
 
 
+@cache
+def _shapes() -> list[re.Pattern[str]]:
+    from conductor.secret_shapes import SHAPES  # most start paths cut no text
+
+    return [*map(re.compile, SHAPES.values())]
+
+
+def without_shapes(text: str) -> str:
+    """A text without the secrets of known shape (`conductor.secret_shapes`)."""
+    for shape in _shapes():
+        text = shape.sub(_without_secret, text)
+    return text
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    start, end = found.span(1) if found.re.groups else found.span()
+    at = found.start()
+    return f"{found[0][: start - at]}{MARK}{found[0][end - at :]}"
+
+
 def visible(text: str) -> str:
     """`text` with each character written out (`\\u{202e}`) that is not seen, or does something.
 
@@ -260,8 +284,14 @@ def marked(text: str) -> str:
 
 
 def one_line(text: object, most: int = 200) -> str:
-    """Any value as one short line that is safe to show."""
+    """Any value as one short line that is safe to show.
+
+    A long line loses the secrets of known shape before the cut: the log and a report look for them
+    afterwards, and half a secret has no shape.
+    """
     line = visible(" ".join(str(text).split()))
+    if len(line) > most:
+        line = without_shapes(line[: most + _BEYOND])
     return line if len(line) <= most else line[: most - 1] + "…"
 
 

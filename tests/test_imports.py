@@ -19,7 +19,9 @@ from tests.places import ROOT
 
 OURS: Final = ("conductor", "wasm_host", "guest_sdk", "components", "benchmarks", "tests")
 
-BASE: Final = ("conductor.children", "conductor.errors", "conductor.patterns")
+BASE: Final = (
+    *("conductor.children", "conductor.errors", "conductor.patterns", "conductor.secret_shapes"),
+)
 """What any module may import."""
 
 
@@ -39,7 +41,8 @@ RULES: Final = (
     # One rule a folder, lower ones first: a folder may import what stands above its row. The most
     # specific scope counts.
     Rule("conductor.patterns", (), ()),
-    Rule("conductor.errors", ("conductor.patterns",), ()),
+    Rule("conductor.secret_shapes", (), ()),
+    Rule("conductor.errors", ("conductor.patterns", "conductor.secret_shapes"), ()),
     Rule("conductor.children", ("conductor.errors",), ()),
     Rule("conductor.version", (), ()),
     Rule("conductor.core", ("conductor.core", *BASE), ("msgspec",)),

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import marked
+from conductor.secret_shapes import HINTS
 from conductor.spec import paths, private_files, retention
-from conductor.spec.secret_shapes import HINTS
 
 NONE: Final = "none"
 """As `--log-file`: no log file."""

@@ -17,11 +17,10 @@ from typing import Any, Final, NamedTuple
 
 from conductor.cli import config_show, data, doctor
 from conductor.cli.data_kinds import KINDS, reason
-from conductor.errors import ConductorError, hide, visible
+from conductor.errors import ConductorError, hide, visible, without_shapes
 from conductor.packages import store
 from conductor.packages.store import Damaged
 from conductor.record.redaction import clean_text, is_secret, redacted
-from conductor.record.shaped import without_shapes
 from conductor.spec import paths, retention
 from conductor.version import version
 

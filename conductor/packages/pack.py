@@ -25,11 +25,11 @@ import wasm_host
 from conductor.errors import UsageError, visible_path
 from conductor.packages import archive
 from conductor.packages.sources.local import files_of
+from conductor.secret_shapes import HINTS, NAMED, SHAPES
 from conductor.spec import catalog, digests, private_files, untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
 from conductor.spec.paths import MANIFEST
 from conductor.spec.python_guest import scripts
-from conductor.spec.secret_shapes import HINTS, NAMED, SHAPES
 
 _BESIDE: Final = ("readme*", "license*", "licence*", "copying*", "notice*", "changelog*")
 """What goes with a component that its manifest does not name, whatever the case of its letters."""

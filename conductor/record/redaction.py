@@ -1,7 +1,7 @@
 """Takes what looks like a secret out of a JSON payload before it is written to a file.
 
 Names give secrets away (`apiKey`, `env`), and shapes do, in any text
-(`conductor.spec.secret_shapes`). Works on raw JSON: a payload without anything suspicious is
+(`conductor.secret_shapes`). Works on raw JSON: a payload without anything suspicious is
 returned byte for byte, and otherwise only the containers around a secret are written anew. This is
 no general sanitizer: all else of prompts, answers and file contents stays.
 """
@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core.json_text import hide_surrogates, show_surrogates
-from conductor.errors import MARK
-from conductor.record.shaped import hinted, may_hold, without_shapes
+from conductor.errors import MARK, without_shapes
+from conductor.record.shaped import hinted, may_hold
 
 REDACTED: Final = f'"{MARK}"'.encode()
 """What stands in place of a secret."""

@@ -1,12 +1,11 @@
-"""Secrets that their shape gives away, in any text (`conductor.spec.secret_shapes`)."""
+"""Whether a text may hold a secret that its shape gives away (`conductor.secret_shapes`)."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from conductor.errors import MARK
-from conductor.spec.secret_shapes import HINTS, SHAPES, WORDS
+from conductor.secret_shapes import HINTS, WORDS
 
 _RARE: Final = "_-:/KSIYJHAPkjxzbg"
 """Letters and signs that are rare in messages, the rarest first."""
@@ -23,7 +22,6 @@ hinted: Final = re.compile("|".join(map(_sought, (*HINTS, r":\\/"))).encode()).s
 written with escapes: a match, or None."""
 
 _WORDS: Final = tuple(word.encode() for word in WORDS)
-_SHAPES: Final = tuple(map(re.compile, SHAPES.values()))
 
 
 def may_hold(text: bytes) -> bool:
@@ -32,16 +30,3 @@ def may_hold(text: bytes) -> bool:
         return True
     lower = text.lower()
     return any(word in lower for word in _WORDS)
-
-
-def without_shapes(text: str) -> str:
-    """A text without the secrets of known shape."""
-    for shape in _SHAPES:
-        text = shape.sub(_without, text)
-    return text
-
-
-def _without(found: re.Match[str]) -> str:
-    start, end = found.span(1) if found.re.groups else found.span()
-    at = found.start()
-    return f"{found[0][: start - at]}{MARK}{found[0][end - at :]}"

@@ -615,7 +615,7 @@ class Runtime:
     def oversized(self, name: str, head: bytes, limit: int) -> None:
         """A line beyond the limit was skipped: a request in it is answered, if its id was read."""
         text = f"a line longer than {limit} bytes was skipped"
-        self._log("warning", name, f"{text}: {head[:120]!r}")
+        self._log("warning", name, f"{text}: {one_line(repr(head), 120)}")
         self.apply(self.router.skipped(name, head, text))
 
     def ended(self, name: str, how: Ended) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from conductor.errors import MARK, UsageError, without_keys
+from conductor import secret_shapes
+from conductor.errors import MARK, UsageError, one_line, without_keys, without_shapes
 from conductor.packages.pack import pack
-from conductor.record.shaped import may_hold, without_shapes
-from conductor.spec import secret_shapes
-from conductor.spec.secret_shapes import NAMED, SHAPES
+from conductor.record.shaped import may_hold
+from conductor.secret_shapes import NAMED, SHAPES
 from conductor.transports.process import _LINES, Stderr
 from tests.harness.process.command import conductor
 from tests.places import COMPONENTS
@@ -52,6 +52,16 @@ def test_the_component_has_the_same_table() -> None:
     copy = COMPONENTS / "redact" / "shapes.py"
     assert copy.read_bytes() == ours, f"cp {secret_shapes.__file__} {copy}"
     assert set(SECRETS) == set(SHAPES)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("before", range(120, 200))
+def test_half_a_secret_is_not_left_at_the_end_of_a_cut_line(kind: str, before: int) -> None:
+    text, secret = SECRETS[kind]
+    shown = one_line(f"{'.' * before} {text.format(secret)} {'and more ' * 20}")
+    assert shown.startswith("." * before)
+    assert (len(shown), shown[-1]) == (200, "…")
+    assert secret[:8] not in shown
 
 
 @pytest.mark.parametrize("kind", SHAPES)
