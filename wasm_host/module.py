@@ -273,16 +273,18 @@ def _compile(
     data: bytes, info: ModuleInfo, loading: _Loading, cache: Cache | None, *, baseline: bool
 ) -> tuple[Any, str]:
     """The code of a file, compiled unless the cache holds it; and the report of the cache."""
+    label, limits = loading.label, loading.limits
+    if cache is not None:
+        code, report = _fetch(cache, info, limits, baseline=baseline)
+        if code is not None:
+            return code, report
+    # The compiler takes long to import, and an editor waits: only where it is needed.
     from wasm_host.cache.compile_process import compiled, seconds
 
-    label, limits = loading.label, loading.limits
     component = info.carrier == "component"
     engine, kind = compiler_for(limits, component=component, baseline=baseline)
     if cache is None:
         return kind.deserialize(engine, compiled(data, info, label, limits)), "off"
-    code, report = _fetch(cache, info, limits, baseline=baseline)
-    if code is not None:
-        return code, report
     try:
         with cache.lock(info.digest, seconds(limits)):
             # Another process may have stored it while this one waited for the lock.

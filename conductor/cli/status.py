@@ -28,7 +28,7 @@ _SAID: Final = 5.0
 _LOOK: Final = 5.0
 """Seconds between looks at the stages for the log alone."""
 _GATHERED: Final = 0.1
-"""Seconds in which what happens to prompts is gathered, so that it costs a fast turn little."""
+"""Seconds in which what happens is gathered, so that it costs a fast request next to nothing."""
 
 _MOST: Final = 100
 """Stages that are remembered because a line was written about them."""
@@ -66,16 +66,11 @@ class Status:
         return self._shown == "line"
 
     def passed(self) -> None:
-        """Messages have been routed."""
-        if not self._stages.changed():
-            return
-        now = self._loop.time()
-        self._stages.note(now)
-        if not self._stages.may_wait:
-            self._tell(self._stages.report(now))
-            self._show()
-        elif self._gathering is None:
-            self._gathering = self._loop.call_later(_GATHERED, self._look)
+        """Messages have been routed. Every request waits for this, so the look comes later."""
+        if self._stages.changed():
+            self._stages.note(self._loop.time())
+            if self._gathering is None:
+                self._gathering = self._loop.call_later(_GATHERED, self._look)
 
     def _answers(self, data: bytes) -> None:
         """Lines go to the client."""

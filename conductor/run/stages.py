@@ -118,10 +118,12 @@ class Stages:
     def __init__(self, router: Router, planned: Mapping[str, Planned]) -> None:
         self._router = router
         self._planned = planned
-        self._open: dict[_Asked, float] = {}
-        """The open requests, in the order of the chain, and when each was seen first …"""
+        self._asked: dict[_Asked, float] = {}
+        """The open requests of the client, and when each was seen first …"""
+        self._passed_on: dict[_Asked, float] = {}
+        """… those that components are to answer, in the order of the chain …"""
         self._reported: set[_Asked] = set()
-        """… and those of which that was reported."""
+        """… and those of which a report has told."""
         self._over: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         """How long it took to answer what is answered since the last report: by name and method."""
         self._received: Sequence[Mapping[bytes, object]] = ()
@@ -138,26 +140,53 @@ class Stages:
             left -= len(received)
         return left != 0
 
-    @property
-    def may_wait(self) -> bool:
-        """Whether a report may wait: nothing is open but prompts."""
-        return self._known >= 0
-
     def note(self, now: float) -> None:
-        """Reads the router. Few things are done more often: each prompt comes and is answered."""
-        before, after = self._open, self._asked(now)
-        self._open = after
+        """Reads which requests of the client are open, and no more: each one that comes or is
+        answered waits for this."""
+        before, known = self._asked, 0
+        # Not `dict[…]()`: that takes as long as all the rest.
+        asked: dict[_Asked, float] = {}
+        received: list[Mapping[bytes, object]] = []
+        for at, requests in enumerate(self._router.peers[UPSTREAM].id_spaces()):
+            got = requests.received
+            received.append(got)
+            for key, pending in got.items():
+                if len(asked) < _MOST:
+                    each = UPSTREAM, at, key, pending.method
+                    asked[each] = before.get(each, now)
+                # As long as anything but prompts is open, any message may bring it forward.
+                if known >= 0:
+                    known = known + 1 if pending.method == _PROMPT else -1
+        self._received, self._known, self._asked = received, known, asked
+        self._ended(before, asked, now)
+
+    def look(self, now: float) -> list[str]:
+        """Reads the router; what has happened since the last look, in sentences."""
+        before, self._passed_on = self._passed_on, self._with_components(now)
+        self._ended(before, self._passed_on, now)
+        self.note(now)
+        return self._report(now)
+
+    def _with_components(self, now: float) -> dict[_Asked, float]:
+        """The requests that components are to answer, and since when each is open."""
+        before, open_ = self._passed_on, {}
+        for name in self._planned:
+            for at, requests in enumerate(self._router.peers[name].id_spaces()):
+                for key, pending in requests.sent.items():
+                    if pending.wanted:
+                        each = name, at, key, pending.method
+                        open_[each] = before.get(each, now)
+        return dict(itertools.islice(open_.items(), _MOST))
+
+    def _ended(self, before: dict[_Asked, float], after: dict[_Asked, float], now: float) -> None:
+        """Keeps how long those took that are answered, the last of the chain first."""
         for each, since in reversed(before.items()):
             if each not in after:
                 self._over[each[0], each[3]].append(now - since)
 
-    def look(self, now: float) -> list[str]:
-        """Reads the router; what has happened since the last report, in sentences."""
-        self.note(now)
-        return self.report(now)
-
-    def report(self, now: float) -> list[str]:
+    def _report(self, now: float) -> list[str]:
         """What has been noted since the last report, in sentences."""
+        open_ = {**self._asked, **self._passed_on}
         said = [
             f"{self._who(name)} answered `{method}` {_times(spent)}"
             for (name, method), spent in self._over.items()
@@ -166,11 +195,11 @@ class Stages:
             f"`{method}` came from the client"
             if name == UPSTREAM
             else f"`{method}` went to {self._who(name)}"
-            for name, at, key, method in self._open
+            for name, at, key, method in open_
             if (name, at, key, method) not in self._reported
         ]
         self._over.clear()
-        self._reported = set(self._open)
+        self._reported = set(open_)
         self.compiling = self.compiling and self._router.loading()
         self.now = self._stage(now)
         return said
@@ -181,9 +210,7 @@ class Stages:
         fails = holds(data, b'"error"')
         if self._known >= 0 and not fails:
             return []  # nearly all
-        methods = {
-            key: method for name, at, key, method in self._open if name == UPSTREAM and not at
-        }
+        methods = {key: method for _, at, key, method in self._asked if not at}
         if not fails and INITIALIZE not in methods.values():
             return []
         said = []
@@ -219,35 +246,8 @@ class Stages:
         known = agents.of_command(specs[-1].command or ()) if specs else None
         return LOGIN if known is None else f"to log in, {known.login}"
 
-    def _asked(self, now: float) -> dict[_Asked, float]:
-        """The open requests in the order of the chain, and since when each is open."""
-        before, peers, known = self._open, self._router.peers, 0
-        # Not `dict[…]()`: that takes as long as all the rest.
-        asked: dict[_Asked, float] = {}
-        received: list[Mapping[bytes, object]] = []
-        for at, requests in enumerate(peers[UPSTREAM].id_spaces()):
-            got = requests.received
-            received.append(got)
-            for key, pending in got.items():
-                method = pending.method
-                each = UPSTREAM, at, key, method
-                asked[each] = before.get(each, now)
-                # As long as anything but prompts is open, any message may bring it forward.
-                if known >= 0:
-                    known = known + 1 if method == _PROMPT else -1
-        self._received, self._known = received, known
-        for name in self._planned:
-            for at, requests in enumerate(peers[name].id_spaces()):
-                sent = requests.sent
-                if sent:  # of most spaces none
-                    for key, pending in sent.items():
-                        if pending.wanted:
-                            each = name, at, key, pending.method
-                            asked[each] = before.get(each, now)
-        return asked if len(asked) <= _MOST else dict(itertools.islice(asked.items(), _MOST))
-
     def _stage(self, now: float) -> Stage | None:
-        mine = next((each[3] for each in self._open if each[0] == UPSTREAM), None)
+        mine = next((each[3] for each in self._asked), None)
         if mine is None:
             return None
         for _, method in self._router.waiting_on(UPSTREAM):
@@ -255,8 +255,8 @@ class Stages:
         # The last component of those with an open request is the one that has not passed it on.
         waits = [
             (name, since)
-            for (name, _, _, method), since in self._open.items()
-            if name != UPSTREAM and mine in (method, INITIALIZE)
+            for (name, _, _, method), since in self._passed_on.items()
+            if mine in (method, INITIALIZE)
         ]
         if not waits:
             return self._lasting("the conductor", mine, now)

@@ -338,17 +338,17 @@ def test_whatever_an_agent_writes_it_is_written_and_read(
 
 
 def test_of_a_long_message_the_size_is_there(rig: Rig, state: Path, agent: Agent) -> None:
-    chain = rig.agent(program("P"), rig.demo(log=False), options=("--ring", "1M"))
+    chain = rig.agent(program("P"), rig.demo(log=False))
     session = chain.begin()
-    assert len(chain.prompt(session, "x" * 100_000)) == 100_000
+    assert len(chain.prompt(session, "x" * 200_000)) == 200_000
     path = asked(chain)
     assert chain.finish() == 0
     prompts = [e for e in pairs.read(path) if e.get("method") == "session/prompt"]
     assert [(e["from"], e["to"]) for e in prompts] == [("client", "P"), ("P", "agent")]
     for event in prompts:
         assert event["session"] == session
-        assert event["params"]["_meta"]["conductor"]["cut"] > 100_000
-        assert event["_conductor"]["bytes"] > 100_000
+        assert event["params"]["_meta"]["conductor"]["cut"] > 200_000
+        assert event["_conductor"]["bytes"] > 200_000
     assert path.stat().st_size < 50_000
     assert not pairs.wrong(pairs.read(path), whole=False)
 

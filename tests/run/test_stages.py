@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from conductor.cli.status import Status
 from conductor.core import UPSTREAM, Component, Router
 from conductor.run.plan import Planned
 from conductor.run.stages import CLIENT, COMPILING, LONG, Stage, Stages
@@ -16,8 +18,8 @@ class Chain:
     """The part of a router that stages are read from, and of its plan."""
 
     def __init__(self, *names: str, guests: tuple[str, ...] = ()) -> None:
-        self.open: dict[str, dict[bytes, str]] = {name: {} for name in (UPSTREAM, *names)}
-        """By who is to answer: key and method; those of the client under ``."""
+        self.open: dict[str, dict[bytes, Pending]] = {name: {} for name in (UPSTREAM, *names)}
+        """By who is to answer: the open requests; those of the client under ``."""
         self.sent: list[tuple[bytes, str]] = []
         """What the client is to answer."""
         self.hosts = ["host"]
@@ -31,6 +33,7 @@ class Chain:
             )
             for name in names
         }
+        self.planned = planned
         self.stages = Stages(cast("Router", self), planned)
 
     @property
@@ -50,7 +53,7 @@ class Chain:
     def ask(self, method: str, *names: str) -> None:
         """The client asks, and these have not answered."""
         for name in (UPSTREAM, *names):
-            self.open[name][b"1"] = method
+            self.open[name][b"1"] = Pending(method)
 
     def stage(self, now: float) -> Stage | None:
         """What is waited for."""
@@ -61,9 +64,8 @@ class Chain:
 class Peer:
     """A peer with one id space, which the client has asked, or which is asked."""
 
-    def __init__(self, name: str, requests: dict[bytes, str]) -> None:
-        pending = {key: Pending(method) for key, method in requests.items()}
-        self.received, self.sent = (pending, {}) if name == UPSTREAM else ({}, pending)
+    def __init__(self, name: str, requests: dict[bytes, Pending]) -> None:
+        self.received, self.sent = (requests, {}) if name == UPSTREAM else ({}, requests)
 
     def id_spaces(self) -> list[Any]:
         """Its requests."""
@@ -180,34 +182,49 @@ def test_what_is_noted_before_a_look_is_reported_together() -> None:
     chain = Chain("agent")
     stages = chain.stages
     for begun, spent in ((0.0, 0.012), (0.02, 0.003), (0.03, 0.005)):
-        chain.ask("session/prompt", "agent")
+        chain.ask("session/set_mode", "agent")
         stages.note(begun)
         for requests in chain.open.values():
             requests.clear()
         stages.note(begun + spent)
-        assert stages.may_wait
     chain.ask("session/prompt", "agent")
     stages.note(0.04)
     assert stages.look(0.1) == [
-        "`agent` answered `session/prompt` 3 times, after 3 ms to 12 ms",
-        "the chain answered `session/prompt` 3 times, after 3 ms to 12 ms",
+        "the chain answered `session/set_mode` 3 times, after 3 ms to 12 ms",
         "`session/prompt` came from the client",
         "`session/prompt` went to `agent`",
     ]
     assert stages.look(0.2) == []
-    chain.ask("session/new", "agent")
-    stages.note(0.3)
-    assert not stages.may_wait
+
+
+@pytest.mark.anyio
+async def test_no_request_waits_for_the_log() -> None:
+    """Whatever its method, what is said of it is gathered."""
+    chain = Chain("proxy", "agent")
+    said: list[str] = []
+    runtime = cast("Any", SimpleNamespace(router=chain, planned=chain.planned))
+    status = Status(runtime, lambda level, name, text: said.append(text), "nowhere")
+    for method in ("initialize", "session/new", *["session/set_mode"] * 200):
+        chain.ask(method, "proxy", "agent")
+        runtime.after_feed()
+        for requests in chain.open.values():
+            requests.clear()
+        runtime.after_feed()
+    assert said == []
+    status.close()
+    assert [line.partition(" after")[0] for line in said] == [
+        "the chain answered `initialize`",
+        "the chain answered `session/new`",
+        "the chain answered `session/set_mode` 200 times,",
+    ]
 
 
 def test_looks_are_needed_only_where_something_may_have_changed() -> None:
     chain = Chain("agent")
     assert chain.stages.changed()
     chain.stages.look(0.0)
-    kept = chain.peers[UPSTREAM].received
-    chain.stages._received = (kept,)
     assert not chain.stages.changed()
-    kept[b"1"] = Pending("session/prompt")
+    chain.ask("session/prompt", "agent")
     assert chain.stages.changed(), "a prompt has come"
     chain.ask("session/new", "agent")
     chain.stages.look(0.0)
@@ -217,7 +234,7 @@ def test_looks_are_needed_only_where_something_may_have_changed() -> None:
 def test_the_requests_that_are_kept_are_bounded() -> None:
     chain = Chain("agent")
     for number in range(10_000):
-        chain.open[UPSTREAM][b"%d" % number] = "session/prompt"
+        chain.open[UPSTREAM][b"%d" % number] = Pending("session/prompt")
     assert len(chain.stages.look(0.0)) == 100
     chain.open[UPSTREAM].clear()
     assert chain.stages.look(1.0) == [

@@ -92,6 +92,20 @@ def test_a_host_imports_nothing_slow_before_it_knows_its_guests() -> None:
     assert not loaded & {"wasmtime", "pathlib", "platform", "asyncio", "subprocess", "tempfile"}
 
 
+LOADED: Final = """
+import sys
+import wasm_host
+print(wasm_host.load(sys.argv[1], cache_dir=sys.argv[2]).cache_report)
+print(*{"wasm_host.cache.compile_process", "subprocess", "tempfile"} & set(sys.modules))
+"""
+
+
+def test_a_module_that_is_compiled_is_loaded_without_the_compiler(tmp_path: Path) -> None:
+    module, cache = str(catalog.resolve("datetime").wasm), str(tmp_path / "cache")
+    assert "stored" in run(LOADED, module, cache)
+    assert run(LOADED, module, cache) == ["hit"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
