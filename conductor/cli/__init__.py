@@ -29,6 +29,10 @@ from __future__ import annotations
 import os
 import sys
 
+_LOGIN = "--agent-login="
+"""Begins the argument behind which a client appends those of an agent's login by terminal
+(`conductor.core.logins`)."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; the exit code: 0 ok, 1 failed, 2 usage, 3 timeout, 130 interrupted."""
@@ -60,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
+    given = unread(given)
     if given and given[0] in ("agent", "proxy"):
         code = _chain(given)
         if code is not None:
@@ -77,6 +82,16 @@ def _run(given: list[str]) -> int:
     return app.main(given)
 
 
+def unread(given: list[str]) -> list[str]:
+    """The words of a command line; with those of an agent's login as values of the option, so that
+    nothing else reads them."""
+    at = next((at for at, word in enumerate(given) if word.startswith(_LOGIN)), 0)
+    if not at or given[0] != "agent":
+        return given
+    login = [given[at], *(_LOGIN + word for word in given[at + 1 :])]
+    return ["agent", *login, *given[1:at]]
+
+
 def _connect(given: list[str]) -> int | None:
     """Runs `connect`, for which an editor waits too; None where typer has to explain something."""
     from conductor.run import fast_msgspec
@@ -84,6 +99,8 @@ def _connect(given: list[str]) -> int | None:
     fast_msgspec.load()
     from conductor.cli import connection
 
+    if any(word.startswith(_LOGIN) for word in given):
+        return connection.refuse_login()
     plain = connection.plain(given)
     return None if plain is None else connection.run(*plain)
 
@@ -95,7 +112,8 @@ def _chain(given: list[str]) -> int | None:
 
     from conductor.run import fast_msgspec, spawn
 
-    spawn.start(given)
+    if not given[1:2] or not given[1].startswith(_LOGIN):
+        spawn.start(given)
     gc.disable()  # start-up makes next to no garbage, and collecting takes time
     try:
         fast_msgspec.load()

@@ -38,6 +38,18 @@ def plain(arguments: list[str]) -> tuple[str, str | None, str | None] | None:
     return address, options["--token-file"], options["--ca"]
 
 
+def refuse_login() -> int:
+    """Tells that nothing can log in from here; the exit code."""
+    from conductor.cli import report
+
+    report.error(
+        "`conductor connect` has no agent on this machine that could log in",
+        "log in where the chain runs, by the agent's own command or by "
+        "`conductor agent AGENT --agent-login=AGENT …`",
+    )
+    return 2
+
+
 def run(address: str, token_file: str | None = None, ca: str | None = None) -> int:
     """Connects standard input and output to an address, until either end is done; the exit code."""
     from conductor.cli import options, report

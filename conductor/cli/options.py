@@ -638,6 +638,16 @@ TABLE: Final = (
         page="See [remote.md](remote.md).",
     ),
     Option(
+        "--agent-login",
+        Kind("AGENT", str, many=True),
+        "Start no chain: run the command of this agent on the terminal, with all that follows on "
+        "the command line. An editor appends this for a login by terminal.",
+        commands=("agent",),
+        typed=ALL,
+        rare=True,
+        page="See [Logins by terminal](agents.md#logins-by-terminal).",
+    ),
+    Option(
         "--dialect",
         Kind("NAME", one_of(*DIALECTS), tuple(DIALECTS)),
         f"Dialect of the outer conductor: {', '.join(DIALECTS)}. With `scp` the client names "

@@ -59,6 +59,10 @@ def chain(parsed: Parsed) -> int:
     """Runs the chain; the exit code."""
     early = _early()
     try:
+        if "agent_login" in parsed.values:
+            from conductor.cli import agent_login
+
+            agent_login.execute(configured.applied(parsed))
         descriptors.raise_limit()
         parsed = configured.applied(parsed)
         # A person at a terminal is no editor, and is asked there.

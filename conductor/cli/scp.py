@@ -84,7 +84,10 @@ def _whole(parsed: Parsed, servers: list[Server]) -> Parsed:
     """
     named = [Written(_component(server), origin=f"`{LAUNCH}` of the client") for server in servers]
     components = [*parsed.components, *named]
-    return msgspec.structs.replace(parsed, mode="agent", dialect=None, components=components)
+    options = msgspec.structs.replace(parsed.options, logins=False)
+    return msgspec.structs.replace(
+        parsed, mode="agent", dialect=None, components=components, options=options
+    )
 
 
 def _component(server: Server) -> dict[str, Any]:

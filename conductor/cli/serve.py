@@ -559,6 +559,7 @@ def as_served(parsed: Parsed, settings: Settings, number: int) -> Parsed:
         # It waits for its home before that would be sent away.
         high_water=(high := min(parsed.options.high_water, settings.unread // 2)),
         low_water=min(parsed.options.low_water, high // 4),
+        logins=False,
     )
     mode = "agent" if parsed.mode == "auto" else parsed.mode
     return msgspec.structs.replace(parsed, mode=mode, options=chain)

@@ -72,6 +72,8 @@ class Component(msgspec.Struct, frozen=True):
     """Whether its turns are ended when nothing moves in them (`Router.turns`)."""
     revived: bool = False
     """Of an agent: whether it may be started again, and is to go on where it was then."""
+    logins: bool = True
+    """Of an agent: whether the client can start its command for a login by terminal."""
     peer_agent: bool = False
     """Whether it is the agent of a port of another component, outside the chain."""
     ports: dict[str, bool] = {}

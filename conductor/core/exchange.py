@@ -16,7 +16,7 @@ from msgspec import Raw, UnsetType
 from conductor.core import adaptation, agent_turns, jsonrpc
 from conductor.core.aliases import KEPT, Aliases, to_json
 from conductor.core.component import Component, Role
-from conductor.core.dialects import CANCEL, Dialect
+from conductor.core.dialects import CANCEL, INITIALIZE, Dialect
 from conductor.core.effects import Closure, Effects, Fail, LogLine, Propagate, Send, Serve
 from conductor.core.json_text import write_members
 from conductor.core.jsonrpc import (
@@ -36,6 +36,7 @@ from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
 
 if TYPE_CHECKING:
+    from conductor.core.logins import Logins
     from conductor.core.own_folders import OwnFolders
 
 _OWN_ID: Final = '"c{}"'
@@ -199,6 +200,12 @@ class Exchange:
         own = self._own_folders if method in SETUP and self._resolving else None
         if own is None or not own.keeps(lane, method, params, pending, out):
             self._go(lane, method, params, pending, out)
+
+    @cached_property
+    def _logins(self) -> Logins:
+        from conductor.core.logins import Logins  # no host of guests has a client
+
+        return Logins(self.topology)
 
     @cached_property
     def _own_folders(self) -> OwnFolders:
@@ -396,8 +403,11 @@ class Exchange:
             if pending.forwards is not None or pending.followers:
                 pending.forwards, pending.followers = None, ()
             ended = None
-            if self.version == 2 and origin is self.upstream.p and member == b"result":
-                body, ended = self._in_version_2(pending, body)
+            if origin is self.upstream.p and self.topology.mode == "agent":
+                if member == b"error" or pending.method == INITIALIZE:
+                    body = self._logins.shown(member, body, out)
+                elif self.version == 2:
+                    body, ended = self._in_version_2(pending, body)
             frame = origin.writer.answer(pending.raw_id, member, body)
             if pending.batch is None:
                 self.write(origin.peer, frame, pending.answer_number, out, copy=copy)
@@ -416,7 +426,7 @@ class Exchange:
     ) -> tuple[Raw | bytes, Raw | None]:
         """The result for the client of version 2, and the update that ends the turn, if a component
         has answered its prompt and not the agent."""
-        prompted = pending.method == PROMPT and self.topology.mode == "agent"
+        prompted = pending.method == PROMPT
         reason = agent_turns.stop_reason(bytes(body)) if prompted else None
         if reason is None or pending.names is None:
             return body, None

@@ -147,7 +147,7 @@ class Hosted:
         name = seat.chain or "chain"
         renew = partial(RoomTransport, gateway, seat)
         planned = Planned(
-            Component(name, f"the chain `{name}`", revived=True),
+            Component(name, f"the chain `{name}`", revived=True, logins=False),
             renew(),
             renew,
             on_failure="restart",

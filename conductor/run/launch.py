@@ -153,7 +153,7 @@ class Launcher:
         if spec.address is not None:
             from conductor.run.elsewhere import planned
 
-            return planned(spec, role, _component(spec, role), options, self._on_stderr)
+            return planned(spec, role, _component(spec, role, options), options, self._on_stderr)
         return _in_process(spec, role, options)
 
 
@@ -242,7 +242,7 @@ def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> Non
 def _program(
     spec: Spec, role: str, options: Options, guardian: Guardian, on_stderr: Stderr
 ) -> Planned:
-    component = _component(spec, role)
+    component = _component(spec, role, options)
     command = spec.command
     assert command is not None
 
@@ -296,7 +296,7 @@ def _in_process(spec: Spec, role: str, options: Options) -> Planned:
     from conductor.transports.memory import MemoryTransport
 
     return Planned(
-        _component(spec, role),
+        _component(spec, role, options),
         MemoryTransport(in_process.load(spec)),
         timeout=spec.timeout,
         quiet=spec.quiet,
@@ -306,7 +306,7 @@ def _in_process(spec: Spec, role: str, options: Options) -> Planned:
     )
 
 
-def _component(spec: Spec, role: str) -> Component:
+def _component(spec: Spec, role: str, options: Options) -> Component:
     """The projection of an unsandboxed component for the router."""
     has_schema = any(s.required or s.default is not None for s in spec.schema.values())
     # A program that knows no `configure` refuses it, so only a program with settings receives it.
@@ -324,6 +324,7 @@ def _component(spec: Spec, role: str) -> Component:
         allowance=limits.allowance(spec.limits),
         limited=spec.quiet is not None,
         revived=role == "agent" and not spec.peer_agent and "restart" in spec.on_failure,
+        logins=options.logins and spec.command is not None,
         peer_agent=spec.peer_agent,
         ports=ports(spec),
     )

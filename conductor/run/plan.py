@@ -123,6 +123,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The peer agents: `NAME=COMMAND` each (`conductor.spec.peer_agents`)."""
     branch: tuple[str, ...] = ()
     """Those that are chains with an agent like this chain's: `NAME=PROXIES` each."""
+    logins: bool = True
+    """Whether the client can start this command line again, for a login by terminal."""
     lock_file: str | None = None
     """The lock file, if it is not `LOCK_FILE`; with it `locked` need not be set."""
 

@@ -119,6 +119,17 @@ def test_arguments_are_exact_unless_any_are_allowed(machine: Machine) -> None:
     ok(machine.prompt(f"{machine.opt}/agent --free"))
 
 
+def test_a_login_by_terminal_is_held_to_its_arguments(machine: Machine) -> None:
+    program = machine.opt / "agent"
+    agent = f'[[agents]]\nsource = "{program}"\n'
+    login = ("agent", str(program), "--agent-login=agent", "--help")
+    machine.allow(agent)
+    machine.refuses(machine.conductor(*login), "agents")
+    machine.allow(agent + agent + 'args = ["--help"]\n')
+    ran = machine.conductor(*login)
+    assert (ran.code, ran.err) == (0, "")
+
+
 def test_variables_are_those_that_are_named(machine: Machine) -> None:
     agent = f'[[agents]]\nsource = "{machine.opt}/agent"\n'
     written = json.dumps({"command": f"{machine.opt}/agent", "env": {"MODEL": "x"}})

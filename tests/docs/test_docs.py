@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from conductor.cli import app, exec_, fast, report, usage
+from conductor.cli import app, exec_, fast, report, unread, usage
 from conductor.errors import UsageError
 from conductor.spec import catalog, component_options
 from tests.docs import pages, tables
@@ -74,6 +74,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def parses(arguments: list[str]) -> bool:
     """Whether the command line would be taken; nothing is run."""
+    arguments = unread(arguments)
     if arguments[:1] in (["agent"], ["proxy"]) and fast.parse(arguments) is not None:
         return True
     first, *rest = arguments

@@ -1,0 +1,147 @@
+"""Logins by terminal: a client starts the agent's command with arguments that the agent offers.
+
+To the client the agent's command is this conductor. So an argument of the conductor's own goes in
+front of the agent's: what follows it is for the command of the agent that it names
+(`conductor.cli.agent_login`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core.effects import Effects, LogLine
+from conductor.core.json_text import (
+    hide_surrogates,
+    read_members,
+    show_surrogates,
+    write_members,
+)
+
+if TYPE_CHECKING:
+    from conductor.core.state import Peer
+    from conductor.core.topology import Topology
+
+FLAG: Final = "--agent-login="
+"""Begins the argument in front of the agent's; the agent's name follows."""
+
+_METHODS: Final = "authMethods"
+_META: Final = "_meta"
+_OLD_FORM: Final = "terminal-auth"
+"""The member of `_meta` for logins by terminal from before ACP had them: a client that has it is
+offered a whole command, which it runs as it is."""
+_NOTHING: Final = (None, Raw(b"false"), Raw(b"null"))
+
+_ELSEWHERE: Final = "works only where the agent runs: log in there"
+_NO_TERMINAL: Final = "needs a client that can start it in a terminal, and this one cannot"
+_NOT_ITS_OWN: Final = "is none that the agent offers"
+
+
+class Logins:
+    """What the client is shown of the agent's logins."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+
+    def shown(self, member: bytes, body: Raw | bytes, out: Effects) -> Raw | bytes:
+        """A result of `initialize`, or an error, as the client gets it."""
+        if member == b"result":
+            return self._usable_in(body, out)
+        if _METHODS.encode() not in bytes(body) and b"\\u" not in bytes(body):
+            return body
+        error = read_members(body) or {}
+        data = error.get("data", Raw(b"null"))
+        usable = self._usable_in(data, [])
+        return body if usable is data else write_members({**error, "data": Raw(usable)})
+
+    def _usable_in(self, holder: Raw | bytes, out: Effects) -> Raw | bytes:
+        """An object with the logins that the client can use; the same one if nothing changes."""
+        members = read_members(holder) or {}
+        usable = {
+            name: self._usable_of(listed, out)
+            for name, listed in members.items()
+            if name.lower() == _METHODS.lower()
+        }
+        if all(members[name] is listed for name, listed in usable.items()):
+            return holder
+        return write_members({**members, **usable})
+
+    def _usable_of(self, listed: Raw, out: Effects) -> Raw:
+        agent = self._topology.peers[self._topology.components[-1].name]
+        methods, kept = _list(listed), list[Raw]()
+        for method in methods:
+            usable = self._usable(method, agent)
+            if isinstance(usable, Raw):
+                kept.append(usable)
+            else:
+                name = _text((read_members(method) or {}).get("name"))
+                out.append(LogLine("warning", agent.name, f"the login `{name}` {usable}"))
+        # An agent elsewhere is a stranger: what it writes must read the same to every client.
+        same = kept == methods and agent.component.logins
+        return listed if same else Raw(msgspec.json.encode(kept))
+
+    def _usable(self, method: Raw, agent: Peer) -> Raw | str:
+        """A login as the client can use it, or why it cannot."""
+        members = read_members(method) or {}
+        if not agent.component.logins:
+            return _ELSEWHERE if _starts_something(members) else write_members(members)
+        if _text(members.get("type")) != "terminal":
+            return method
+        if not _has_terminal(read_members(self._topology.upstream.passed) or {}):
+            return _NO_TERMINAL
+        if _id(members) not in _offered(agent):
+            return _NOT_ITS_OWN
+        ours = Raw(msgspec.json.encode(FLAG + agent.name))
+        args = [ours, *_list(members.get("args"))]
+        return write_members({**members, "args": Raw(msgspec.json.encode(args))})
+
+
+def _starts_something(members: dict[str, Raw]) -> bool:
+    """Whether some client may read off a login what to start: some take names in any case."""
+    names = {name.lower(): value for name, value in members.items()}
+    old = _OLD_FORM in (read_members(names.get(_META)) or {})
+    return old or "args" in names or _text(names.get("type")).lower() == "terminal"
+
+
+def _has_terminal(params: dict[str, Raw]) -> bool:
+    """Whether the client that sent these params of `initialize` has logins by terminal."""
+    for name in ("clientCapabilities", "capabilities"):
+        held = read_members(params.get(name)) or {}
+        for where, key in (("auth", "terminal"), (_META, _OLD_FORM)):
+            if (read_members(held.get(where)) or {}).get(key) not in _NOTHING:
+                return True
+    return False
+
+
+def _offered(agent: Peer) -> Sequence[str]:
+    """The ids of the logins by terminal that an agent has offered."""
+    _, result = agent.answered or (b"", b"")
+    listed = _list((read_members(result) or {}).get(_METHODS))
+    each = [read_members(method) or {} for method in listed]
+    return [_id(members) for members in each if _text(members.get("type")) == "terminal"]
+
+
+def _id(members: dict[str, Raw]) -> str:
+    """The id of a login: `id` in ACP v1, `methodId` in v2."""
+    return _text(members.get("id", members.get("methodId")))
+
+
+def _list(raw: Raw | None) -> list[Raw]:
+    """The elements of an array; none if it is no array."""
+    text = bytes(raw or b"[]")
+    try:
+        listed = msgspec.json.decode(hide_surrogates(text) or text, type=list[Raw])
+    except msgspec.DecodeError:
+        return []
+    return [Raw(show_surrogates(bytes(each))) for each in listed]
+
+
+def _text(raw: Raw | None) -> str:
+    """A text; empty if it is none."""
+    try:
+        return msgspec.json.decode(raw or b'""', type=str)
+    except msgspec.DecodeError:
+        return ""
