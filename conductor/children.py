@@ -27,6 +27,10 @@ _LISTED: Final = frozenset(
     )
 )
 """What an agent on a worker gets, beside the variables that its entry names; and `LC_…`."""
+_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
+_PAST_PROXIES: Final = ("NO_PROXY", "no_proxy")
+"""Programs read the one or the other."""
+_HERE: Final = ("127.0.0.1", "localhost", "::1")
 _PR_SET_DUMPABLE: Final = 4
 
 
@@ -61,6 +65,23 @@ def inherited() -> dict[str, str]:
         }
         return {**found, **_KEPT.own}
     return {name: value for name, value in os.environ.items() if not is_login(name)}
+
+
+def with_loopback(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a program that must reach this machine itself, past the proxies in them.
+
+    Where none names a proxy they stay: some programs then use those of the system, and take any
+    list of exceptions for a sign that the variables are all there is.
+    """
+    found = dict(variables)
+    if not any(value and name.lower() in _PROXIES for name, value in variables.items()):
+        return found
+    upper, lower = (variables.get(name, "") for name in _PAST_PROXIES)
+    for name, written in zip(_PAST_PROXIES, (upper or lower, lower or upper), strict=True):
+        entries = written.replace(",", " ").split()
+        missing = [host for host in _HERE if host not in entries]
+        found[name] = written if "*" in entries else ",".join([*filter(None, [written]), *missing])
+    return found
 
 
 def identity() -> Identity:

@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from conductor import children
 from conductor.core.component import Component
 from conductor.core.dialects import DIALECTS
 from conductor.core.services import granted_names
@@ -247,9 +248,11 @@ def _program(
     assert command is not None
 
     def process() -> ProcessTransport:
+        variables = environment(spec, options.traceparent)
         return ProcessTransport(
             command,
-            env=environment(spec, options.traceparent),
+            # It reaches the MCP servers of proxies at this machine (`conductor.mcp`).
+            env=children.with_loopback(variables) if role == "agent" else variables,
             guardian=guardian,
             on_stderr=lambda line: on_stderr(spec.name, line),
             line_limit=options.line_limit,

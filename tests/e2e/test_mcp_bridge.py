@@ -7,6 +7,7 @@ A is the bundled `demo`; it calls servers through the official `mcp` library. Th
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -95,6 +96,57 @@ def test_row_37_and_38_the_agent_never_sees_acp(rig: Rig) -> None:
     connects = [one for one in heard(rig) if one["method"] == "_mcp/connect"]
     assert {one["params"]["session_id"] for one in connects} == {session}
     assert chain.finish() == 0
+
+
+def test_a_proxy_does_not_stand_before_the_bridge(rig: Rig) -> None:
+    agent = rig.demo("--mcp-mode", "auto")
+    chain = rig.agent(
+        proxy(rig, "stateless"), agent, options=("--mcp-bridge", "http"),
+        HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="", no_proxy="",
+    )  # fmt: skip
+    assert chain.prompt(chain.begin(), '/tool echo {"text":"x"}') == "x"
+    assert chain.finish() == 0
+
+
+LOOPBACK: Final = "127.0.0.1,localhost,::1"
+
+
+@pytest.mark.parametrize(
+    ("given", "own", "wanted"),
+    [
+        ({"all_proxy": "socks5h://h:9"}, {}, (LOOPBACK, LOOPBACK)),
+        (
+            {"NO_PROXY": "a.example, localhost"},
+            {"https_proxy": "http://h:9"},
+            ("a.example, localhost,127.0.0.1,::1",) * 2,
+        ),
+        (
+            {"HTTPS_PROXY": "http://h:9", "NO_PROXY": "a.example"},
+            {"no_proxy": "b.example"},
+            (f"a.example,{LOOPBACK}", f"b.example,{LOOPBACK}"),
+        ),
+        ({"HTTP_PROXY": "http://h:9", "no_proxy": "*"}, {}, ("*", "*")),
+        ({"HTTP_PROXY": "", "no_proxy": "a.example"}, {}, (None, "a.example")),
+        ({}, {}, (None, None)),
+    ],
+)
+def test_an_agent_with_a_proxy_is_told_what_goes_past_it(
+    rig: Rig,
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, str],
+    own: dict[str, str],
+    wanted: tuple[str | None, str | None],
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    agent = shlex.join([sys.executable, "-m", "tests.e2e.actors.terminal_agent"])
+    chain = rig.agent(rig.program("sh", "-c", f"env > A; exec {agent}", name="A", env=own), **given)
+    chain.initialize()
+    assert chain.finish() == 0
+    lines = (rig.folder / "A").read_text().splitlines()
+    variables = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert (variables.get("NO_PROXY"), variables.get("no_proxy")) == wanted
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("stdio", "legacy"), ("http", "auto"), ("acp", "auto")])
