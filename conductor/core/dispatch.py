@@ -115,7 +115,7 @@ class Dispatcher:
             self._dispatch(lane, message, None, out)
         else:
             assert isinstance(message, list)
-            self._batch(lane, message, out)
+            self._batch(lane, frame, message, out)
         return out
 
     def _unreadable(
@@ -141,16 +141,22 @@ class Dispatcher:
         self._exchange.log(out, "warning", peer, f"{why}: {frame[:60]!r}")
         self._oversize.skipped(peer, frame, why, out, whole=True)
 
-    def _batch(self, lane: Lane, entries: list[Raw], out: Effects) -> None:
-        """Serves an older peer's array in order and answers with one array (never sends one)."""
-        exchange = self._exchange
+    def _batch(self, lane: Lane, frame: bytes, entries: list[Raw], out: Effects) -> None:
+        """Serves an older peer's array in order and answers with one array (never sends one).
+
+        An array of a component that holds no object is junk, as a line of text is: programs print
+        such lines too. Of any other, only what is a request is answered.
+        """
+        exchange, is_upstream = self._exchange, lane.peer is self._exchange.upstream
         if len(entries) > _MOST_ENTRIES:
             text = f"an array has at most {_MOST_ENTRIES} messages, this one has {len(entries)}"
-            exchange.reject(lane, Malformed(INVALID_REQUEST, text), None, out)
+            exchange.reject_frame(lane, frame, Malformed(INVALID_REQUEST, text), out)
             return
-        if not entries or exchange.version == 2:
-            body = jsonrpc.error_object(INVALID_REQUEST, "Invalid request", _NO_BATCHES)
-            out.append(Send(lane.peer.name, lane.writer.answer(b"null", b"error", body)))
+        holds_any = entries if is_upstream else any(bytes(entry)[:1] == b"{" for entry in entries)
+        if not holds_any or (exchange.version == 2 and is_upstream):
+            text = "Invalid request" if is_upstream else "an array that holds no message"
+            error = Malformed(INVALID_REQUEST, text, None, _NO_BATCHES)
+            exchange.reject_frame(lane, frame, error, out)
             return
         batch = Batch(len(entries))
         for entry in entries:
@@ -161,6 +167,7 @@ class Dispatcher:
                 if not isinstance(message, Message):
                     raise Malformed(INVALID_REQUEST, "a batch inside a batch")
             except Malformed as error:
+                error.id = error.id if is_upstream else None
                 exchange.reject(lane, error, batch, out)
             else:
                 self._dispatch(lane, message, batch, out)

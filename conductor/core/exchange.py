@@ -462,14 +462,15 @@ class Exchange:
         self.log(out, "warning", lane.peer, f"{error.text}: {frame[:120]!r}")
         if error.id is None and lane.peer is not self.upstream:
             return  # some agents choke on an unexpected error
-        body = jsonrpc.error_object(error.code, error.text)
+        body = jsonrpc.error_object(error.code, error.text, error.data)
         out.append(Send(lane.peer.name, lane.writer.answer(error.id or b"null", b"error", body)))
 
     def reject_message(
         self, lane: Lane, message: Message, text: str, batch: Batch | None, out: Effects
     ) -> None:
         """The same for a message that could be read but is not JSON-RPC 2.0: `text` says why."""
-        raw = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
+        answers = batch is None or lane.peer is self.upstream
+        raw = jsonrpc.canonical_id(message.id) if answers and isinstance(message.id, Raw) else None
         error = Malformed(INVALID_REQUEST, text, raw)
         if raw is not None or batch is not None or lane.peer is self.upstream:
             self.reject(lane, error, batch, out)
@@ -477,8 +478,14 @@ class Exchange:
             self.log(out, "warning", lane.peer, error.text)
 
     def reject(self, lane: Lane, error: Malformed, batch: Batch | None, out: Effects) -> None:
-        """Answers under the id the error carries, or null, within its batch if it has one."""
+        """Answers under the id the error carries, or null, within its batch if it has one.
+
+        Upstream alone gets null within a batch: with any other peer it may have been no batch.
+        """
         self.log(out, "warning", lane.peer, error.text)
+        if batch is not None and error.id is None and lane.peer is not self.upstream:
+            self.add_to_batch(lane, batch, None, out)
+            return
         body = jsonrpc.error_object(error.code, error.text)
         frame = lane.writer.answer(error.id or b"null", b"error", body)
         if batch is None:

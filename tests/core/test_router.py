@@ -488,18 +488,14 @@ def test_batches_that_need_no_answer_get_none() -> None:
         pb >> ("client", [result(1, 9)]) << ("agent", result("a", 9))
 
 
-@pytest.mark.parametrize("peer", ["client", "agent"])
-def test_invalid_entries_are_answered_within_the_array(peer: str) -> None:
+def test_invalid_entries_are_answered_within_the_array_of_the_client() -> None:
     with begin(agent_only()) as pb:
-        pb >> (peer, [1, [request(1, "_x")], {"jsonrpc": "1.0", "method": "_x"}, {"id": 5}])
-        (
-            pb
-            << Noted("warning", peer, "not a JSON object")
-            << Noted("warning", peer, "inside a batch")
-        )
-        pb << Noted("warning", peer, '"2.0"') << Noted("warning", peer, NEITHER)
+        pb >> ("client", [1, [request(1, "_x")], {"jsonrpc": "1.0", "method": "_x"}, {"id": 5}])
+        pb << Noted("warning", "client", "not a JSON object")
+        pb << Noted("warning", "client", "inside a batch")
+        pb << Noted("warning", "client", '"2.0"') << Noted("warning", "client", NEITHER)
         pb << (
-            peer,
+            "client",
             [
                 error(None, -32600, "message is not a JSON object"),
                 error(None, -32600, "a batch inside a batch"),
@@ -507,20 +503,57 @@ def test_invalid_entries_are_answered_within_the_array(peer: str) -> None:
                 error(5, -32600, NEITHER),
             ],
         )
-        pb >> (peer, [request(1.5, "_x"), request("a", "$/x", 5)])
-        pb << Noted("warning", peer, "request id")
-        pb << (peer, [error(None, -32600, Hole("a")), error("a", -32602, Hole("b"))])
+        pb >> ("client", [request(1.5, "_x"), request("a", "$/x", 5)])
+        pb << Noted("warning", "client", "request id")
+        pb << ("client", [error(None, -32600, Hole("a")), error("a", -32602, Hole("b"))])
 
 
-@pytest.mark.parametrize("peer", ["client", "agent"])
-def test_an_empty_batch_gets_one_error(peer: str) -> None:
+NO_BATCH: list[object] = [
+    [],
+    [[]],
+    ["loading", 1],
+    [1, 2, 3],
+    [None],
+    [[request(1, "_x")]],
+    [{}],
+    [{"id": 5, "status": "loading"}],
+    [{"id": 5, "method": "_x"}],
+    [{"jsonrpc": "2.0", "id": 5}],
+    [{"jsonrpc": "2.0", "id": 5, "method": None, "params": []}],
+    [request(1.5, "_x")],
+    [1] * 1001,
+]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("junk", NO_BATCH)
+def test_an_array_of_the_agent_that_is_no_batch_is_junk(junk: object, version: int) -> None:
+    with begin(agent_only(), version) as pb:
+        pb >> ("agent", junk) << Noted("warning", "agent", "")
+        pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
+        pb >> ("agent", result(2, 1)) << ("client", result(1, 1))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_junk_beside_a_message_in_an_array_of_the_agent(version: int) -> None:
+    with begin(agent_only(), version) as pb:
+        pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
+        pb >> ("agent", ["loading", result(2, 1), {"id": 7}, request("a", "_a"), 5])
+        pb << Noted("warning", "agent", "not a JSON object") << ("client", result(1, 1))
+        pb << Noted("warning", "agent", NEITHER) << ("client", request(1, "_a"))
+        pb << Noted("warning", "agent", "not a JSON object")
+        pb >> ("client", result(1, 9)) << ("agent", [result("a", 9)])
+
+
+def test_an_empty_batch_of_the_client_gets_one_error() -> None:
     with begin(agent_only()) as pb:
-        pb >> (peer, []) << (peer, NO_BATCHES)
+        pb >> ("client", []) << Noted("warning", "client", "Invalid") << ("client", NO_BATCHES)
 
 
 def test_batches_are_refused_whole_in_v2() -> None:
     with begin(agent_only(), 2) as pb:
-        pb >> ("client", [request(1, "_x"), notification("_n")]) << ("client", NO_BATCHES)
+        pb >> ("client", [request(1, "_x"), notification("_n")])
+        pb << Noted("warning", "client", "Invalid") << ("client", NO_BATCHES)
 
 
 def test_batches_with_envelopes_and_on_sides() -> None:
@@ -543,7 +576,9 @@ def test_batches_with_envelopes_and_on_sides() -> None:
         pb << ("client", "s", request("c1", "_x")) << ("client", "s", request("c2", "_y"))
         pb >> ("client", "s", [result("c1", 1), result("c2", 2)])
         pb << ("p", "s", [result(1, 1), result(2, 2)])
-        pb >> ("p", "s", []) << ("p", "s", NO_BATCHES)
+        pb >> ("p", "s", []) << Noted("warning", "p", "no message")
+        pb >> ("client", "s", []) << Noted("warning", "client", "Invalid")
+        pb << ("client", "s", NO_BATCHES)
 
 
 # -- sides ---------------------------------------------------------------------------------------

@@ -112,8 +112,8 @@ def test_row_110_junk_of_the_agent(rig: Rig) -> None:
 
 
 HARMLESS: Final = (
-    "/plain", "/crlf", "/blank", "/spaces", "/twice", "/unasked", "/wrongid", "/array", "/old",
-    "/nothing", "/badid", "/latin", "/cut", "/number", "/misplaced",
+    "/plain", "/crlf", "/blank", "/spaces", "/twice", "/unasked", "/wrongid", "/array", "/list",
+    "/old", "/nothing", "/badid", "/latin", "/cut", "/number", "/misplaced",
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ MOVES: dict[str, bytes] = {
     "/unasked": b'{"jsonrpc":"2.0","id":99999,"result":1}\n%up\n%done\n',
     "/wrongid": b'{"jsonrpc":"2.0","id":"%id","result":1}\n%up\n%done\n',
     "/array": b"[%up,%done]\n",
+    "/list": b'["loading",1]\n[]\n[[1],{"id":%id,"step":1}]\n%up\n[%done,"loaded"]\n',
     "/old": b'{"jsonrpc":"1.0","method":"session/update"}\n%up\n%done\n',
     "/nothing": b'{"jsonrpc":"2.0"}\n%up\n%done\n',
     "/badid": b'{"jsonrpc":"2.0","id":1.5,"method":"_odd/ask"}\n%up\n%done\n',
