@@ -166,6 +166,8 @@ class Dispatcher:
                 message = jsonrpc.parse(bytes(entry), self._max_depth)
                 if not isinstance(message, Message):
                     raise Malformed(INVALID_REQUEST, "a batch inside a batch")
+                if not is_upstream and message.method is UNSET and not message.answers:
+                    raise Malformed(INVALID_REQUEST, _NEITHER)
             except Malformed as error:
                 error.id = error.id if is_upstream else None
                 exchange.reject(lane, error, batch, out)

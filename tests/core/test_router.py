@@ -538,9 +538,10 @@ def test_an_array_of_the_agent_that_is_no_batch_is_junk(junk: object, version: i
 def test_junk_beside_a_message_in_an_array_of_the_agent(version: int) -> None:
     with begin(agent_only(), version) as pb:
         pb >> ("client", request(1, "_x")) << ("agent", request(2, "_x"))
-        pb >> ("agent", ["loading", result(2, 1), {"id": 7}, request("a", "_a"), 5])
-        pb << Noted("warning", "agent", "not a JSON object") << ("client", result(1, 1))
-        pb << Noted("warning", "agent", NEITHER) << ("client", request(1, "_a"))
+        pb >> ("agent", ["loading", {"id": 2, "step": 7}, result(2, 1), request("a", "_a"), 5])
+        pb << Noted("warning", "agent", "not a JSON object")
+        pb << Noted("warning", "agent", NEITHER) << ("client", result(1, 1))
+        pb << ("client", request(1, "_a"))
         pb << Noted("warning", "agent", "not a JSON object")
         pb >> ("client", result(1, 9)) << ("agent", [result("a", 9)])
 
