@@ -62,6 +62,15 @@ def template(lang: str) -> dict[str, Any]:
     return tomllib.loads((TEMPLATES / lang / "template.toml").read_text(encoding="utf-8"))
 
 
+def generated() -> frozenset[str]:
+    """The descriptions and reasons that `conductor new` writes: they say nothing of a component."""
+    found = set()
+    for path in TEMPLATES.glob(f"*/component.toml{_ENDING}"):
+        manifest = tomllib.loads(path.read_text(encoding="utf-8"))
+        found |= {manifest["description"], manifest["wants"]["reason"]}
+    return frozenset(found)
+
+
 def files(lang: str, name: str) -> Iterator[tuple[str, str]]:
     """The files of a new project, by path relative to its folder."""
     base = TEMPLATES / lang

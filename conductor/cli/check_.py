@@ -13,7 +13,7 @@ import typer
 from conductor.cli import configured, report
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError, did_you_mean, visible
-from conductor.spec import catalog
+from conductor.spec import catalog, lacking
 
 if TYPE_CHECKING:
     from conductor.author.check.suite import CheckOutcome
@@ -26,7 +26,8 @@ _WORDS: Final = {"pass": "pass", "fail": "FAIL", "skip": "skip", "note": "note"}
 HELP: Final = paragraphs(
     "Check whether a component keeps the contract of proxies: run it between a scripted client and "
     "agent, and send it messages that a careful proxy handles and a careless proxy breaks.",
-    "Exit code 1 when it breaks a rule; `note` is advice.",
+    "It prints what it finds: FAIL is a broken rule, `note` is advice. `--json` has every rule. "
+    "Exit code 1 when a rule is broken.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -60,21 +61,24 @@ def check(
     timeout: float | None = None,
     cache: str | None = None,
 ) -> int:
-    """Checks a component, and prints each outcome as soon as it is known."""
-    from conductor.author.check import suite
+    """Checks a component, and prints what it finds as soon as that is known."""
+    from conductor.author.check import suite, table
 
     chosen = _known(only or ())
     spec = _proxy(component)
     outcomes: list[CheckOutcome] = []
     for outcome in suite.outcomes(spec, chosen, timeout or suite.TIMEOUT, cache):
         outcomes.append(outcome)
-        if not json_:
+        if not json_ and (chosen or outcome.status in ("fail", "note")):
             report.say(*explained(outcome))
+        if report.can_cover():
+            report.cover(f"checked {len(outcomes)} of {len(chosen or table.CHECKS)} rules")
+    report.uncover()
     if json_:
         counts = _counts(outcomes)
         report.say_json({"component": spec.name, "counts": counts, "checks": outcomes})
     else:
-        report.say("", summary(spec.name, outcomes))
+        report.say(summary(spec.name, outcomes))
     failed = [outcome.name for outcome in outcomes if outcome.status == "fail"]
     if not failed:
         return 0
@@ -100,6 +104,7 @@ def _known(names: Sequence[str]) -> Sequence[str]:
 def _proxy(component: str) -> Spec:
     """The component. Raises `UsageError` for a bundled agent."""
     spec = catalog.resolve(component, configured.here())
+    lacking.refuse_unheard(spec)
     if spec.bundled is not None and spec.manifest is not None and spec.manifest.kind == "agent":
         raise UsageError(
             f"`{component}` is an agent; these are the rules of proxies",

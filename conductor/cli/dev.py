@@ -14,7 +14,7 @@ HELP: Final = paragraphs(
     "between two messages.",
     "Each line typed is a prompt; Ctrl-C cancels its turn, or ends the command. Without a "
     "terminal, prompts are lines of standard input, whose end ends the command; the exit code is 1 "
-    "when something failed last.",
+    "when the last build, test or prompt failed.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",

@@ -52,8 +52,10 @@ class Dev:
         self._closing = contextlib.AsyncExitStack()
         self._view = TextView(Output())
         self._terminal = os.isatty(0)
+        self._broken = False
+        """Whether the last build, or the last test, has failed."""
         self._failed = False
-        """Whether what was done last has failed."""
+        """Whether the last prompt has failed, or the last start of the chain."""
         self._ending = asyncio.Event()
         self._answers: Callable[[], None] = report.uncover
         """Called as soon as the answer to a prompt begins."""
@@ -72,7 +74,7 @@ class Dev:
         finally:
             with contextlib.suppress(ConductorError):  # shown when it happened
                 await self._closing.aclose()
-        return int(self._failed and not self._ending.is_set())
+        return int((self._broken or self._failed) and not self._ending.is_set())
 
     async def _work(self) -> None:
         seen = await self._round({})
@@ -143,7 +145,7 @@ class Dev:
         """Builds the component, plays its transcripts, and has the chain run it; the files as they
         were before."""
         seen = seen or self._stamps()
-        self._failed = False
+        self._broken = self._failed = False
         manifest = self._read()
         built = manifest is None or not _is_built(manifest) or await self._step(self._build)
         if built:
@@ -168,7 +170,7 @@ class Dev:
         except ConductorError as error:
             report.error(error.text, error.hint)
             code = error.exit_code
-        self._failed = self._failed or code != 0
+        self._broken = self._broken or code != 0
         return code == 0
 
     # -- the chain -----------------------------------------------------------------------------

@@ -53,7 +53,7 @@ DETECTED: Final = "detected when it starts"
 HELP: Final = paragraphs(
     "Show what a component is and what it may do, without running it: what it may see, "
     "change, answer and send, and what it may never do.",
-    "Exit code 1 when conductor would refuse the module.",
+    "Exit code 1 when conductor would refuse the module, or a handler can never run.",
 )
 EPILOG: Final = "Example:\n\n  conductor inspect ./proxy.wasm,profile=context --json"
 
@@ -144,6 +144,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
     problems: list[str] = []
     """Why conductor refuses it, or why nobody should trust it."""
+    mistake: str = ""
+    """What its author has to mend: a handler can never run."""
     hint: str = ""
 
 
@@ -176,9 +178,10 @@ def show(component: str, *, as_json: bool, whole: bool = False) -> int:
         report.say(*inspect_text.lines(facts, columns))
     else:
         report.say(*inspect_card.lines(facts, columns))
-    if not facts.problems:
+    wrong = [*facts.problems, *([facts.mistake] if facts.mistake else [])]
+    if not wrong:
         return 0
-    report.error(f"`{facts.name}`: {'; '.join(facts.problems)}", facts.hint)
+    report.error(f"`{facts.name}`: {'; '.join(wrong)}", facts.hint)
     return EXIT_REFUSED
 
 
@@ -369,6 +372,7 @@ def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
     notes = []
     if spec.unreadable_profile and not spec.profile_chosen:
         notes = [f"{consent.HIDDEN}; so it has `{spec.policy.profile}`"]
+    told = lacking.unheard(spec)
     declares = declared.settings
     if manifest is not None and manifest.settings:
         declares = {
@@ -390,6 +394,8 @@ def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
         dialect="channel",
         settings=declares,
         notes=notes,
+        mistake=told[0] if told is not None else "",
+        hint=told[1] if told is not None else "",
     )
 
 

@@ -231,8 +231,11 @@ def agree(spec: Spec, allowed: Allowed, again: str) -> None:
     if question is not None and allowed:
         held = question.agreement
         wish = Wish(held.profile, held.rights, held.grants, held.services)
-        part = msgspec.structs.asdict(allowed.part(spec, wish))
-        trust.agree(question.key, msgspec.structs.replace(held, since=trust.now(), **part))
+        part = allowed.part(spec, wish)
+        words = msgspec.structs.asdict(part)
+        trust.agree(question.key, msgspec.structs.replace(held, since=trust.now(), **words))
+        given = one_line(lacking.options(part).removeprefix(","), 1000) or "nothing"
+        report.say(f"allowed: {given}")
     consent.say_lacking([spec])
     if question is not None and not allowed.everything:
         report.write(f"`{again} --grant all` allows this version all that it asks for")

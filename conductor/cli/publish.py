@@ -10,9 +10,12 @@ import typer
 from conductor.cli import report
 from conductor.cli.pack import Allowed
 from conductor.cli.typer_options import Folder, paragraphs
+from conductor.errors import UsageError
+from conductor.spec.paths import MANIFEST
 
 if TYPE_CHECKING:
     from conductor.packages.oci.publish import Publication
+    from conductor.spec.manifest.reading import Manifest
 
 HELP: Final = paragraphs(
     "Put a component into an OCI registry: a module in the form that other WebAssembly tools read, "
@@ -78,6 +81,7 @@ def publish(
     from conductor.packages.oci import publish as publishing
 
     package = pack.pack(folder, allow or ())
+    _refuse_generated(package.manifest)
     ready = publishing.prepare(package, reference, sign or "")
     pinned = str(ready.pinned)
     entry = registry_entry.entry(package.manifest, pinned, repository)
@@ -95,6 +99,20 @@ def publish(
     report.say("its entry under `extensions` of a catalogue:")
     report.say_json(entry)
     return 0
+
+
+def _refuse_generated(manifest: Manifest) -> None:
+    """Raises `UsageError` for a description or a reason that `conductor new` has written: people
+    decide by them."""
+    from conductor.author import project
+
+    texts = {"description": manifest.description, "[wants] reason": manifest.wants.reason}
+    for place, text in texts.items():
+        if text in project.generated():
+            raise UsageError(
+                f"`{manifest.name}` still has the text of its template: {place} = `{text}`",
+                f"people decide by {MANIFEST}: say there what it does, and why it needs its rights",
+            )
 
 
 def _described(ready: Publication) -> list[str]:

@@ -239,9 +239,11 @@ def _play(
     """Plays transcripts: each path, what playing it showed, and its text. Raises `UsageError`."""
     from conductor.author import transcripts
     from conductor.author.subject import subjects
+    from conductor.spec import lacking
     from conductor.spec.catalog import resolve
 
     spec = resolve(component, configured.here())
+    lacking.refuse_unheard(spec)
     transcripts.require_channel(spec)
     with subjects(spec) as make:
         for path in files:

@@ -341,7 +341,7 @@ class Runtime:
 
     def _lacking(self) -> Iterator[tuple[Spec, str]]:
         for spec in (spec for planned in self.planned.values() for spec in planned.specs):
-            for text in lacking.notes(spec) if spec.manifest is not None else ():
+            for text in lacking.notes(spec):
                 yield spec, text
 
     async def _drain(self) -> None:

@@ -33,7 +33,7 @@ import msgspec
 from conductor import children
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import ambiguous_key
-from conductor.errors import ConductorError, UsageError
+from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import component_options, paths, syntax, untrusted_files
 from conductor.spec.component_options import Options
 from conductor.spec.model import Spec
@@ -52,6 +52,7 @@ from conductor.spec.programs import (
 if TYPE_CHECKING:
     from conductor.spec.config.model import Config, Written
     from conductor.spec.manifest.reading import Manifest
+    from conductor.spec.python_guest.facts import Declared
 
 WASM_MAGIC: Final = b"\0asm"
 _ADDRESSES: Final = ("unix:", "tcp:", "ws:", "wss:", "http:", "https:")
@@ -514,30 +515,43 @@ def _described_beside(spec: Spec, file: str) -> Spec | None:
     manifest = load(path)
     if manifest.file is None or os.path.realpath(os.path.join(here, manifest.file)) != file:
         return None
-    return _narrowed(spec, manifest, manifest_path=path)
+    return _agreeing(spec, manifest, path)
 
 
 def _self_declared(spec: Spec) -> Spec:
     """Sandboxed Python, narrowed by the manifest beside it, or else by its source, which is read
     and not run."""
-    from conductor.spec.python_guest import scripts
 
     described = _described_beside(spec, spec.script)
     if described is not None:
         return described
-    try:
-        script = scripts.read(spec.script)
-    except (OSError, ConductorError):
-        return spec  # the start of the guest reports it
-    # Reading a source takes milliseconds; most declare nothing, and a search in the text shows it.
-    if not any(w in text for text in script.files.values() for w in ("profile", "wants", "**")):
+    declared = _declared(spec)
+    if declared is None:
         return spec
     from conductor.spec.python_guest import facts
 
-    declared = facts.declared(script, settings=False)
     manifest = facts.manifest(spec.name, os.path.basename(spec.script), declared)
-    spec = msgspec.structs.replace(spec, unreadable_profile=declared.hidden)
+    spec = msgspec.structs.replace(spec, unreadable_profile=declared.hidden, declared=declared)
     return _narrowed(spec, manifest) if manifest.wants else spec
+
+
+def _declared(spec: Spec) -> Declared | None:
+    """What the Python source of a component declares; None if it declares nothing, or cannot be
+    read, which the start of the guest reports."""
+    from conductor.spec.python_guest import scripts
+
+    try:
+        script = scripts.read(spec.script)
+    except (OSError, ConductorError):
+        return None
+    # Reading a source takes milliseconds; some declare nothing, and a search in the text shows it.
+    if not any(
+        w in text for text in script.files.values() for w in ("profile", "wants", "**", "@")
+    ):
+        return None
+    from conductor.spec.python_guest import facts
+
+    return facts.declared(script, settings=False)
 
 
 def _described(place: str, source: str) -> Spec:
@@ -547,6 +561,18 @@ def _described(place: str, source: str) -> Spec:
     path = os.path.join(os.path.realpath(place), MANIFEST)
     manifest = load(path)
     spec = _of_manifest(manifest, os.path.dirname(path), source)
+    return _agreeing(spec, manifest, path)
+
+
+def _agreeing(spec: Spec, manifest: Manifest, path: str) -> Spec:
+    """A component, narrowed by its component.toml. Raises `UsageError` where its Python source
+    declares something else: only one of both would hold, and its handlers would miss messages."""
+    declared = _declared(spec) if spec.script else None
+    if declared is not None:
+        from conductor.spec.python_guest import facts
+
+        facts.compare(declared, manifest, visible_path(path))
+        spec = msgspec.structs.replace(spec, declared=declared)
     return _narrowed(spec, manifest, manifest_path=path)
 
 

@@ -13,6 +13,19 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from conductor.core.dialects import INITIALIZE
+from conductor.core.policy.key_table import (
+    CARRY,
+    COPY,
+    EVENTS,
+    KINDS,
+    MCP_FAMILIES,
+    PROMPT,
+    UPDATE,
+    Direction,
+    update,
+)
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.rule_syntax import PolicyWords, parse_grant, parse_rule
 from conductor.core.policy.rules import PROFILES, TRUSTED, Policy, lacking, permits, within
 from conductor.core.service_table import ALWAYS_GRANTED
@@ -21,6 +34,7 @@ from conductor.spec import component_options, settings
 from conductor.spec.model import Spec
 
 if TYPE_CHECKING:
+    from conductor.spec.python_guest.facts import Handled
     from conductor.spec.trust import Agreement
 
 _LISTED: Final = 6
@@ -122,6 +136,82 @@ def notes(spec: Spec) -> Iterator[str]:
         yield f"it does not get {_listed(spec, lack)}{closed}\nhint: {_cure(spec, lack)}"
     if (text := settings.idle(spec)) is not None:
         yield text
+    if (told := unheard(spec)) is not None:
+        yield "\nhint: ".join(told)
+    if spec.declared is not None and spec.declared.draws and not serves(spec, "random"):
+        yield (
+            f"`random` draws the same numbers in every run ({one_line(spec.declared.draws, 100)})\n"
+            "hint: its author may take `await proxy.random.bytes(16)`, with the service `random`"
+        )
+
+
+# -- handlers that nothing reaches -----------------------------------------------------------------
+
+
+def unheard(spec: Spec) -> tuple[str, str] | None:
+    """The handlers of a Python source that neither its policy nor what it asks for brings any
+    message, as a sentence and a hint; None: there are none."""
+    handlers = spec.declared.handlers if spec.declared is not None else ()
+    words = [spec.policy]
+    if spec.manifest is not None and (wants := spec.manifest.wants):
+        profile = wants.profile or spec.policy.profile
+        words.append(PolicyWords(profile, tuple(wants.rights), wants.named))
+    policies = [each.policy() for each in words]
+    if None in policies:
+        return None
+    deaf = [one for one in handlers if not any(_arrives(each, one) for each in policies)]
+    if not deaf:
+        return None
+    shown = [f"`{one_line(one.written, _LONGEST)}` ({one_line(one.place, 100)})" for one in deaf]
+    more = [f"{len(shown) - _LISTED} more"] if len(shown) > _LISTED else []
+    *first, last = [*shown[:_LISTED], *more]
+    never = f"{', '.join(first)} and {last} never run" if first else f"{last} never runs"
+    return (
+        f"{never}: the profile {words[-1].profile} brings no such message",
+        _enough(words[-1], deaf),
+    )
+
+
+def refuse_unheard(spec: Spec) -> None:
+    """Raises `UsageError` for a component with a handler that no message reaches."""
+    if (told := unheard(spec)) is not None:
+        raise UsageError(f"`{spec.name}`: {told[0]}", told[1])
+
+
+def _enough(words: PolicyWords, deaf: list[Handled]) -> str:
+    """What to do about handlers that never run."""
+    for profile in PROFILES:
+        policy = msgspec.structs.replace(words, profile=profile).policy()
+        if within(Policy(words.profile), policy) and all(_arrives(policy, one) for one in deaf):
+            return (
+                f"the profile {profile} brings them, or a rule below `[wants.rights]`; "
+                "docs/security.md has the table"
+            )
+    return "no profile brings them: `[wants.rights]` and `[wants.grants]` name what does"
+
+
+def _arrives(policy: Policy | None, handled: Handled) -> bool:
+    """Whether a policy brings a handler any of its messages."""
+    state, name = PolicyState(policy), handled.name
+    match handled.decorator:
+        case "request" | "notification" if name and name != INITIALIZE:
+            own = name.startswith(MCP_FAMILIES) and state.policy.serves
+            event = name in EVENTS and bool(state.policy.grants.editor)
+            return own or event or any(_hears(state, side, name) for side in Direction)
+        case "update":
+            keys = (update(name),) if name else (UPDATE, *map(update, KINDS))
+            return any(_hears(state, Direction.UP, key) for key in keys)
+        case "opening":
+            return _hears(state, Direction.DOWN, PROMPT)
+        case "summarize" | "augment":
+            return _hears(state, Direction.DOWN, f"_conversation/{handled.decorator}")
+        case "tool" | "prompt" | "resource" | "resources":
+            return not state.enforced or state.policy.serves
+    return True
+
+
+def _hears(state: PolicyState, side: Direction, key: str) -> bool:
+    return bool(state.rights(side, key) & (COPY | CARRY))
 
 
 def check(spec: Spec) -> None:

@@ -21,6 +21,7 @@ from conductor.core.policy.rules import TRUSTED
 if TYPE_CHECKING:
     from conductor.spec.installed import Receipt
     from conductor.spec.manifest.reading import Manifest, Setting
+    from conductor.spec.python_guest.facts import Declared
 
 
 class OlderWords(msgspec.Struct, frozen=True):
@@ -94,6 +95,8 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """Its `component.toml`, if it has one and is not bundled."""
     unreadable_profile: bool = False
     """Whether its Python source may name a profile in a form that cannot be read off it."""
+    declared: Declared | None = None
+    """What its Python source declares, as far as that can be read off it; None of a bundled one."""
     older: tuple[OlderWords, ...] = ()
     pins: dict[str, str] = {}
     """Digests by path: files and folders that a lock compares whenever the component starts."""

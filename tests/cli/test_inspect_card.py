@@ -117,7 +117,7 @@ def test_what_does_nothing_or_does_not_start_is_said_first(tmp_path: Path) -> No
     wide = line("gets", card("router", columns=200))
     assert wide.startswith("does nothing without the setting `rules`; all that it asks for")
     assert line("gets", card("budget,profile=none")).endswith("more: --all")
-    (tmp_path / "greedy.py").write_text(GREEDY)
+    (tmp_path / "greedy.py").write_text("proxy = 1\n")
     (tmp_path / "component.toml").write_text(
         'name = "g"\nfile = "greedy.py"\n[wants]\nprofile = "filter"\nfails = "closed"\n'
     )

@@ -31,7 +31,7 @@ def test_what_the_tutorial_shows_is_what_comes(tmp_path: Path) -> None:
     # What takes an account cannot be run here. Nothing else is left out.
     assert ["claude-agent-acp" in block.text for block in walk.left_out] == [True]
     made = {path.name for path in walk.home.iterdir() if not path.name.startswith(".")}
-    assert made == {"briefing", "briefing.zip", "conductor.lock", "downloads"}
+    assert made == {"briefing", "briefing-0.1.0.tar.gz", "conductor.lock"}
 
 
 ZED: Final = """// Zed, as its user has it

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -40,10 +40,26 @@ _UNREADABLE: Final = (
 """What reading a stranger's source, or a literal in it, may raise."""
 
 _PROFILE: Final = "profile"
+_NAMING: Final = ("request", "notification", "update")
+"""Decorators that are given the names of messages."""
+
+
+class Handled(msgspec.Struct, frozen=True):
+    """A decorator of the proxy, and the name of a message it handles; empty: all, or none."""
+
+    decorator: str
+    name: str
+    place: str
+    """File and line."""
+
+    @property
+    def written(self) -> str:
+        """The decorator as its author writes it."""
+        return f"@proxy.{self.decorator}" + (f'("{self.name}")' if self.name else "")
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """The literal arguments of `Proxy(…)`."""
+    """The literal arguments of `Proxy(…)`, and its handlers."""
 
     version: str | None = None
     description: str | None = None
@@ -53,6 +69,9 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """Whether no profile is declared, but the source may name one in a form that cannot be read."""
     wants: dict[str, str] = {}
     settings: dict[str, Setting] = {}
+    handlers: tuple[Handled, ...] = ()
+    draws: str = ""
+    """Where it imports Python's `random`, which no run seeds anew."""
 
 
 class _Calls(NamedTuple):
@@ -90,6 +109,26 @@ def manifest(name: str, file: str, declared: Declared) -> Manifest:
     )
 
 
+def compare(declared: Declared, manifest: Manifest, path: str) -> None:
+    """Raises `UsageError` where a source asks for something else than the manifest in `path`, which
+    is the one that holds."""
+    wants = manifest.wants
+    for profile in declared.profiles:
+        if profile != wants.profile:
+            asked = f"for `{wants.profile}`" if wants.profile else "for none"
+            raise UsageError(
+                f"`{manifest.file}` declares the profile `{profile}`, and {path} asks {asked}",
+                f"{path} is what counts: write the profile there, and leave it out of `Proxy(…)`",
+            )
+    listed = {service.partition(":")[0] for service in wants.services}
+    for service in declared.wants:
+        if service.partition(":")[0] not in listed:
+            raise UsageError(
+                f"`{manifest.file}` wants the service `{service}`, and {path} does not ask for it",
+                f"{path} is what counts: write it below `[wants.services]` there",
+            )
+
+
 def declared(script: Script, *, settings: bool = True) -> Declared:
     """What `Proxy(…)` declares in a script, as far as it can be read.
 
@@ -101,6 +140,7 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
     if not calls:
         calls, elsewhere_too = _calls(others)
         elsewhere = elsewhere or elsewhere_too
+    nodes = _nodes(script.files)
     texts: dict[str, str] = {}
     profiles: dict[str, None] = {}
     wants: dict[str, str] = {}
@@ -123,6 +163,8 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
         hidden=elsewhere and not profiles,
         wants=wants,
         settings=_settings([main, *others], config) if config else {},
+        handlers=tuple(_handlers(nodes)),
+        draws=next(_draws(nodes), ""),
         version=texts.get("version"),
         description=texts.get("description"),
     )
@@ -145,6 +187,49 @@ def _calls(sources: Iterable[str]) -> _Calls:
             elif isinstance(node, ast.Constant):
                 elsewhere = elsewhere or node.value == _PROFILE
     return _Calls(calls, elsewhere)
+
+
+def _nodes(files: dict[str, str]) -> list[tuple[str, ast.AST]]:
+    """All there is in the sources, with the path of each."""
+    parsed = zip(files, _parsed(files.values()), strict=True)
+    return [
+        (path, node) for path, (_, tree) in parsed if tree is not None for node in ast.walk(tree)
+    ]
+
+
+def _handlers(nodes: list[tuple[str, ast.AST]]) -> Iterator[Handled]:
+    """The decorators of handlers, and the names that they are given as texts."""
+    proxies = {name for _, node in nodes for name in _made(node)}
+    for path, node in nodes:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for one in node.decorator_list:
+            called = one.func if isinstance(one, ast.Call) else one
+            if not isinstance(called, ast.Attribute) or _name(called.value) not in proxies:
+                continue
+            given = one.args if isinstance(one, ast.Call) and called.attr in _NAMING else []
+            texts = [a.value for a in given if isinstance(a, ast.Constant)]
+            if len(texts) == len(given):
+                for text in texts or [""]:
+                    yield Handled(called.attr, str(text), f"{path}:{one.lineno}")
+
+
+def _draws(nodes: list[tuple[str, ast.AST]]) -> Iterator[str]:
+    """Where Python's `random` is imported."""
+    for path, node in nodes:
+        match node:
+            case ast.Import(names=names) if any(name.name == "random" for name in names):
+                yield f"{path}:{node.lineno}"
+            case ast.ImportFrom(module="random", level=0):
+                yield f"{path}:{node.lineno}"
+
+
+def _made(node: ast.AST) -> Iterator[str]:
+    """The names that a statement gives to a proxy, or to a server of one."""
+    if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if _name(node.value.func) in ("Proxy", "server"):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 def _parsed(sources: Iterable[str]) -> Iterable[tuple[str, ast.Module | None]]:

@@ -282,7 +282,7 @@ def test_a_stranger_gets_the_profile_it_asks_for_up_to_context(
 
 
 def test_the_manifest_beside_a_python_file_counts_before_its_source(tmp_path: Path) -> None:
-    (tmp_path / "x.py").write_text("proxy = Proxy('x', profile='tools')")
+    (tmp_path / "x.py").write_text("proxy = Proxy('x', version='1')")
     (tmp_path / "component.toml").write_text("name = 'n'\nfile = 'x.py'\n[wants]\nprofile = 'none'")
     spec = catalog.resolve(str(tmp_path / "x.py"))
     assert (spec.name, spec.policy) == ("x", PolicyWords("none"))
