@@ -1,18 +1,23 @@
 """The log of a chain: lines of the conductor and of components, on standard error and in the file.
 
 Standard error gets those of the level that `--log` names and above; the log file all but messages,
-which it gets with `--log debug`. In each, a component keeps within its limit.
+which it gets with `--log debug`. In each, a component keeps within its limit. What agents write to
+their standard error may be withheld from ours until something has failed.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import defaultdict, deque
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from conductor.cli import report
 from conductor.cli.log_file import LogFile
 from conductor.errors import ConductorError, PrivateKeys, UsageError, with_log
 from conductor.services.log_lines import LogLines
+
+_WITHHELD: Final = 20
+"""Lines that are kept of those which are withheld: the last ones tell most."""
 
 
 class ChainLog:
@@ -27,6 +32,8 @@ class ChainLog:
             level = "debug" if level == "debug" else "info"
             lines = LogLines({}, self._filed, level)
             self._places.append(_Place(level, lines, file))
+        self._quiet: Collection[str] = ()
+        self._withheld: deque[tuple[str, str]] = deque(maxlen=_WITHHELD)
 
     @property
     def path(self) -> str:
@@ -49,10 +56,25 @@ class ChainLog:
         `shown`: standard error gets it too.
         """
         filed = self._keys[name].without(line)  # the file keeps no secret
+        if name in self._quiet:
+            self._withheld.append((name, line))
+            shown = False
         for place in self._places:
             text = filed if place.file is not None else line if shown else None
             if text is not None:
                 place.relay(name, text)
+
+    def withhold(self, names: Collection[str]) -> None:
+        """From now on standard error gets nothing of what these components write to theirs."""
+        self._quiet = names
+
+    def tell(self, error: str) -> None:
+        """Standard error gets what was withheld, as far as it is kept: something has failed, and
+        lines that the error quotes stand there."""
+        for name, line in self._withheld:
+            if line.strip() not in error:
+                self._places[0].relay(name, line)
+        self._withheld.clear()
 
     def note(self, text: str) -> None:
         """Puts a line into the log file alone."""

@@ -33,6 +33,15 @@ Proxies = Annotated[
     ),
 ]
 
+Prompted = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="COMPONENT",
+        help=f"The proxies, then the agent, then the prompt. {_SEE}",
+        show_default=False,
+    ),
+]
+
 Attach = Annotated[
     str | None,
     typer.Option(
@@ -60,8 +69,8 @@ PROXY_EPILOG: Final = 'Example:\n\n  conductor agent "conductor proxy ./a.wasm .
 EXEC_HELP: Final = "Send one prompt through a chain and print the answer."
 EXEC_EPILOG: Final = paragraphs(
     "Examples:",
-    '  conductor exec datetime demo -p "what day is it?"',
-    "  git diff | conductor exec claude -p - --fs read",
+    '  conductor exec datetime demo "what day is it?"',
+    "  git diff | conductor exec claude --fs read",
     "Exit codes: 0 the turn ended; 1 the chain failed; 2 wrong usage; 3 out of time; "
     "4 no session; 5 refused; 130 interrupted.",
 )
@@ -100,12 +109,16 @@ def _run(
 
 
 @takes("exec")
-def exec_(context: typer.Context, components: Components = None, **values: Any) -> int:
+def exec_(context: typer.Context, components: Prompted = None, **values: Any) -> int:
     """Sends one prompt through a chain and prints the answer."""
-    from conductor.cli import configured
+    from conductor.cli import configured, exec_prompt
     from conductor.cli import exec_ as turns
 
-    parsed = options.assemble("exec", components or [], context.obj, **values)
+    words = components or []
+    if "prompt" not in values:
+        config, behind = configured.read(values), context.obj is not None
+        words, values["prompt"] = exec_prompt.found(words, behind=behind, config=config)
+    parsed = options.assemble("exec", words, context.obj, **values)
     parsed = configured.applied(parsed)
     return turns.execute(parsed, **parsed.values)
 

@@ -165,6 +165,11 @@ def here(values: Mapping[str, Any] | None = None) -> Config | None:
     return config
 
 
+def read(values: Mapping[str, Any]) -> Config | None:
+    """The same, without a report: the command line is to be read with it, and applied later."""
+    return None if is_isolated(values) or not _anything(values) else load(values)[1]
+
+
 def is_isolated(values: Mapping[str, Any]) -> bool:
     """Whether neither files nor variables count."""
     text = os.environ.get(ISOLATED, "")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import report
+from conductor.cli import exec_prompt, report
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import RingOnDemand, Started, run_loop
@@ -111,6 +111,7 @@ def execute(
         raise turn.defect
     if output.line_open and output.terminal:
         report.write("")
+    _warn_of_unread(prompt)
     code = _report(control, turn, started, runtime)
     if code == 0 and played is not None and played.undone:
         what = ", ".join(played.undone)
@@ -136,11 +137,18 @@ def lend_terminal() -> None:
 
 def _prompt(text: str) -> str:
     """The prompt's text, read from standard input for `-`. Raises `UsageError`."""
-    if text == "-":
+    if text == exec_prompt.STDIN:
         text = sys.stdin.buffer.read().decode(errors="replace")
     if not text.strip():
         raise UsageError("the prompt is empty", 'write one: -p "what day is it?"')
     return text
+
+
+def _warn_of_unread(prompt: str) -> None:
+    """Says that the chain gets nothing of what was sent to standard input, as a diff is."""
+    if prompt != exec_prompt.STDIN and exec_prompt.is_unread():
+        text = "nobody reads standard input: the prompt is on the command line; `-p -` reads it"
+        report.write(text, word="warning")
 
 
 def _permissions(mode: str | None, prompt: str) -> str:
@@ -158,7 +166,7 @@ def _permissions(mode: str | None, prompt: str) -> str:
 
 def _on_terminal(prompt: str) -> bool:
     """Whether somebody can be asked; a prompt from standard input leaves nobody to answer."""
-    return os.isatty(0) and os.isatty(2) and prompt != "-" and not report.is_json()
+    return os.isatty(0) and os.isatty(2) and prompt != exec_prompt.STDIN and not report.is_json()
 
 
 def _turn(
@@ -245,6 +253,9 @@ def _report(control: _Control, turn: ExecTurn, started: Started, runtime: Runtim
     """Reports one error at most; returns the exit code."""
     if control.signal:
         return 128 + control.signal
+    if turn.stop_reason not in ("end_turn", "refusal"):
+        failure = runtime.failure.text if runtime.failure is not None else str(turn.error)
+        started.log.tell(failure)
     if control.timed_out:
         limit = f"{control.timeout:g} s"
         waits = f": {control.waited_for}" if control.waited_for else ""

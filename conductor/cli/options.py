@@ -183,7 +183,6 @@ class Option(msgspec.Struct, frozen=True):
     """What holds without the option, where the default in `Options` does not say it."""
     page: str = ""
     """Sentences in Markdown that docs/cli.md adds."""
-    required: bool = False
     typed: tuple[str, ...] = ()
     """The commands that take it from the command line alone, and not from files and variables."""
     rare: bool = False
@@ -570,9 +569,9 @@ TABLE: Final = (
     Option(
         "--prompt -p",
         Kind("TEXT", str),
-        "The prompt, or `-` to read it from standard input.",
+        "The prompt, or `-` for standard input.",
         commands=("exec",),
-        required=True,
+        default="the words behind the agent, else standard input",
         typed=ALL,
     ),
     Option(

@@ -154,6 +154,8 @@ class Started:
         """Whether a host has announced that it compiles the Python guest."""
         specs = self._resolved(parsed)
         self.log.limit(limits.log_lines(specs))
+        if parsed.command == "exec" and not parsed.options.verbose:
+            self.log.withhold({specs[-1].name, *(spec.name for spec in specs if spec.peer_agent)})
         self.alone = len(specs) == 1
         """Whether the agent is all there is."""
         names = ", ".join(f"`{spec.name}`" for spec in specs)
@@ -406,7 +408,7 @@ def resolved(parsed: Parsed, note: Callable[[str], None] | None = None) -> list[
     `ConductorError`."""
     agent_last = parsed.mode != "proxy"
     if agent_last and not parsed.components:
-        raise _nothing(parsed.command)
+        raise nothing(parsed.command)
     specs = resolve_all(parsed.components, agent_last=agent_last, config=parsed.config, note=note)
     if agent_last and not specs:
         raise UsageError(
@@ -441,7 +443,7 @@ def _files(parsed: Parsed) -> Sequence[str]:
     return parsed.config.files if parsed.config is not None else ()
 
 
-def _nothing(command: str) -> UsageError:
+def nothing(command: str) -> UsageError:
     """The error for a chain without any component."""
     return UsageError(
         f"`conductor {command}` needs a COMPONENT",

@@ -41,7 +41,7 @@ def _parameter(option: options.Option) -> inspect.Parameter:
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if option.required else False if switch else None,
+        default=False if switch else None,
         annotation=Annotated[bool if switch else value, declared],
     )
 

@@ -37,8 +37,7 @@ def _worded(error: Foreign, context: Foreign, path: str) -> tuple[str, str]:
         case "NoSuchOption":
             return f"unknown option `{option}` for `{path}`", _options_like(str(option), context)
         case "MissingParameter" if getattr(error, "param", None) is not None:
-            hint = "write the prompt behind -p: `-p TEXT`" if error.param.name == "prompt" else ""
-            return f"`{path}` needs {_parameter(error.param)}", hint
+            return f"`{path}` needs {_parameter(error.param)}", ""
         case "NoSuchCommand" | "UsageError" if context is not None and _commands(context):
             name = _quoted(str(error.message))
             if not name:

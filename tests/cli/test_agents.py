@@ -279,7 +279,7 @@ def test_nothing_is_left_of_what_an_agent_of_a_chain_sends_to_the_back(
     place.install("opencode")
     pids = tmp_path / "pids"
     asked = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n'
-    more = ("-p", "hi") if command == "exec" else ()
+    more, asked = (("-p", "hi"), b"") if command == "exec" else ((), asked)
     env = environment(PATH=str(place.bin), FAULTS="detached", PIDS=str(pids))
     ran = conductor(command, "opencode", *more, stdin=asked, env=env)
     assert (ran.code, ran.err) == (0, "")

@@ -161,7 +161,7 @@ def test_out_of_time_before_and_during_the_turn() -> None:
 
 def test_nothing_is_left_behind_by_stubborn_agents() -> None:
     stubborn = f"{DEMO} --ignore-eof --ignore-term --child"
-    ran = conductor("exec", stubborn, "-p", "done", "--grace", "0.1")
+    ran = conductor("exec", stubborn, "-p", "done", "--grace", "0.1", "--log", "info")
     assert (ran.code, ran.out) == (0, "done\n")
     child = re.search(r"demo: child pid (\d+)", ran.err)
     assert child is not None

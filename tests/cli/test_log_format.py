@@ -29,9 +29,11 @@ def entries(text: str) -> list[dict[str, Any]]:
 def test_what_components_write_and_how_they_fail(tmp_path: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text(f"import os, sys\nos.write(2, b'{GARBAGE.decode()}')\ninput()\nsys.exit(7)")
-    ran = conductor("exec", "--log-format", "json", "-p", "hi", "--", sys.executable, str(agent))
+    options = ("--log-format", "json", "--log", "info")
+    ran = conductor("exec", *options, "-p", "hi", "--", sys.executable, str(agent))
     assert ran.code == 1
     *lines, failure = entries(ran.err)
+    lines = [entry for entry in lines if "stream" in entry]
     texts = [entry["text"] for entry in lines]
     assert {(entry["component"], entry["stream"]) for entry in lines} == {("agent", "stderr")}
     assert (len(texts), texts[0][1:], texts[1]) == (3, "\0 red \u202e", '{"level": "error"}')

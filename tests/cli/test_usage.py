@@ -127,7 +127,17 @@ WRONG = {
         "no option `colour` in `datetime,colour=red`",
         "options are: name, dialect, grant",
     ),
-    "exec without prompt": (["exec", "demo"], "needs `--prompt`", "-p TEXT"),
+    "exec without prompt": (["exec", "demo"], "needs a prompt", "conductor exec demo -p"),
+    "exec with a component behind the agent": (
+        ["exec", "demo", "datetime"],
+        "`datetime` stands behind the agent `demo`",
+        "the agent is the last component",
+    ),
+    "exec without agent": (
+        ["exec", "datetime", "what's the date?"],
+        "there is no agent before the prompt `what's the date?`",
+        "conductor exec datetime demo",
+    ),
     "exec with an empty one": (["exec", "demo", "-p", " "], "the prompt is empty", "-p"),
     "exec without component": (["exec", "-p", "x"], "needs a COMPONENT", "exec --help"),
     "exec format": (["exec", "demo", "-p", "x", "--format", "xml"], "`xml`", "text, json"),

@@ -107,7 +107,7 @@ def test_the_check_of_commands_sees_them() -> None:
     """.replace("\n    ", "\n")
     assert pages.commands(text) == [["exec", "demo", "-p", "a | b"], ["agent", "a.wasm", "demo"]]
     assert parses(["exec", "demo", "-p", "a"])
-    assert not parses(["exec", "demo"])
+    assert not parses(["report", "demo"])
     assert not parses(["agent", "--no-such-option", "demo"])
     assert not parses(["no-such-command"])
 

@@ -1,0 +1,105 @@
+"""`conductor exec` does what it looks like: prompts without `-p`, and what agents write beside."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conductor.spec.paths import components_folder
+from tests.harness.process.command import Running, conductor, environment
+
+OWN: Final = [sys.executable, str(components_folder() / "demo" / "agent.py")]
+"""An agent that conductor does not know."""
+MINE: Final = " ".join(OWN)
+
+PROMPTS: Final = {
+    "behind a known agent": (["demo", "hello"], b"", "hello"),
+    "behind options of it": (["passthrough,name=p", "demo,name=d", "hello"], b"", "hello"),
+    "in several words": (["demo", "what", "day", "is", "it?"], b"", "what day is it?"),
+    "as a program is called": (["demo", "date"], b"", "date"),
+    "like a command": (["passthrough", "demo", "find the bug"], b"", "find the bug"),
+    "between options": (["--fs", "read", "demo", "hello", "--timeout", "60"], b"", "hello"),
+    "behind another agent": ([MINE, "hello"], b"", "hello"),
+    "behind another agent, like a command": ([MINE, "find the bug"], b"", "find the bug"),
+    "before a command": (["passthrough", "hello", "--", *OWN], b"", "hello"),
+    "before a command, like a command": (["find the bug", "--", *OWN], b"", "find the bug"),
+    "behind a chain by name": (["work", "hello"], b"", "hello"),
+    "from a pipe": (["demo"], b"hi\n", "hi"),
+    "from a pipe, for two": (["passthrough", "demo"], b"hi", "hi"),
+    "from a pipe, for another agent": (["passthrough", MINE], b"hi", "hi"),
+    "from a pipe, for a command": (["passthrough", "--", *OWN], b"hi", "hi"),
+    "from a pipe, for a chain by name": (["work"], b"hi", "hi"),
+    "from a pipe, by a word": (["demo", "-"], b"hi", "hi"),
+}
+
+
+@pytest.mark.parametrize("case", PROMPTS)
+def test_the_prompt_is_where_it_looks_to_be(case: str, tmp_path: Path) -> None:
+    config = tmp_path / "conductor" / "conductor.toml"
+    config.parent.mkdir()
+    config.write_text('[chains.work]\ncomponents = ["passthrough", "demo"]\n')
+    arguments, typed, prompt = PROMPTS[case]
+    ran = conductor("exec", *arguments, stdin=typed, env=environment(XDG_CONFIG_HOME=str(tmp_path)))
+    assert (ran.code, ran.out, ran.err) == (0, f"{prompt}\n", "")
+
+
+def test_what_may_be_the_agent_or_the_prompt_is_neither() -> None:
+    ran = conductor("exec", MINE, "find the bug", stdin=b"x")
+    ran.assert_error(2, "`find the bug` may be the agent or the prompt", "-p 'find the bug'")
+
+
+def test_without_a_prompt_on_a_terminal_it_says_how_to_write_one() -> None:
+    with Running("exec", "demo", terminal=True) as running:
+        ran = running.end()
+    assert (ran.code, ran.out) == (2, "")
+    assert 'conductor exec demo -p "what day is it?"' in ran.err
+
+
+def test_what_is_piped_beside_a_prompt_is_said_to_be_unread() -> None:
+    ran = conductor("exec", "demo", "explain this", stdin=b"a diff")
+    assert (ran.code, ran.out) == (0, "explain this\n")
+    assert ran.err.startswith("warning: nobody reads standard input")
+
+
+CHATTY: Final = """
+import json, sys
+sys.stderr.write("loading\\n401 denied\\n")
+sys.stderr.flush()
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {"protocolVersion": 1, "sessionId": "s", "stopReason": "end_turn"}
+    answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+    if "please fail" in line:
+        answer = {**answer, "error": {"code": -32603, "message": "401 denied"}}
+        del answer["result"]
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "shown", "hidden"),
+    [
+        (["hello"], 0, "", "loading"),
+        (["-v", "hello"], 0, "[python] loading\n[python] 401 denied\n", "error"),
+        (["--log", "info", "hello"], 0, "[python] loading\n", "error"),
+        (
+            ["please fail"],
+            1,
+            "[python] loading\nerror: session/prompt failed: 401 denied\n",
+            "] 401",
+        ),
+    ],
+)
+def test_an_agents_standard_error_is_for_the_log_unless_it_fails(
+    arguments: list[str], code: int, shown: str, hidden: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "the.log"
+    own = [sys.executable, "-c", CHATTY]
+    ran = conductor("exec", "--log-file", str(log), *arguments, "--", *own)
+    assert ran.code == code
+    assert shown in ran.err
+    assert hidden not in ran.err
+    assert "] loading\n" in log.read_text()
