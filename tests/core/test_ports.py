@@ -125,6 +125,37 @@ def test_every_dialect_has_peers_in_its_own_envelope(kind: str, method: str, tol
         pb << ("p", notification(told, wrap("_y", [2], kind=kind)))
 
 
+@pytest.mark.parametrize("kind", ["acp", "sdk", "sacp", "pacp"])
+def test_peers_of_a_program_that_passes_on_what_it_got_before_its_role(kind: str) -> None:
+    """SEEDS §25 row 29: its dialect is to be found out, and its library does not know the settings
+    that come first, which it passes on while it is asked for its role."""
+    dialect = DIALECTS[kind]
+
+    def up(method: str, params: object) -> Json:
+        inner = {"method": method, "params": params}
+        return {"message": inner} if kind == "pacp" else inner
+
+    program = Component("p", "proxy `p`", configure=b"{}", ports={"research": False})
+    with Playbook(Router([program, PEERS[0], AGENT])) as pb:
+        pb >> (lambda router: router.start())
+        pb << ("p", notification("_conductor/configure", {"peers": ["research"]}))
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("p", request(1, "proxy/initialize", Hole("params")))
+        envelope = str(dialect.down_notification)
+        pb >> ("p", notification(envelope, up("_conductor/configure", {"peers": ["research"]})))
+        pb << Noted("info", "p", "no service `configure`")
+        asked = 1
+        if kind != "acp":
+            asked = 2
+            pb >> ("p", error(1, -32601, "no")) << ("p", request(2, dialect.role, Hole("offer")))
+        pb >> ("p", request("f", str(dialect.down_request), up("initialize", V1)))
+        pb << ("agent", request(1, "initialize", V1))
+        pb >> ("agent", result(1, OK)) << ("p", result("f", OK))
+        pb >> ("p", result(asked, {**OK, "_meta": {"proxy": True}}))
+        pb << ("client", result("i", Hole("answer")))
+        pb << ("research", request(1, "initialize", GIVEN))
+
+
 def test_who_is_trusted_says_there_what_it_likes() -> None:
     with chain() as pb:
         for prompt in (said("/yolo"), said("@/etc/passwd")):

@@ -8,7 +8,15 @@ unknown dialect that takes the role without an envelope in sight may be such a p
 from __future__ import annotations
 
 from conductor.core.component import Component, Role
-from conductor.core.dialects import LAUNCH, PACP, PLAIN, ROLE_METHODS, SACP, Dialect
+from conductor.core.dialects import (
+    INITIALIZE,
+    LAUNCH,
+    PACP,
+    PLAIN,
+    ROLE_METHODS,
+    SACP,
+    Dialect,
+)
 from conductor.core.effects import Closure, Effects
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import read_error, unknown_method
@@ -41,9 +49,10 @@ class Detection:
         handshake = peer.handshake
         if handshake is None:
             return  # it sends before it has received anything
-        if method in ROLE_METHODS:
-            # A proxy of another generation forwards the role request it does not know: its envelope
-            # shows which dialect to try next, not yet that it takes the role.
+        asked = handshake.role_answer is not None or form.role == handshake.tried[-1].role
+        if method in ROLE_METHODS or not (asked or method == INITIALIZE):
+            # It passes on a role request that it does not know, or what came before that: its
+            # envelope shows which dialect to try next, not yet that it takes the role.
             handshake.prefer(form)
             return
         peer.settle_dialect(form, out)
