@@ -313,7 +313,7 @@ class Runtime:
             # Last, so that the first request meets a chain that is complete.
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             private.clear()  # nothing is to be done before the components have started
-            self._tasks.start(self.supervisor.time_out())
+            self.supervisor.keep_time()
             if self._options.watch:
                 self._tasks.start(self.supervisor.watch())
             await self._teardown.begun()

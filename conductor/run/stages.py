@@ -252,21 +252,27 @@ class Stages:
             return None
         for _, method in self._router.waiting_on(UPSTREAM):
             return self._lasting(CLIENT, method, now)
-        # The last component of those with an open request is the one that has not passed it on.
-        waits = [
-            (name, since)
-            for (name, _, _, method), since in self._passed_on.items()
-            if mine in (method, INITIALIZE)
-        ]
-        if not waits:
+        last = self._last(mine)
+        if last is None:
             return self._lasting("the conductor", mine, now)
-        last, since = waits[-1]
-        if self._router.loading(last):
+        name, what, since = last
+        if self._router.loading(name):
             what = COMPILING if self.compiling else LOADING
-            return self._lasting(self._who(last), what, now)
-        specs = self._planned[last].specs
+            return self._lasting(self._who(name), what, now)
+        specs = self._planned[name].specs
         command = tuple(specs[0].command or ()) if len(specs) == 1 else ()
-        return Stage(self._who(last), mine, since, command)
+        return Stage(self._who(name), what, since, command)
+
+    def _last(self, mine: str) -> tuple[str, str, float] | None:
+        """Who is waited for while the client waits for `mine`, for what, and since when."""
+        others = [(name, method, since) for (name, _, _, method), since in self._passed_on.items()]
+        # The last component of those with an open request is the one that has not passed it on.
+        for name, method, since in reversed(others):
+            if mine in (method, INITIALIZE):
+                return name, mine, since
+        # Nobody has it yet: it waits for a component that something else waits for as well.
+        held = [each for each in others if self._router.peers[each[0]].backlog] or others
+        return held[-1] if held else None
 
     def _lasting(self, who: str, what: str, now: float) -> Stage:
         """The stage that lasts since the look before, or one that begins now."""

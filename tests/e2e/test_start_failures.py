@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from typing import TYPE_CHECKING, Final
@@ -154,6 +155,31 @@ def test_row_111_an_agent_that_never_answers(rig: Rig) -> None:
     error = chain.answer(asked)["error"]
     assert "`mute`" in error["message"]
     assert code != 0
+    assert rig.leftovers(chain) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [None, {}, {"profile": "context"}, {"profile": "observer"}, {"profile": "full", "ids": "kept"}],
+)
+@pytest.mark.parametrize("dialect", ["", "acp"])
+def test_row_111_silence_is_an_error(rig: Rig, options: Json | None, dialect: str) -> None:
+    """Whoever does not answer `initialize` ends the chain, and is named: an agent (None), and a
+    proxy, also one that the answer does not wait for."""
+    mute = json.loads(rig.actor("odd_agent", "--silent", name="mute")) | {"timeout": "300ms"}
+    if options is None:
+        chain = rig.agent("passthrough", json.dumps(mute))
+    else:
+        mute |= options | ({"dialect": dialect} if dialect else {})
+        chain = rig.agent(json.dumps(mute), rig.demo())
+    asked = chain.start("initialize", {"protocolVersion": 1})
+    assert chain.exit_code() == 1
+    what = "agent" if options is None else "proxy"
+    assert f"error: {what} `mute`" in chain.stderr
+    assert "did not answer `initialize` within 0.3 s\n\nhint: " in chain.stderr
+    answer = chain.answer(asked)
+    waits = options is None or options.get("profile") in (None, "full")
+    assert not waits or "`mute`" in answer["error"]["message"]
     assert rig.leftovers(chain) == []
 
 

@@ -22,6 +22,8 @@ class Chain:
         """By who is to answer: the open requests; those of the client under ``."""
         self.sent: list[tuple[bytes, str]] = []
         """What the client is to answer."""
+        self.held: list[str] = []
+        """Components for which something waits that cannot be written to them yet."""
         self.hosts = ["host"]
         """Those that still load their guests."""
         planned = {
@@ -39,7 +41,9 @@ class Chain:
     @property
     def peers(self) -> dict[str, Any]:
         """As `Router.peers`."""
-        return {name: Peer(name, requests) for name, requests in self.open.items()}
+        return {
+            name: Peer(name, requests, name in self.held) for name, requests in self.open.items()
+        }
 
     def waiting_on(self, name: str) -> list[tuple[bytes, str]]:
         """As `Router.waiting_on`."""
@@ -64,7 +68,8 @@ class Chain:
 class Peer:
     """A peer with one id space, which the client has asked, or which is asked."""
 
-    def __init__(self, name: str, requests: dict[bytes, Pending]) -> None:
+    def __init__(self, name: str, requests: dict[bytes, Pending], backlog: object) -> None:
+        self.backlog = backlog
         self.received, self.sent = (requests, {}) if name == UPSTREAM else ({}, requests)
 
     def id_spaces(self) -> list[Any]:
@@ -142,6 +147,18 @@ def test_a_request_that_nobody_has_is_the_conductors() -> None:
     chain.ask("session/prompt")
     assert (stage := chain.stage(0.0)) is not None
     assert stage.text == "waiting for the answer of the conductor"
+
+
+@pytest.mark.parametrize(("held", "who"), [((), "c"), (("a",), "a"), (("a", "b"), "b")])
+def test_who_holds_up_a_request_that_nobody_has_is_named(held: tuple[str, ...], who: str) -> None:
+    """SEEDS §25 row 111: the client has its answer to `initialize`, these have not answered it."""
+    chain = Chain("a", "b", "c", "agent")
+    chain.ask("session/new")
+    chain.held += held
+    for name in "abc":
+        chain.open[name][b"2"] = Pending("initialize")
+    assert (stage := chain.stage(0.0)) is not None
+    assert stage.timed(5.0) == f"waiting for `{who}` to answer `initialize`, 5 s"
 
 
 def test_after_a_long_time_it_says_what_may_be_wrong_and_what_to_run() -> None:

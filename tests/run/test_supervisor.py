@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from conductor.core import CHANNEL, Component
+import pytest
+
+from conductor.core import CHANNEL, DIALECTS, Component
 from conductor.errors import ComponentError
 from conductor.run.plan import Configuration
 from conductor.spec.model import Spec
@@ -177,6 +179,36 @@ def test_a_request_is_failed_after_the_component_s_timeout() -> None:
         assert chain.runtime.failure is None
 
     assert run(play, agent(_deaf, timeout=0.5)) == 0  # it has that for `initialize`, too
+
+
+@pytest.mark.parametrize("silent", ["agent", "proxy", "peer"])
+def test_silence_is_an_error_without_a_timeout(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SEEDS §25 row 111: a peer agent that is silent ends no chain."""
+
+    async def mute(channel: Channel) -> None:
+        while await channel.receive() is not None:
+            pass
+
+    async def play(chain: Chain) -> None:
+        answer = await chain.call("initialize", {"protocolVersion": 1})
+        if silent == "peer":
+            assert "result" in answer
+            await chain.logged("agent `peer` did not answer `initialize` within 0.2 s")
+            assert chain.runtime.failure is None
+        else:
+            assert f"`{silent}` did not answer `initialize` within 0.2 s" in str(answer["error"])
+
+    for limit in ("_ROLE", "_AGENT"):
+        monkeypatch.setattr(f"conductor.run.supervisor.{limit}", 0.2)
+    acp = Component("proxy", "proxy `proxy`", DIALECTS["acp"])
+    first = proxy("proxy", mute, component=acp) if silent == "proxy" else proxy("p")
+    others = [agent(mute if silent == "agent" else answer)]
+    if silent == "peer":
+        peer = Component("peer", "agent `peer`", peer_agent=True)
+        others.insert(0, proxy("peer", mute, component=peer))
+    assert run(play, first, *others) == (0 if silent == "peer" else 1)
 
 
 def test_a_turn_in_which_nothing_moves_is_ended() -> None:

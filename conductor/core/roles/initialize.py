@@ -199,7 +199,7 @@ class Initializer:
 
     def _late(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
         """A proxy has not passed `initialize` on in time: a policed one is initialized with a copy
-        from now on, and the original goes on without it; the request of any other fails."""
+        from now on, and the original goes on without it; any other ends the chain."""
         if peer.handshake is not handshake or peer.forwarded or peer.restarting:
             return
         pending = handshake.pending
@@ -211,6 +211,7 @@ class Initializer:
         )
         if not self._enforcer.handshake.goes_without(peer, held, out):
             self._exchange.fail(pending, reason, out)
+            self._exchange.chain_fails(peer, reason, out)
             return
         handshake.pending = self._replace(peer, pending)
         handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake

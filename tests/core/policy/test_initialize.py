@@ -13,6 +13,7 @@ from conductor.core import (
     Closure,
     Component,
     Effect,
+    Fail,
     Listen,
     Router,
     Send,
@@ -472,6 +473,9 @@ def test_but_one_that_fails_closed_or_is_trusted_is_waited_for_in_vain(how: str)
         pb << ("client", error("i", -32603, Hole("why"), {"component": "g"}))
         assert "has held `initialize` for more than 60 s" in pb.values["why"]
         assert "is it a proxy?" in pb.values["why"]
+        failed = taken(pb)
+        assert isinstance(failed, Fail)
+        assert failed.peer == "g"
 
 
 @pytest.mark.parametrize("when", ["passed", "over", "again"])
