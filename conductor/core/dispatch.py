@@ -320,7 +320,10 @@ class Dispatcher:
             source = Source(lane, self._exchange.number)
             self._exchange.notify(target, method, params, source, out)
         if not lane.peer.streams and method == UPDATE:
-            adaptation.spoke(lane.peer, params)
+            if lane.peer.role is Role.AGENT:
+                adaptation.spoke(lane.peer, params)
+            else:
+                self._own_turns.says(lane.peer, params)
         # Last: what a state lets begin must not overtake it.
         if method == UPDATE and (lane.peer.turns is not None or self._exchange.version == 2):
             self._agent_reports(lane, params, out)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Raw, UnsetType
@@ -26,7 +26,8 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.own_prompts import OwnPrompts
 from conductor.core.policy.deadlines import Deadlines
-from conductor.core.policy.key_table import PROMPT, STOP, UPDATE
+from conductor.core.policy.headings import session_of
+from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.turns import Turns
 from conductor.core.service_table import TURN_BEGIN, TURN_END
@@ -402,6 +403,7 @@ class OwnTurns:
         request, policy_state = turn.request, turn.owner[0].policy_state
         if policy_state is not None:
             policy_state.shown[turn.id] = turn.session, turn.show
+        turn.owner[0].streams &= not self._is_seen(turn)
         if turn.send is None:
             self._exchange.reply(request, b"result", msgspec.json.encode(_Named(turn.id)), out)
             return
@@ -413,18 +415,33 @@ class OwnTurns:
 
     def _over(self, turn: QueuedTurn, out: Effects) -> None:
         """A turn is over. The client learns of the end of one that it has seen, and not asked for:
-        in version 2 by the agent's state."""
+        in version 2 by the agent's state, or in its stead where it was not prompted."""
         peer = turn.owner[0]
         if not turn.id:
             self._exchange.refuse(turn.request, Malformed(REQUEST_CANCELLED, _NO_MORE), out)
         elif peer.policy_state is not None:
             peer.policy_state.shown.pop(turn.id, None)
-        seen = turn.show and turn.prompted and not turn.nests
-        if seen and self._exchange.version != 2 and peer.p.across is not None:
+        if not self._is_seen(turn):
+            return
+        peer.streams = not any(one.owner[0] is peer and self._is_seen(one) for one in self._all())
+        update: dict[str, Any] | None = None
+        if self._exchange.version != 2 and (turn.prompted or turn.spoke):
             meta = {MARK: {"state": "idle", "component": turn.owner[1] or peer.name}}
             update = {"sessionUpdate": "session_info_update", "_meta": meta}
+        elif turn.spoke and not turn.prompted:
+            update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "end_turn"}
+        if update is not None and peer.p.across is not None:
             params = msgspec.json.encode({"sessionId": turn.session, "update": update})
             self._notifications.send_for(peer.p, UPDATE, Raw(params), out)
+
+    def _is_seen(self, turn: QueuedTurn) -> bool:
+        """Whether the client is told of the end of a turn in which it has seen anything."""
+        return turn.show and not turn.nests and not self._hosted
+
+    def says(self, peer: Peer, params: Params) -> None:
+        """A component that has a turn which the client sees has sent an update."""
+        for turn in self._mine(peer, session_of(params)):
+            turn.spoke = True
 
     def _go_on(self, session: str, out: Effects) -> None:
         self.release(session, out)

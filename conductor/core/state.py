@@ -651,7 +651,8 @@ class Peer:
         self.payloads: Payloads | None = None
         """The long texts that it has references to; None: it gets texts whole."""
         self.streams = True
-        """Whether it has sent words before the result of a prompt: then the result has none."""
+        """Whether nobody waits for its updates: an agent has sent words before the result of a
+        prompt, so the result has none; a component has no turn of its own that the client sees."""
         self.launched_by: Peer | None = None
         """For the second connection of an `scp` proxy: the proxy itself."""
         self.offer_shape: frozenset[str] | None = None

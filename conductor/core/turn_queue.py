@@ -86,6 +86,8 @@ class QueuedTurn(msgspec.Struct, eq=False):
     """How many of its prompts run."""
     prompted: bool = False
     """Whether it had any."""
+    spoke: bool = False
+    """Whether its owner has sent updates of its own in it."""
 
     def move(self, event: TurnEvent) -> bool:
         """Takes the step of an event; whether there is one."""

@@ -39,7 +39,7 @@ from conductor.core.effects import Effects
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.core.policy import checks
 from conductor.core.restart_state import Due
-from conductor.core.service_table import LOCAL
+from conductor.core.service_table import LOCAL, TURN_END
 from conductor.core.services import CHANGED, OWNED, REACHED, VIOLATED
 from conductor.run.guest_module import component
 from conductor.run.host_journal import HostJournal
@@ -62,6 +62,9 @@ more is done, or read."""
 
 _ROOM: Final = 4096
 """Bytes that the parent may add to a line: the side byte, and an id that is longer."""
+
+_ON_ITS_WAY: Final = 1.0
+"""Seconds that what a guest sent in a turn may need through a busy host."""
 
 _AT_ONCE: Final = 0.05
 """Seconds of work before the input is read again: a cancellation may be waiting there."""
@@ -176,6 +179,9 @@ class Segment:
         """The causes of calls that the parent performs, by token."""
         self._own_requests: dict[bytes, Cause] = {}
         """The causes of requests that guests sent of their own, by id."""
+        self._ends: list[tuple[float, Serve]] = []
+        """Ends of guests' turns, while what they sent in these is on its way through the guests;
+        each with the time at which it waits no longer."""
         self.failed = False
         """Whether the chain cannot go on."""
 
@@ -224,12 +230,15 @@ class Segment:
             # What a guest does of its own does not queue up before what somebody outside waits for.
             name, wait = self._guests.next(now, own=not self._output.unsent)
             if name is None:
+                self._end_turns()
                 if self._shortcut is not None and wait is None:
                     self._shortcut.reopen()
                 break
             if not self._work(name, now) or now > until:
                 wait = 0.0
                 break
+        if self._ends and self._ends[0][0] < until:
+            self._end_turns()
         self._output.flush()
         restarts = self._guests.restarts
         if self._wakes or restarts:
@@ -237,6 +246,12 @@ class Segment:
             waits = (wait, self._wakes.seconds(now), restarts.seconds(now))
             return min(seconds for seconds in waits if seconds is not None)
         return wait
+
+    def _end_turns(self) -> None:
+        """Relays the ends of turns, behind what was sent in these."""
+        for _, effect in self._ends:
+            self._output.send(relayed_line(effect))
+        self._ends.clear()
 
     def _work(self, name: str, now: float) -> bool:
         """Does one turn of a guest, or sends the parent what waits for it. Whether somebody outside
@@ -357,6 +372,9 @@ class Segment:
     def _serve(self, effect: Serve) -> None:
         """Performs a call that needs nothing; relays all others to the parent."""
         outboxes = self._outboxes
+        if effect.service == TURN_END:
+            self._ends.append((time.monotonic() + _ON_ITS_WAY, effect))
+            return
         if self._relays or effect.service not in LOCAL:
             if effect.token is not None:
                 self._relayed[effect.token] = outboxes.answering

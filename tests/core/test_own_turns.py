@@ -154,6 +154,30 @@ def test_nor_of_one_without_a_prompt() -> None:
         pb << ("g", "c", result(2, {}))
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("how", ["policed", "trusted", "program"])
+def test_one_that_shows_words_and_prompts_nobody_ends_with_its_mark(how: str, version: int) -> None:
+    """SEEDS §25 row 57: such as that of `reminders`. It comes before what has waited."""
+    ended = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
+    idle = notification(UPDATE, {"sessionId": "S", "update": ended})
+    component = {
+        "policed": guest(profile="full", **FREE),
+        "trusted": trusted("g"),
+        "program": trusted("g", "acp"),
+    }[how]
+    side, call, above = ("", "_conductor/turn", "") if how == "program" else ("c", "turn", "p")
+    with chain_of(component, version=version) as pb:
+        for name, says in (("first", True), ("second", False), ("third", True)):
+            pb >> ("g", side, request(name, f"{call}/begin", {"sessionId": "S"}))
+            pb << ("g", side, result(name, {"turn": Hole(name)}))
+            for said in (update("one"), update("two")) if says else ():
+                pb >> ("g", above, said) << ("client", said)
+            pb >> ("g", side, request("end", f"{call}/end", {"turn": pb.values[name]}))
+            if says:
+                pb << ("client", mark() if version == 1 else idle)
+            pb << ("g", side, result("end", {}))
+
+
 def test_in_version_2_the_agents_own_state_is_the_mark() -> None:
     with chain(version=2, **FREE) as pb:
         turn = begun(pb)

@@ -22,11 +22,11 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 
 
-def begun(rig: Rig, form: str, version: int, *, show: bool = True) -> Chain:
-    """A chain with the proxy before the agent that counts."""
-    reminding = {**FORMS[form], "name": "reminding", "config": {"show": show}}
+def begun(rig: Rig, form: str, version: int, **more: Any) -> Chain:
+    """A chain with the proxy before the agent that counts; `more`: members of the component."""
+    reminding = {**FORMS[form], "name": "reminding", **more}
     counting = rig.actor("counting_agent", name="counting")
-    chain = rig.run("agent", json.dumps(reminding), counting)
+    chain = rig.run("agent", "passthrough", json.dumps(reminding), counting)
     if version == 2:
         chain.initialize(protocolVersion=2, info={"name": "c", "version": "1"}, capabilities={})
     else:
@@ -70,10 +70,25 @@ def test_row_57_a_turn_that_nobody_asked_for(rig: Rig, form: str, version: int) 
     assert chain.finish() == 0
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
+def test_row_57_one_that_shows_words_and_prompts_nobody(rig: Rig, form: str, version: int) -> None:
+    more = {"profile": "full"} if form == "sandboxed" else {}
+    chain = begun(rig, form, version, config={"says": "tea"}, **more)
+    session = chain.new_session()
+    chain.answer(chain.start_prompt(session, "remind"))
+    ended = version  # in version 2 the user's turn ends with such a state, too
+    chain.until(lambda: len(ends(chain, version)) == ended, "the end of the unprompted turn")
+    assert "".join(chain.texts(session)) == "1:remind;tea"
+    updates = chain.seen("session/update")
+    assert ends(chain, version)[-1] == len(updates) - 1, "the mark comes behind the words"
+    assert chain.finish() == 0
+
+
 @pytest.mark.parametrize("version", [2, 1])
 @pytest.mark.parametrize("form", FORMS)
 def test_of_a_hidden_one_the_client_sees_nothing(rig: Rig, form: str, version: int) -> None:
-    chain = begun(rig, form, version, show=False)
+    chain = begun(rig, form, version, config={"show": False})
     session = chain.new_session()
     answer = chain.answer(chain.start_prompt(session, "remind"))["result"]
     assert answer["_meta"] == {"example.com/n": 1}

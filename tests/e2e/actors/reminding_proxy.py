@@ -16,6 +16,8 @@ class Config:
     """The settings."""
 
     show: bool = True
+    says: str = ""
+    """What it shows by itself; then it prompts nobody."""
 
 
 proxy = Proxy("reminding", profile="context", wants={"timer": "to remind"}, config=Config)
@@ -33,6 +35,9 @@ async def remind(session: Session) -> Any:
     """The turn."""
     proxy.log.warn("the timer has fired")
     async with session.turn(show=proxy.config.show) as turn:
+        if proxy.config.says:
+            session.event("reminder", proxy.config.says)
+            return
         first = await turn.prompt("one")
         second = await turn.prompt("two")
     proxy.log.warn(f"the agent said {first.text}{second.text}")
