@@ -28,7 +28,7 @@ from conductor.spec import lacking, limits, managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.spec.consent import Where
 from conductor.transports import descriptors
-from conductor.transports.process_groups import adopt_orphans, end_strays
+from conductor.transports.process_groups import adopt_orphans, end_strays, reaping
 
 if TYPE_CHECKING:
     import asyncio
@@ -596,7 +596,15 @@ def run_loop(work: Coroutine[Any, Any, int]) -> int:
         return asyncio.run(work)
     import uvloop
 
-    return uvloop.run(work)
+    return uvloop.run(_reaping(work))
+
+
+async def _reaping(work: Coroutine[Any, Any, int]) -> int:
+    """Does `work`, and reaps the orphans that are left to this process meanwhile."""
+    import asyncio
+
+    with reaping(asyncio.get_running_loop()):
+        return await work
 
 
 def tell_client(error: ConductorError) -> None:

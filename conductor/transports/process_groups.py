@@ -1,7 +1,8 @@
 """Process groups: a component and whatever it has started, none of which may outlive the chain.
 
 `signal` and `end` act on the group of one component. `Guardian` ends all groups if this process is
-killed. `end_strays` ends processes that have left their group (daemons).
+killed. `end_strays` ends processes that have left their group (daemons). `reaping` keeps what has
+ended and was left to this process from staying as zombies.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ import signal as signals
 import subprocess
 import sys
 import time
-from typing import Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
 
 _POLL: Final = 0.01
 """Seconds between two looks whether a process is gone."""
@@ -21,6 +26,12 @@ _STRAYS_SECONDS: Final = 2.0
 """Seconds that `end_strays` takes at most."""
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
+
+_UNCLAIMED: Final = 1.0
+"""Seconds after which an ended child that leads a session, and may be our own, is an orphan."""
+
+_groups: set[int] = set()
+"""The process groups that guardians watch over. Their leaders are reaped by who started them."""
 
 # A constant text: nothing a user or component says becomes part of it. A shell is the smallest
 # process every POSIX system has; it gets numbers on its standard input only. It ignores the
@@ -49,11 +60,13 @@ class Guardian:
     def add(self, group: int) -> None:
         """Watches over one more process group."""
         self._groups.add(group)
+        _groups.add(group)
         self._send()
 
     def remove(self, group: int) -> None:
         """Forgets a group that has ended."""
         self._groups.discard(group)
+        _groups.discard(group)
         self._send()
 
     def release(self) -> None:
@@ -121,12 +134,65 @@ def _members(group: int) -> list[int]:
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
-        with contextlib.suppress(OSError), open(f"{entry.path}/stat", "rb") as stat:
-            # The name before the last `)` is the program's choice and may hold anything.
-            fields = stat.read().rpartition(b")")[2].split()
+        with contextlib.suppress(OSError):
+            fields = _stat(int(entry.name))
             if int(fields[2]) == group and fields[0] != b"Z":
                 members.append(int(entry.name))
     return members
+
+
+def _stat(pid: int) -> list[bytes]:
+    """State, parent, group, session and more of a process (Linux). Raises `OSError`."""
+    with open(f"/proc/{pid}/stat", "rb") as stat:
+        # The name before the last `)` is the program's choice and may hold anything.
+        return stat.read().rpartition(b")")[2].split()
+
+
+@contextlib.contextmanager
+def reaping(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """While the block lasts, orphans that were left to this process are reaped when they end
+    (Linux): as the first process of a container it is the parent of all of them.
+
+    Its own children are left to who has started them.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    reaper = _Reaper(loop)
+    # uvloop keeps this signal from its own handlers, and wakes for those of Python.
+    signals.signal(signals.SIGCHLD, lambda *_: loop.call_soon_threadsafe(reaper.look))
+    signals.siginterrupt(signals.SIGCHLD, False)
+    try:
+        reaper.look()
+        yield
+    finally:
+        signals.signal(signals.SIGCHLD, signals.SIG_DFL)
+
+
+class _Reaper:
+    """Tells orphans from own children. An own child is in our session, or leads one of its own and
+    is reaped by who has started it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._leaders: dict[int, float] = {}
+        """Ended leaders of sessions that nobody has reaped yet, and since when."""
+
+    def look(self) -> None:
+        """Reaps what has ended."""
+        now, before, self._leaders = time.monotonic(), self._leaders, {}
+        for pid in _children():
+            with contextlib.suppress(OSError):  # somebody has reaped it
+                state, _, _, session, *_ = _stat(pid)
+                if state != b"Z" or pid in _groups or int(session) == os.getsid(0):
+                    continue
+                since = before.get(pid, now)
+                if int(session) == pid and now < since + _UNCLAIMED:
+                    self._leaders[pid] = since
+                else:
+                    os.waitpid(pid, os.WNOHANG)
+        if self._leaders:
+            self._loop.call_later(_UNCLAIMED, self.look)
 
 
 def adopt_orphans() -> None:
