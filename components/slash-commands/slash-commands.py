@@ -18,6 +18,8 @@ LARGEST = 256 * 1024
 """Bytes of one command's file."""
 MOST = 256
 """Commands of one session."""
+SECOND = "project:"
+"""What stands before the name of a command that the agent has too."""
 NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
 CALL = re.compile(r"\s*/([\w.:-]+)(?:\s+(.*))?\s*", re.DOTALL)
 PLACE = re.compile(r"\\\$|\$(?:ARGUMENTS\b|[1-9]\b)")
@@ -126,7 +128,7 @@ async def prompt(request: Request, following: Any) -> Any:
                 "load the session again"
             )
     for block, call in calls:
-        command = held.state.own.get(call[1]) if call else None
+        command = named(held.state).get(call[1]) if call else None
         if call and command:
             block["text"] = expanded(command.body, (call[2] or "").strip())
             break
@@ -165,18 +167,26 @@ def shown(session: Known) -> list[Any]:
             "description": one.description,
             **({"input": {"type": "text", "hint": one.hint}} if one.hint else {}),
         }
-        for name, one in session.own.items()
+        for name, one in named(session).items()
     ]
+
+
+def named(session: Known) -> dict[str, Command]:
+    """Our commands as the user types them: `/review` stays the agent's where it has one, and ours
+    is `/project:review`."""
+    names = (one.get("name") for one in session.theirs if isinstance(one, dict))
+    taken = {name.lstrip("/").casefold() for name in names if isinstance(name, str)}
+    found: dict[str, Command] = {}
+    for name, one in session.own.items():
+        free = next((n for n in (name, SECOND + name) if n.casefold() not in taken), None)
+        if free is not None:
+            found.setdefault(free, one)
+    return found
 
 
 def joined(session: Known) -> list[Any]:
-    """The commands of whoever is behind us, and ours, which win."""
-    theirs = [
-        one
-        for one in session.theirs
-        if not isinstance(one, dict) or one.get("name") not in session.own
-    ]
-    return theirs + shown(session)
+    """The commands of whoever is behind us, and ours."""
+    return session.theirs + shown(session)
 
 
 async def search(session: Known) -> dict[str, Command]:

@@ -96,7 +96,7 @@ async def test_the_rest_of_a_prompt_stays() -> None:
 
 
 @plays
-async def test_lists_of_the_agent_are_kept_and_ours_win() -> None:
+async def test_a_command_that_the_agent_has_too_stays_the_agents() -> None:
     async with started(config={"commands": {"tldr": "Sum up: $ARGUMENTS"}, "folders": []}) as p:
         session = await p.new_session()
         ours = {"type": "command", "name": "tldr", "description": "Sum up: $ARGUMENTS",
@@ -105,15 +105,33 @@ async def test_lists_of_the_agent_are_kept_and_ours_win() -> None:
         theirs = [{"name": "help", "description": "Helps"}, {"name": "tldr", "x": 1}, "odd"]
         kind = "available_commands_update"
         p.agent.update(session, kind, availableCommands=theirs, _meta={"a": 1})
-        assert lists(p)[-1] == [theirs[0], "odd", ours]
+        other = {**ours, "name": "project:tldr"}
+        assert lists(p)[-1] == [*theirs, other]
         assert p.heard[-1].raw["params"]["update"]["_meta"] == {"a": 1}
         p.agent.update(session, kind, availableCommands="odd")
         assert p.heard[-1].raw["params"]["update"]["availableCommands"] == "odd"
+        await p.prompt("/project:tldr this")
         await p.prompt("/tldr this")
         await p.prompt("/help")
-        assert p.agent.prompts == ["Sum up: this", "/help"]
+        assert p.agent.prompts == ["Sum up: this", "/tldr this", "/help"]
         await p.request("session/resume", {"sessionId": session, "cwd": "/project"})
-        assert lists(p)[-1] == [theirs[0], "odd", ours]
+        assert lists(p)[-1] == [*theirs, other]
+
+
+@pytest.mark.parametrize("name", ["review", "/review", "Review"])
+@plays
+async def test_the_name_is_compared_as_people_type_it(name: str) -> None:
+    async with started() as p:
+        session = await p.new_session()
+        theirs = [{"name": name, "description": "The agent's"}, {"name": "project:plain"}]
+        p.agent.update(session, "available_commands_update", availableCommands=theirs)
+        names = [one["name"] for one in lists(p)[-1]]
+        assert names == [name, "project:plain", "git:amend", "plain", "project:review"]
+        for said in (f"/{name.strip('/')} x", "/project:review x", "/plain", "/project:plain"):
+            await p.prompt(said)
+        assert p.agent.prompts == [
+            f"/{name.strip('/')} x", "Review x well.", "Be plain.", "/project:plain",
+        ]  # fmt: skip
 
 
 @plays
@@ -165,7 +183,8 @@ async def test_started_again_it_does_not_know_the_folder_and_says_so() -> None:
 def test_row_96_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     folder = tmp_path / "project" / ".conductor" / "commands"
     folder.mkdir(parents=True)
-    (folder / "review.md").write_text(REVIEW, encoding="utf-8")
+    for name in ("review", "echo"):
+        (folder / f"{name}.md").write_text(REVIEW, encoding="utf-8")
     spec = component("slash-commands", {"commands": {"tldr": "Sum up."}})
     chain = agent(rig, spec, rig.demo("--commands"))
     chain.initialize()
@@ -177,10 +196,12 @@ def test_row_96_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
         told = [one["availableCommands"] for one in held if "availableCommands" in one]
         return [one["name"] for one in told[-1]] if told else []
 
-    chain.until(lambda: names()[-2:] == ["tldr", "review"], "our commands")
+    ours = ["tldr", "project:echo", "review"]
+    chain.until(lambda: names()[-3:] == ours, "our commands")
     assert "echo" in names()
     assert chain.prompt(session, "/review x") == "Review x well."
     assert received(rig, "session/prompt")[-1]["prompt"][0]["text"] == "Review x well."
     assert chain.prompt(session, "/echo x") == "x"
+    assert chain.prompt(session, "/project:echo x") == "Review x well."
     assert chain.finish() == 0
     assert chain.stderr == ""
