@@ -72,6 +72,8 @@ def _finding(target: Target) -> Finding | None:
         f"`{one_line(name)}` starts {_arguments(launch)}" for name, launch in ours.items()
     )
     note = f"; {target.note}" if target.note else ""
+    if todo := target.todo():
+        return Finding(target.name, False, f"{place}: {listed}, but nothing loads that file", todo)
     if lacks:
         text, hint = lacks[0].split("\n")[0], "see `conductor inspect`"
         more = f", and {len(lacks) - 1} more like this" if len(lacks) > 1 else ""

@@ -303,6 +303,8 @@ def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bo
     words = [*request.launch({}).words, "--"] if launch is None else launch.words
     words = redacted(words, redact)
     where = f"{visible_path(outcome.path)} ({target.title})"
+    if todo := target.todo():
+        report.say(f"to do: {todo}", "")
     if not outcome.changed:
         report.say(f"nothing to be done: the entry `{request.name}` is in {where}")
     else:
@@ -356,9 +358,10 @@ def _remove(target: Target, name: str) -> int:
 
 def _list() -> int:
     held = record.load().files
-    width = max(len(each.name) for each in table.TARGETS.values())
-    for target in table.TARGETS.values():
-        report.say(f"{target.name:<{width}}  {_place(target, held)}")
+    rows = [(each.title, each.name, _place(each, held)) for each in table.TARGETS.values()]
+    widths = [max(len(row[at]) for row in rows) for at in range(2)]
+    for title, name, place in rows:
+        report.say(f"{title:<{widths[0]}}  {name:<{widths[1]}}  {place}")
     report.say("an entry of ours: conductor setup EDITOR COMPONENT… AGENT")
     report.say("for example:      conductor setup zed datetime demo")
     return 0

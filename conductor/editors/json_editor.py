@@ -70,6 +70,10 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     """What else its users should know: a sentence."""
 
+    def todo(self) -> str:
+        """Nothing."""
+        return ""
+
     def file(self) -> str:
         """Its file of settings."""
         return self.place()

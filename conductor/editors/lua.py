@@ -7,6 +7,7 @@ values in, text out.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Final
 
@@ -44,6 +45,19 @@ def values(words: Sequence[str]) -> str:
     return "{\n" + "".join(f"{_INDENT}{literal(word)},\n" for word in words) + "}"
 
 
+def _guarded(code: str) -> str:
+    """Code whose mistakes Neovim tells, and whose end does not end the user's own settings."""
+    return f"""\
+do
+  local well, why = pcall(function()
+{textwrap.indent(code, 2 * _INDENT)}  end)
+  if not well then
+    vim.notify("conductor: " .. tostring(why), vim.log.levels.ERROR)
+  end
+end
+"""
+
+
 def codecompanion(key: str, title: str, command: Sequence[str]) -> str:
     """The code that adds an adapter to CodeCompanion.
 
@@ -52,7 +66,7 @@ def codecompanion(key: str, title: str, command: Sequence[str]) -> str:
         title: What the user reads.
         command: What CodeCompanion starts.
     """
-    return f"""\
+    return _guarded(f"""\
 local command = {values(command)}
 
 require("codecompanion.config").adapters.acp[{literal(key)}] = function()
@@ -69,13 +83,13 @@ require("codecompanion.config").adapters.acp[{literal(key)}] = function()
   end
   return adapter
 end
-"""
+""")
 
 
 def codecompanion_wrap(key: str, wrapped: str, prefix: Sequence[str]) -> str:
     """The code that puts conductor in front of all commands of an adapter of CodeCompanion."""
     del key
-    return f"""\
+    return _guarded(f"""\
 local prefix = {values(prefix)}
 
 {_BEGINS}
@@ -91,7 +105,7 @@ local adapters = require("codecompanion.config").adapters.acp
 local wrapped = {literal(wrapped)}
 local original = adapters[wrapped]
 if original == nil then
-  error("conductor: CodeCompanion has no ACP adapter " .. wrapped, 0)
+  error("CodeCompanion has no ACP adapter " .. wrapped, 0)
 end
 adapters[wrapped] = function()
   local adapter = require("codecompanion.adapters.acp").extend(original)
@@ -100,13 +114,13 @@ adapters[wrapped] = function()
 end
 -- CodeCompanion lays what is in `extend` over the adapter afterwards, so commands there count too.
 wrap(((adapters.extend or {{}})[wrapped] or {{}}).commands)
-"""
+""")
 
 
 _AVANTE_READY: Final = """\
 local providers = require("avante.config").acp_providers
 if providers == nil then
-  error("conductor: load this module below require('avante').setup(...)", 0)
+  error("load this module below require('avante').setup(...)", 0)
 end
 """
 
@@ -114,7 +128,7 @@ end
 def avante(key: str, title: str, command: Sequence[str]) -> str:
     """The code that adds an ACP provider to avante. avante shows its key, and no title."""
     del title
-    return f"""\
+    return _guarded(f"""\
 local command = {values(command)}
 
 {_AVANTE_READY}providers[{literal(key)}] = {{
@@ -123,20 +137,20 @@ local command = {values(command)}
   -- avante passes PATH alone; agents look for their logins with the help of HOME and others.
   env = vim.fn.environ(),
 }}
-"""
+""")
 
 
 def avante_wrap(key: str, wrapped: str, prefix: Sequence[str]) -> str:
     """The code that puts conductor in front of an ACP provider of avante."""
     del key
-    return f"""\
+    return _guarded(f"""\
 local prefix = {values(prefix)}
 
 {_BEGINS}
 {_AVANTE_READY}local wrapped = {literal(wrapped)}
 local original = providers[wrapped]
 if original == nil then
-  error("conductor: avante has no ACP provider " .. wrapped, 0)
+  error("avante has no ACP provider " .. wrapped, 0)
 end
 local command = vim.list_extend({{ original.command }}, original.args or {{}})
 if not wrapped_already(command) then
@@ -150,4 +164,4 @@ if not wrapped_already(command) then
   provider.env.ACP_PERMISSION_MODE = nil
   providers[wrapped] = provider
 end
-"""
+""")

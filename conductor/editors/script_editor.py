@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -26,6 +26,9 @@ _WRITTEN: Final = re.compile(
     r"(?P<comment>--|;;) Written by `conductor setup (?P<target>\w+)`; `conductor setup (?P=target)"
     r" --remove` removes it\. sha256 of the rest: (?P<digest>[0-9a-f]{64})[^\r\n]*\n"
 )
+
+_MOST: Final = 1024 * 1024
+"""Characters of a file of the user's that are searched."""
 
 Code = Callable[[str, str, list[str]], str]
 """Makes code for an entry: of its key, its name and a command."""
@@ -71,13 +74,19 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
     bare: bool = False
     first_line: str = ""
     """What else the first line of a file has to say."""
+    own: Callable[[], Iterator[str]] = lambda: iter(())
+    """The user's settings: those of these files that are there."""
     warning: str = ""
     """What users of this editor may be wrong about: a sentence."""
+    note: str = ""
 
-    @property
-    def note(self) -> str:
-        """How our file is loaded."""
-        return f"your settings load it by `{self.load}`, {self.where}"
+    def todo(self) -> str:
+        """The line by which the user's settings load our file; empty: they have it."""
+        others = (path for path in self.own() if path != self.file())
+        lines = (line.strip() for path in others for line in text_of(path).splitlines())
+        if any(self.load in line and not line.startswith(self.comment[0]) for line in lines):
+            return ""
+        return f"add this line {self.where}: {self.load}"
 
     def file(self) -> str:
         """Our file."""
@@ -186,6 +195,15 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
             )
         line = rest.partition("\n")[0].removeprefix(f"{self.comment} ")
         return msgspec.convert(json.loads(line), type=dict[str, Entry])
+
+
+def text_of(path: str) -> str:
+    """The text of a file of the user's settings; of one that cannot be read, none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_MOST)
+    except OSError:
+        return ""
 
 
 def key(title: str) -> str:

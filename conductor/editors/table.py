@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
+import itertools
 import os
 import platform
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote
 
 from conductor.editors import lisp, lua
 from conductor.editors.json_editor import JsonEditor, Shape
-from conductor.editors.script_editor import ScriptEditor
+from conductor.editors.script_editor import ScriptEditor, text_of
 from conductor.editors.target import Launch, Target
 from conductor.editors.toad import Toad
 from conductor.errors import UsageError, did_you_mean
@@ -169,6 +172,10 @@ def _write_acpx(entry: dict[str, Any], name: str, launch: Launch) -> dict[str, A
 # -- Neovim, Emacs: files of ours ------------------------------------------------------------------
 
 
+_MOST_FILES: Final = 1000
+"""Of a user's settings."""
+
+
 def _neovim(module: str) -> str:
     """A module for the user's Neovim configuration. Raises `UsageError`."""
     name = os.environ.get("NVIM_APPNAME") or "nvim"
@@ -178,6 +185,21 @@ def _neovim(module: str) -> str:
             "set it to the name of a folder in your folder of configuration, or unset it",
         )
     return config(name, "lua", f"{module}.lua")
+
+
+def _neovim_settings() -> Iterator[str]:
+    """The files of the user's Neovim configuration. Raises `UsageError`."""
+    folder = os.path.dirname(os.path.dirname(_neovim("")))
+    for ending in ("lua", "vim"):
+        found = glob.iglob(os.path.join(glob.escape(folder), "**", f"*.{ending}"), recursive=True)
+        yield from itertools.islice(found, _MOST_FILES)
+
+
+def _emacs_settings() -> Iterator[str]:
+    """The files that may be the user's init file (the Emacs manual, "Find Init")."""
+    folder = os.path.dirname(_emacs())
+    yield from (home(".emacs"), home(".emacs.el"))
+    yield from glob.iglob(os.path.join(glob.escape(folder), "*.el"))
 
 
 def _emacs() -> str:
@@ -272,28 +294,31 @@ _EDITORS: Final = (
 _SCRIPTED: Final = (
     ScriptEditor(
         name="codecompanion",
-        title="CodeCompanion",
+        title="Neovim: CodeCompanion",
         programs=("nvim",),
         place=lambda: _neovim("conductor_acp"),
         comment="--",
         adds=lua.codecompanion,
         wraps=lua.codecompanion_wrap,
         load='require("conductor_acp")',
-        where='in your Neovim configuration, below require("codecompanion").setup(...)',
+        where='to your Neovim configuration, below require("codecompanion").setup(...)',
+        own=_neovim_settings,
         pick="in Neovim, `:CodeCompanionChat adapter={key}`",
         logs="in Neovim, `:checkhealth codecompanion` names CodeCompanion's log",
     ),
     ScriptEditor(
         name="avante",
-        title="avante",
+        title="Neovim: avante",
         programs=("nvim",),
         place=lambda: _neovim("conductor_acp_avante"),
         comment="--",
         adds=lua.avante,
         wraps=lua.avante_wrap,
         load='require("conductor_acp_avante")',
-        where='in your Neovim configuration, below require("avante").setup(...)',
-        pick="in Neovim, `:AvanteSwitchProvider {key}`",
+        where='to your Neovim configuration, below require("avante").setup(...)',
+        own=_neovim_settings,
+        pick="in Neovim, `:AvanteSwitchProvider` lists `{key}`; avante begins with it if the line "
+        'behind is `require("avante.config").override({{ provider = "{key}" }})`',
         logs="in Neovim, `:messages`; avante shows nothing of what an agent prints",
         warning="avante's own entry for Claude sets ACP_PERMISSION_MODE to bypassPermissions: then "
         "no request for permission reaches a proxy. Ours does not set it, and `--wrap` takes it "
@@ -310,6 +335,7 @@ _SCRIPTED: Final = (
         first_line="  -*- lexical-binding: t; -*-",
         load='(load (expand-file-name "conductor-acp.el" user-emacs-directory) t)',
         where="at the end of your init file (it needs agent-shell)",
+        own=_emacs_settings,
         pick="in Emacs, `M-x agent-shell` lists `{name}`",
         logs="in Emacs, `M-x agent-shell-view-acp-logs`",
         bare=True,
@@ -329,8 +355,27 @@ _OTHER_NAMES: Final[dict[str, str]] = {
 }
 
 
+_PLUGGED: Final = ("nvim", "neovim")
+"""Names of an editor in which plugins speak ACP: which of them is meant shows what is installed."""
+
+
+def _of_neovim(name: str) -> Target:
+    """The plugin of Neovim that the user has. Raises `UsageError` for none, or for both."""
+    settings = "".join(map(text_of, _neovim_settings()))
+    found = [each for each in ("codecompanion", "avante") if each in settings]
+    if len(found) == 1:
+        return TARGETS[found[0]]
+    has = "your settings name both" if found else "your settings name neither"
+    raise UsageError(
+        f"`{name}` speaks ACP by a plugin, CodeCompanion or avante; {has}",
+        "`conductor setup codecompanion …` or `conductor setup avante …`",
+    )
+
+
 def find(name: str) -> Target:
     """An editor by its name. Raises `UsageError`."""
+    if name.lower() in _PLUGGED:
+        return _of_neovim(name)
     target = TARGETS.get(_OTHER_NAMES.get(name.lower(), name.lower()))
     if target is None:
         raise UsageError(

@@ -82,6 +82,10 @@ class Target(Protocol):
     def note(self) -> str:
         """What else its users should know: a sentence; empty if nothing."""
 
+    def todo(self) -> str:
+        """What a person still has to do by hand, such as to add a line to settings that are a
+        program; empty if nothing."""
+
     def file(self) -> str:
         """Its file of settings, or ours beside them; empty where a command line is all there is."""
 

@@ -27,6 +27,10 @@ class Toad(msgspec.Struct, frozen=True):
     logs: str = "the folder `toad/logs` in your folder of state (`~/.local/state`)"
     note: str = ""
 
+    def todo(self) -> str:
+        """Nothing."""
+        return ""
+
     def file(self) -> str:
         """None."""
         return ""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conductor.cli import app
-from conductor.editors import launcher
+from conductor.editors import launcher, table
 from conductor.editors.target import Launch
 from conductor.errors import UsageError
 from tests.editors.home import SETTINGS, Home
@@ -330,9 +330,27 @@ def test_the_list_of_editors(home: Home) -> None:
 
     lines = fine(home.run("setup")).splitlines()
 
-    assert {line.split()[0] for line in lines} >= {*SETTINGS}
-    [zed] = [line for line in lines if line.startswith("zed")]
-    assert zed.split() == ["zed", str(home.settings("zed"))]
+    assert all(any(f" {name} " in line for line in lines) for name in SETTINGS)
+    [zed] = [line for line in lines if line.startswith("Zed")]
+    assert zed.split() == ["Zed", "zed", str(home.settings("zed"))]
+    assert any(line.startswith("Neovim: CodeCompanion  codecompanion  ") for line in lines)
+
+
+@pytest.mark.parametrize(("name", "title"), [("code", "VS Code"), ("Code", "VS Code")])
+def test_an_editor_by_the_name_of_its_program(name: str, title: str) -> None:
+    assert table.find(name).title == title
+
+
+@pytest.mark.parametrize("name", ["nvim", "neovim", "Neovim"])
+def test_neovim_is_the_plugin_that_its_settings_name(home: Home, name: str) -> None:
+    ran = home.run("setup", name, "demo", "--print")
+    ran.assert_error(2, "CodeCompanion or avante; your settings name neither", "setup avante …")
+    init = home.path / ".config" / "nvim" / "init.lua"
+    init.parent.mkdir(parents=True, exist_ok=True)
+    init.write_text('require("avante").setup({})\n')
+    assert "acp_providers" in fine(home.run("setup", name, "demo", "--print"))
+    init.write_text('require("avante").setup({})\nrequire("codecompanion").setup({})\n')
+    home.run("setup", name, "demo", "--print").assert_error(2, "your settings name both")
 
 
 def test_a_mistake_in_the_file_has_its_place_and_a_way_out(home: Home) -> None:

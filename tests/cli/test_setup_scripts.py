@@ -23,6 +23,12 @@ FILES: Final = {
 }
 
 
+INITS: Final = {
+    "codecompanion": ".config/nvim/lua/plugins/chat.lua",
+    "emacs": ".emacs.d/init.el",
+}
+
+
 @pytest.mark.parametrize("editor", ["codecompanion", "emacs"])
 def test_a_file_of_ours_goes_in_and_out(home: Home, editor: str) -> None:
     said = fine(home.run("setup", editor, "demo"))
@@ -30,12 +36,23 @@ def test_a_file_of_ours_goes_in_and_out(home: Home, editor: str) -> None:
     text = path.read_text()
     assert str(home.conductor) in text
     assert "\n  tested     Demo agent " in said
-    assert "your settings load it by `" in said
+    todo, empty = said.split("\n")[:2]
+    line = todo.rpartition(": ")[2]
+    assert todo.startswith("to do: add this line ")
+    assert empty == ""
     front = fine(home.run("setup", editor, "datetime", "--wrap", "claude-code"))
     assert "agent datetime -- …\n" in front
     assert "tested     no: the command of `claude-code` is in " in front
     assert path.read_text() != text
+    doctor = home.run("doctor")
+    assert doctor.code != 0
+    assert "but nothing loads that file" in doctor.out
+    assert line in doctor.out
+    init = home.path / INITS[editor]
+    init.parent.mkdir(parents=True, exist_ok=True)
+    init.write_text(f"first\n{line}\n")
     assert "starts agent demo" in fine(home.run("doctor"))
+    assert "to do" not in fine(home.run("setup", editor, "demo"))
 
     fine(home.run("setup", editor, "--remove", "--name", "claude-code"))
     assert path.read_text() == text

@@ -29,6 +29,7 @@ local function extend(how, into, ...)
   end
   return into
 end
+notified = {}
 vim = {
   deepcopy = copy,
   list_extend = function(list, more)
@@ -36,6 +37,11 @@ vim = {
     return list
   end,
   tbl_extend = function(_, ...) return extend("flat", ...) end,
+  log = { levels = { ERROR = 4 } },
+  notify = function(text, level)
+    assert(level == 4)
+    table.insert(notified, text)
+  end,
   fn = { environ = function() return { HOME = "/home/me", PATH = "/usr/bin" } end },
 }
 preset = {

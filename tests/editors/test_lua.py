@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 from hypothesis import given
@@ -76,9 +77,28 @@ def test_each_command_of_a_wrapped_adapter_goes_through_conductor(neovim: Neovim
 
 
 @pytest.mark.parametrize("wrap", [lua.avante_wrap, lua.codecompanion_wrap])
-def test_an_unknown_adapter_is_an_error(neovim: Neovim, wrap: Code) -> None:
-    with pytest.raises(Exception, match=r"conductor: .* has no ACP .* nobody"):
-        neovim.run(wrap("nobody", "nobody", PREFIX))
+def test_an_unknown_adapter_is_told_and_ends_nothing(neovim: Neovim, wrap: Code) -> None:
+    neovim.run(wrap("nobody", "nobody", PREFIX) + "after = 1\n")
+    assert neovim.read("after") == 1
+    (told,) = neovim.read("notified")
+    assert re.fullmatch(rb"conductor: .* has no ACP .* nobody", told)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        lua.codecompanion("conductor", "Conductor", COMMAND),
+        lua.codecompanion_wrap("claude_code", "claude_code", PREFIX),
+        lua.avante("conductor", "Conductor", COMMAND),
+        lua.avante_wrap("claude-code", "claude-code", PREFIX),
+    ],
+)
+def test_a_plugin_that_is_not_there_ends_nothing(neovim: Neovim, code: str) -> None:
+    neovim.run("require = function(name) error('module ' .. name .. ' not found') end")
+    neovim.run(code + "after = 1\n")
+    assert neovim.read("after") == 1
+    (told,) = neovim.read("notified")
+    assert b"not found" in told
 
 
 def test_avante_gets_a_provider(neovim: Neovim) -> None:
@@ -92,8 +112,9 @@ def test_avante_gets_a_provider(neovim: Neovim) -> None:
 
 def test_avante_must_have_been_set_up(neovim: Neovim) -> None:
     neovim.run("avante.acp_providers = nil")
-    with pytest.raises(Exception, match="below require"):
-        neovim.run(lua.avante("conductor", "Conductor", COMMAND))
+    neovim.run(lua.avante("conductor", "Conductor", COMMAND))
+    (told,) = neovim.read("notified")
+    assert b"below require" in told
 
 
 def test_a_wrapped_provider_of_avante_asks_for_permission(neovim: Neovim) -> None:
