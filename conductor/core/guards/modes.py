@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core.guards.every_message import SESSION_NAMES
-from conductor.core.guards.names import folded
+from conductor.core.guards.names import folded, is_plain
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
@@ -60,6 +60,7 @@ _VALUE: Final = frozenset({"value", "group", "groupId", "name", "description", "
 
 _words = lazy_pattern(r"[\W_]+")
 _number = lazy_pattern(r"\d+$")
+_marks = lazy_pattern(r"[^\w\s.'\u2019-]+|\s[.'\u2019-]+\s")
 _LONGEST: Final = 200
 """Characters of a text that names something."""
 
@@ -128,8 +129,16 @@ def _looks(text: str) -> tuple[str, ...]:
     return folded(text), "".join(part for part in _parts(text) if part not in _FILLING)
 
 
+def _clauses(text: str) -> Iterator[str]:
+    """How a text reads, and how each part of it reads between marks: `State: Plan`."""
+    return (look for part in (text, *_marks.split(text)) for look in _looks(part))
+
+
 _FILLING: Final = frozenset(
-    map(folded, ("current", "currently", "active", "selected", "now", "on", "is", "the", "agent"))
+    map(
+        folded,
+        ("current", "currently", "active", "selected", "now", "on", "is", "it", "the", "agent"),
+    )
 )
 _MODES: Final = frozenset(map(folded, ("mode", "modes")))
 _POSING: Final = _MODES | frozenset(map(folded, ("model", "models")))
@@ -167,7 +176,9 @@ def _unfit(entry: Json, known: AbstractSet[str], theirs: AbstractSet[str]) -> st
     ]
     described = [*_texts(entry, ("description",)), *_values(entry, ("description",))]
     for text in (*texts, *described):
-        if not text.isprintable() or not theirs.isdisjoint(filter(None, _looks(text))):
+        if not is_plain(text):
+            return f"{text!a:.80} has letters that look like others, or that nobody sees"
+        if not theirs.isdisjoint(filter(None, _clauses(text))):
             return f"{text!a:.80} looks like what the agent has"
     for text in described:
         if not _MODES.isdisjoint(_parts(text)):

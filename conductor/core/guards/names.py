@@ -217,3 +217,49 @@ def head(name: str) -> str:
     """What a name or an id begins with, folded: `fs` of `fs:1`, `fs/x` and `fs__x`."""
     parts = map(folded, _parts.split(unicodedata.normalize("NFKC", name)))
     return next(filter(None, parts), "")
+
+
+# -- texts that people read beside the agent's -----------------------------------------------------
+
+_ALIKE: Final = ("LATIN", "GREEK", "CYRILLIC", "ARMENIAN")
+"""Alphabets with letters that look alike: a word has letters of one of them."""
+_ALPHABETS: Final = frozenset(
+    {
+        *_ALIKE,
+        *("ARABIC", "BENGALI", "CJK", "DEVANAGARI", "ETHIOPIC", "GEORGIAN", "GUJARATI"),
+        *("GURMUKHI", "HANGUL", "HEBREW", "HIRAGANA", "KANNADA", "KATAKANA", "KHMER", "LAO"),
+        *("MALAYALAM", "MYANMAR", "ORIYA", "SINHALA", "TAMIL", "TELUGU", "THAI", "TIBETAN"),
+        *("KATAKANA-HIRAGANA", "IDEOGRAPHIC"),
+    }
+)
+"""Alphabets that people write in today, by the first word of the names of their letters. In others
+there are letters that look like Latin ones."""
+_word = lazy_pattern(r"\w+")
+
+
+def is_plain(text: str) -> bool:
+    """Whether every letter of a text is what it looks like: of an alphabet that people write in,
+    with no two alphabets in one word that look alike, and no picture of a letter."""
+    if text.isascii() or not text.isprintable():
+        return text.isprintable()
+    shown = unicodedata.normalize("NFKC", text)
+    return all(map(_is_letter, shown)) and not any(map(_is_mixed, _word.findall(shown)))
+
+
+def _is_letter(char: str) -> bool:
+    if char.isascii():
+        return True
+    name = unicodedata.name(char, "")
+    if char.isalpha():
+        first = name.partition(" ")[0]
+        # Latin letters of phonetics are Latin letters that are turned or small.
+        phonetic = first == "LATIN" and not (char < "\u0250" or "\u1e00" <= char <= "\u1eff")
+        return first in _ALPHABETS and not phonetic
+    return "LETTER" not in name and "SQUARED" not in name and unicodedata.category(char) != "Cn"
+
+
+def _is_mixed(word: str) -> bool:
+    if word.isascii():
+        return False
+    firsts = {unicodedata.name(char, "").partition(" ")[0] for char in word if char.isalpha()}
+    return len(firsts.intersection(_ALIKE)) > 1

@@ -119,6 +119,13 @@ def test_own_options_are_a_matter_of_grants() -> None:
     assert updated(options, more, modes)
     assert shows(more, modes)
     assert shows({**more, "configOptions": [{"id": "model"}, {"configId": "new"}]}, modes)
+    for name in (
+        "Role", "Voix d\u2019expert", "Gr\u00fc\u00dfe: formell", "Code reviewer", "\u2728 Warm",
+        "\u0420\u043e\u043b\u044c", "\u5f79\u5272 (\u30b3\u30fc\u30c9)", "\u062f\u0648\u0631",
+        "\u092d\u0942\u092e\u093f\u0915\u093e", "Ti\u1ebfng Vi\u1ec7t", "\u03a1\u03cc\u03bb",
+    ):  # fmt: skip
+        titled = {**TONE, "options": [{"value": "warm", "name": name}]}
+        assert shows({**more, "configOptions": [{"id": "model"}, titled]}, modes), name
     method, choice = "session/set_config_option", {"configId": "tone", "value": "warm"}
     assert may_answer(method, {}, None, choice, modes)
     assert may_answer(method, {"configOptions": more["configOptions"]}, None, choice, modes)
