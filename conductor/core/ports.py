@@ -51,7 +51,12 @@ _ASKS: Final = frozenset({_NEW, PROMPT, _CLOSE})
 _TELLS: Final = frozenset({STOP})
 """… and what it may tell: nothing that is a request, which nobody would count."""
 _MCP: Final = ("mcp/", "_mcp/")
-_MEMBERS: Final = frozenset({"cwd", "additionalDirectories", "mcpServers"})
+_MEMBERS: Final = {
+    _NEW: frozenset({"cwd", "additionalDirectories", "mcpServers"}),
+    _CLOSE: frozenset({_SESSION}),
+    STOP: frozenset({_SESSION}),
+}
+"""All that these hold: an agent may take any other member for an option."""
 _GRANTS: Final = Grants(sessions="own")
 """What a component has at each of its ports: what it was granted in the chain is for the chain."""
 _COMMANDS: Final = COMMANDS_KIND.encode()
@@ -103,7 +108,7 @@ class Ports:
             return True
         if not _policed(lane):
             return True
-        wrong = None if _lets(method, _TELLS) else _refused(lane)
+        wrong = _surplus(method, params) if _lets(method, _TELLS) else _refused(lane)
         violation = self._violation(lane, method, params) if wrong is None else None
         if violation is not None:
             told = heading(method, params)
@@ -118,13 +123,11 @@ class Ports:
             return None
         if not _lets(method, _ASKS):
             return f"`{method}`: {_refused(lane)}"
-        return self._misplaced(params) if method == _NEW else None
+        return _surplus(method, params) or (self._misplaced(params) if method == _NEW else None)
 
     def _misplaced(self, params: Params) -> str | None:
         """What is wrong with the session that a component with a policy wants to open."""
         members = as_object(value_of(params))
-        if surplus := sorted(members.keys() - _MEMBERS):
-            return f"a session with a peer agent has no {surplus[0]!a:.80}"
         more = members.get("additionalDirectories", [])
         folders = [members.get("cwd"), *(more if isinstance(more, list) else [more])]
         known = self._exchange.sessions.folders
@@ -253,6 +256,14 @@ def _judged(port: Lane) -> bool:
     """Whether the guards judge what the component does here: that of a guest in a host is judged in
     the host, which knows what the guest holds."""
     return _policed(port) and not port.peer.component.hosts
+
+
+def _surplus(method: str, params: Params) -> str | None:
+    """What is wrong with the members of a message to a peer agent."""
+    known = _MEMBERS.get(method)
+    if known is None or not (surplus := sorted(as_object(value_of(params)).keys() - known)):
+        return None
+    return f"`{method}` to a peer agent has no {surplus[0]!a:.80}"
 
 
 def _lets(method: str, beside: AbstractSet[str]) -> bool:

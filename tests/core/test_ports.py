@@ -682,6 +682,13 @@ def test_a_policed_component_only_prompts_and_cancels() -> None:
             pb << ("p", error("a", -32600, f"`{method}`: {why}"))
         pb >> ("p", notification("proxy/successor", wrap("session/cancel", {"sessionId": "s"})))
         pb << ("research", notification("session/cancel", {"sessionId": "s"}))
+        # What a member means that nobody knows here, the peer agent alone knows.
+        for more in ("session_id", "options", "_meta", "cwd"):
+            held = {"sessionId": "s", more: "x"}
+            pb >> ("p", request("m", "proxy/successor", wrap("session/close", held)))
+            pb << ("p", error("m", -32600, f"`session/close` to a peer agent has no '{more}'"))
+            pb >> ("p", notification("proxy/successor", wrap("session/cancel", held)))
+            pb << Noted("warning", "p", "`session/cancel` dropped: `session/cancel` to a peer")
         for method in ("_x", PROMPT, "session/new", "session/close"):
             pb >> ("p", notification("proxy/successor", wrap(method, said("hi"))))
             pb << Noted("warning", "p", f"`{method}` dropped: {why}")

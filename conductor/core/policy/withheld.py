@@ -35,7 +35,6 @@ _OVER: Final = ("completed", "failed")
 
 class _Call(msgspec.Struct):
     status: str | None = None
-    title: str | None = None
 
 
 class _Update(msgspec.Struct):
@@ -104,9 +103,10 @@ class Withheld:
 
     def begins(self, message: Message, version: int | None) -> None:
         """The client gets an update: a call that begins by it is another than the lost one. In
-        version 2 one begins by any update with a title."""
+        version 2 no update says that a call begins, so there a lost one stays lost until it is
+        finished."""
         if self._lost and (
-            message.key == _BEGINS or (version == 2 and _call(message.params).title is not None)
+            message.key == _BEGINS or (version == 2 and _call(message.params).status in _OVER)
         ):
             self._lost.pop(str(message.heading.detail), None)
 

@@ -265,6 +265,26 @@ def test_once_the_turn_is_over_nothing_is_kept_and_what_goes_on_is_not_asked_abo
         pb << ("client", question)
 
 
+def test_in_version_2_a_title_alone_does_not_begin_a_call() -> None:
+    with chain(CARRIES, version=2, **WITHIN) as pb:
+        given(pb)
+        own(pb)
+        hidden(pb, told("tool_call_update", title="clean", **COMMAND))
+        pb >> ("agent", result(Hole("a-own"), {})) << ("g", "s", result("own", {}))
+        idle = told("state_update", None, state="idle")
+        pb >> ("agent", idle) << ("g", "s", idle)
+        passed(pb)
+        for more in ({"title": "list files"}, {"title": "list files", "status": "pending"}):
+            later = told("tool_call_update", **more)
+            pb >> ("agent", later) << ("client", later)
+            refused(pb)
+        for more in ({"status": "completed"}, {"title": "list files", "status": "pending"}):
+            later = told("tool_call_update", **more)
+            pb >> ("agent", later) << ("client", later)
+        question = asks(pb)
+        pb << ("client", question)
+
+
 def test_who_is_gone_hides_nothing() -> None:
     with chain(CARRIES, **WITHIN) as pb:
         given(pb)
