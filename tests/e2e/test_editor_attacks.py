@@ -8,6 +8,8 @@ from typing import Final
 
 import pytest
 
+from conductor.cli import audit_show
+from conductor.cli.audit_show import Filter
 from tests.e2e.test_editor import (
     ALL,
     COMMENT,
@@ -166,3 +168,41 @@ def test_a_component_uses_no_terminal_but_its_own(rig: Rig, form: str) -> None:
     assert [one["method"] for one in chain.frames if str(one.get("method")) in used] == used
     chain.prompt(session, "hi")
     assert chain.finish() == 0
+
+
+@pytest.mark.parametrize("form", ["sandboxed", "program"])
+def test_what_leaves_by_the_editor_is_on_record(
+    rig: Rig, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = json.loads(shower(form, editor="read+terminal+operation"))
+    if form == "program":
+        words |= {"profile": "context", "ids": "kept", "editor": "read+terminal+operation"}
+        words |= {"methods": "_told", "allow": ["down:session/prompt:answer"]}
+    record = str(rig.folder / "audit")
+    chain = rig.run("agent", "--audit", record, json.dumps(words), rig.demo(), **PATHS)
+    chain.initialize(clientCapabilities={"_meta": {"symposium": {"version": "1.0", **ALL}}})
+    chain.serves |= {
+        "fs/read_text_file": lambda _: {"content": "of the user"},
+        "terminal/create": lambda _: {"terminalId": "mine"},
+        "_scp/ide_operation/run": done,
+    }
+    session = chain.new_session(cwd="/project")
+    for method, params in (
+        ("fs/read_text_file", {"path": "/project/plan.txt"}),
+        ("fs/read_text_file", {"path": "/etc/passwd"}),
+        ("fs/write_text_file", {"path": "/project/plan.txt", "content": "x"}),
+        ("terminal/create", {"command": "curl"}),
+        ("_scp/ide_operation/run", {"name": "get-selection", "arguments": {}}),
+    ):
+        does(chain, session, f"/ask {method} {json.dumps(params)}")
+    assert chain.finish() == 0
+    assert audit_show.show(record, Filter(kinds=["effect"]), as_json=True) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {(one["event"], one["component"]) for one in found} == {("effect", "X")}
+    assert [(one["what"], one["where"], one["outcome"]) for one in found] == [
+        ("fs/read_text_file", "/project/plan.txt", "allowed"),
+        ("fs/read_text_file", session, "refused"),
+        ("fs/write_text_file", session, "refused"),
+        ("terminal/create", "curl", "allowed"),
+        ("_scp/ide_operation/run", "get-selection", "allowed"),
+    ]

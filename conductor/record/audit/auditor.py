@@ -55,6 +55,7 @@ _MOST_TEXT: Final = 2000
 OUTSIDE: Final = {
     "session/prompt": "sessionId",
     "fs/read_text_file": "path",
+    "fs/write_text_file": "path",
     "terminal/create": "command",
     "_zed/open_url": "url",
     "_scp/ide_operation/run": "name",
@@ -148,6 +149,7 @@ class Auditor(report_checks.Auditing):
             source=self._named(changed.source, above=down),
             target=self._named(changed.target, above=not down),
         )
+        self._reaches(changed)
         key = (changed.peer, changed.change, changed.method)
         if key not in self._changes:
             if self._kinds[changed.peer] >= _MOST_KINDS:
@@ -162,7 +164,6 @@ class Auditor(report_checks.Auditing):
         members = described(changed, self._content, before, after)
         if members is None:
             return
-        self._reaches(changed)
         self._changes[key] += 1
         self._written[changed.peer] += len(msgspec.json.encode(members))
         self._record("change", **members)

@@ -223,6 +223,19 @@ def test_endless_changes_do_not_fill_the_disk(
     assert found[-1]["changes"] == 7
 
 
+def test_what_reaches_out_is_on_record_behind_endless_changes(
+    tmp_path: Path, auditor: Auditor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conductor.record.audit.auditor.MOST_BYTES", 1)
+    asked = {"sessionId": "s", "path": "/a"}
+    for _ in range(2):
+        auditor.changed(changed([1], [2]))
+        auditor.changed(changed(None, asked, change="originated", method="fs/read_text_file"))
+    auditor.end(None)
+    found = [one["where"] for one in records(tmp_path) if one["event"] == "effect"]
+    assert found == ["/a", "/a"]
+
+
 def test_methods_that_one_invents_leave_room_for_those_of_another(
     tmp_path: Path, auditor: Auditor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
