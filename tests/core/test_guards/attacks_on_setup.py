@@ -280,7 +280,8 @@ def posing() -> Iterator[Attack]:
         yield from _offered(f"the category {category}", {**tone, "category": category})
     odd: dict[str, object] = {
         "a description": {**tone, "description": "Ask"},
-        "a description of the mode": {**tone, "description": "The m\u043ede the agent is in"},
+        "a description of the mode": {**tone, "description": "The mode the agent is in"},
+        "a description of a posing mode": {**tone, "description": "The m\u043ede it is in"},
         "a description of a value": {**tone, "options": [{**value, "description": "b\u00fdpass"}]},
         "a description with a mark": {**tone, "description": "x\u202ey"},
         "a category in another spelling": {**tone, "Category": "mode"},
