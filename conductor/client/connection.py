@@ -260,7 +260,7 @@ class Connection:
         method, answer = self._pending.pop(message.get("id", 0), ("", None))
         if answer is None or answer.done():
             return
-        if "error" not in message:
+        if message.get("error") is None:
             answer.set_result(_members(message.get("result")))
             return
         error = _members(message["error"])

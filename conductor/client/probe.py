@@ -143,7 +143,7 @@ class Exchange:
             return _declined(message)
         if message.get("id") != (0 if self.step is Step.INITIALIZE else 1):
             return b""
-        if "error" in message:
+        if message.get("error") is not None:
             self._refused(_members(message["error"]))
             return b""
         result = _members(message.get("result"))

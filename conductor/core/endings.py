@@ -342,7 +342,10 @@ class Endings:
     @staticmethod
     def _sent(peer: Peer, key: bytes) -> PendingRequest | None:
         at, _, id_ = key.partition(b":")
-        return peer.id_spaces()[int(at)].sent.get(id_)
+        requests = peer.id_spaces()[int(at)]
+        pending = requests.sent.get(id_)
+        requests.lost = requests.lost or pending is not None
+        return pending
 
     # -- the chain is over ---------------------------------------------------------------------
 

@@ -457,7 +457,7 @@ class Exchange:
 
     def reject_frame(self, lane: Lane, frame: bytes, error: Malformed, out: Effects) -> None:
         """Answers junk where somebody could use the answer: upstream, or where an id was read."""
-        if not frame or frame.isspace():
+        if not frame.removeprefix(jsonrpc.BOM).strip():
             return
         self.log(out, "warning", lane.peer, f"{error.text}: {frame[:120]!r}")
         if error.id is None and lane.peer is not self.upstream:

@@ -18,6 +18,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core.json_text import hide_surrogates, show_surrogates, too_deep, too_many_values
 from conductor.core.message import ErrorObject, Message
 from conductor.errors import hidden_json_line
+from conductor.patterns import lazy_pattern
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -68,7 +69,14 @@ _members = msgspec.json.Decoder(dict[str, Raw])
 _text = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
 
+_NULL: Final = Raw(b"null")
+_VERSION: Final = Raw(b'"2.0"')
+BOM: Final = b"\xef\xbb\xbf"
+"""The mark of bytes' order that some programs write before their first line; it says nothing."""
 _INT: Final = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})")
+_WHOLE: Final = lazy_pattern(
+    rb"(-?)(0|[1-9][0-9]{0,18})(?:\.([0-9]{1,40}))?(?:[eE]([+-]?[0-9]{1,2}))?"
+)
 
 
 def parse(frame: bytes, max_depth: int = MAX_DEPTH) -> Message | list[Raw]:
@@ -97,7 +105,9 @@ def parse(frame: bytes, max_depth: int = MAX_DEPTH) -> Message | list[Raw]:
 
 
 def _unusual(frame: bytes) -> Message | list[Raw]:
-    """Reads what the fast path refused: batches, odd members, lone surrogates."""
+    """Reads what the fast path refused: batches, odd members, lone surrogates, a mark of bytes'
+    order in front."""
+    frame = frame.removeprefix(BOM)
     try:
         try:
             return _decode(frame)
@@ -141,24 +151,28 @@ def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
 
 
 def _odd(members: dict[str, Raw | UnsetType]) -> Message:
-    """A message of which `method` or `jsonrpc` is no string; for the latter `jsonrpc` is empty."""
+    """A message of which `method` or `jsonrpc` is no string; for the latter `jsonrpc` is empty.
+
+    A `method` of null is none: some agents write all members of a message in each.
+    """
     id_ = members.get("id", UNSET)
     method: str | UnsetType = UNSET
-    if "method" in members:
+    if members.get("method", _NULL) != _NULL:
         try:
             method = _text.decode(bytes(members["method"]))  # type: ignore[arg-type]
         except msgspec.DecodeError:
             raw = canonical_id(id_) if isinstance(id_, Raw) else None
             raise Malformed(INVALID_REQUEST, "`method` must be a string", raw) from None
+    version = "2.0" if members.get("jsonrpc") == _VERSION else ""
     params, result = members.get("params", UNSET), members.get("result", UNSET)
-    return Message("", id_, method, params, result, members.get("error", UNSET))
+    return Message(version, id_, method, params, result, members.get("error", UNSET))
 
 
 def canonical_id(raw: Raw | bytes) -> bytes | None:
     r"""The raw JSON of a request id in the spelling used for comparing, or None if it is no id.
 
-    Ids are null, a signed 64-bit integer or a string (ACP v1); `1`, `1.0` and `"1"` differ. Only
-    string escapes are normalised, so that a peer may answer `"\u0061"` for `"a"`.
+    Ids are null, a signed 64-bit integer or a string (ACP v1); `1` and `"1"` differ. A peer may
+    answer `"\u0061"` for `"a"`, and `1.0` for `1`: it may know no integers.
     """
     text = bytes(raw)
     if text.isdigit() and len(text) < 19 and (text[0] != 0x30 or len(text) == 1):
@@ -172,9 +186,19 @@ def canonical_id(raw: Raw | bytes) -> bytes | None:
             return text  # a lone surrogate: nothing to normalise it to
     if text == b"null":
         return text
-    if _INT.fullmatch(text) and text != b"-0" and -(2**63) <= int(text) < 2**63:
-        return text
-    return None
+    whole = int(text) if _INT.fullmatch(text) else _whole(text)
+    return b"%d" % whole if whole is not None and -(2**63) <= whole < 2**63 else None
+
+
+def _whole(text: bytes) -> int | None:
+    """The integer that a number with a fraction or an exponent is; None for any other."""
+    number = _WHOLE.fullmatch(text)
+    if number is None:
+        return None
+    sign, before, behind, exponent = number.groups(b"")
+    digits, places = int(before + behind), int(exponent or b"0") - len(behind)
+    whole, rest = divmod(digits * 10 ** max(places, 0), 10 ** max(-places, 0))
+    return None if rest else -whole if sign else whole
 
 
 _METHODS: dict[str, bytes] = {}
@@ -213,6 +237,16 @@ def answer(id: bytes, member: bytes, body: Raw | bytes) -> bytes:  # noqa: A002
     """A response frame, newline included; `member` is `b"result"` or `b"error"`."""
     # Joined, not formatted: formatting copies a big payload thirty times as slowly.
     return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"', member, b'":', body, b"}\n"))
+
+
+def outcome(message: Message) -> tuple[bytes, Raw] | None:
+    """The member of an answer that counts, and its body: some peers write both, one of them null.
+
+    None: there is neither a result nor an error.
+    """
+    if isinstance(message.error, Raw) and message.error != _NULL:
+        return b"error", message.error
+    return (b"result", message.result) if isinstance(message.result, Raw) else None
 
 
 def error_object(code: int, message: str, data: object = None) -> bytes:

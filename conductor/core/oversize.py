@@ -19,12 +19,12 @@ from conductor.patterns import lazy_pattern
 
 # The members before a payload, in any order; then the name of the next one.
 _HEAD: Final = lazy_pattern(
-    rb"""\s*\{\s*((?:"(?:jsonrpc|method|id)"\s*:\s*(?:"(?:[^"\\]|\\.)*"|-?\d+|null)\s*,\s*)*)"(\w+)"\s*:""",
+    rb"""(?:\xef\xbb\xbf)?\s*\{\s*((?:"(?:jsonrpc|method|id)"\s*:\s*(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|null)\s*,\s*)*)"(\w+)"\s*:""",
     re.DOTALL,
 )
-_ID: Final = lazy_pattern(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|null)', re.DOTALL)
+_ID: Final = lazy_pattern(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|null)', re.DOTALL)
 _LAST_ID: Final = lazy_pattern(
-    rb'[{,]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+|null)\s*\}\s*\Z', re.DOTALL
+    rb'[{,]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|null)\s*\}\s*\Z', re.DOTALL
 )
 _LOOKED_AT: Final = 65_536
 """Bytes of a skipped line in which its id is looked for …"""
@@ -59,11 +59,12 @@ class Oversize:
         peer.next_number = 0  # it was announced for this line
         lane, raw, following = _read(peer, head, whole=whole)
         if raw is None:
+            lane.requests.lost = True
             return False
         if following not in _ANSWERS:
             body = jsonrpc.error_object(INVALID_REQUEST, why)
             out.append(Send(peer.name, lane.writer.answer(raw, b"error", body)))
-        elif (pending := lane.requests.sent.pop(raw, None)) is not None:
+        elif (pending := lane.requests.lose(raw)) is not None:
             text = f"the answer of {peer.label} to `{pending.method}` was lost: {why}"
             body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
             self._requests.complete(pending, b"error", body, out)
@@ -106,7 +107,7 @@ class Oversize:
             out.append(Send(peer.name, lane.writer.tag + whole))
 
     def _request_lost(self, lane: Lane, raw: bytes, why: str, out: Effects) -> None:
-        pending = lane.requests.sent.pop(raw, None)
+        pending = lane.requests.lose(raw)
         if pending is None:
             return
         peer, carried = lane.peer, pending.carried

@@ -34,6 +34,7 @@ from conductor.core.policy.key_table import (
     EVENTS,
     LIST,
     OF_EDITOR,
+    PERMISSION,
     PROMPT,
     UPDATE,
     Direction,
@@ -61,6 +62,8 @@ STRUCTURED: Final = b"{["
 """How params begin that JSON-RPC allows. Null, which older peers send, counts as none."""
 NOT_STRUCTURED: Final = "JSON-RPC params must be an object or array"
 
+_FEW: Final = 10
+"""Requests that a line of the log names."""
 _ASKER: Final = AnswerTo.ASKER
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
@@ -362,15 +365,16 @@ class Requests:
         if pending is None:
             if not message.answers:
                 return False
-            what = "no request is open under its id" if key is not None else "it has no valid id"
-            self._exchange.log(out, "warning", peer, f"answer dropped: {what}")
-            return True
+            key = self._meant(lane, message, key, out)
+            if key is None:
+                return True
+            pending = lane.requests.sent.pop(key)
         if peer.payloads is not None and key is not None:
             peer.payloads.answered(key)
         pending.answer_number = self._exchange.number
         error = message.error
         if isinstance(error, Raw) and bytes(error) == b"null":
-            error = UNSET  # some agents send both members, one of them null
+            error = UNSET  # some agents send both members, one of them null: see `_wrong`
         wrong = _wrong(message, error)
         if wrong is not None:
             text = f"{peer.label} answered `{pending.method}` {wrong}"
@@ -389,6 +393,32 @@ class Requests:
                     self._enforcer.notifications.send_for(peer.p, UPDATE, words, out)
             self.complete(pending, b"result", message.result, out)
         return True
+
+    def _meant(self, lane: Lane, message: Message, key: bytes | None, out: Effects) -> bytes | None:
+        """The id of the request that an answer under the id of none is meant for: of the only one
+        that is open there. None, and a line in the log, where that is not sure."""
+        peer, requests = lane.peer, lane.requests
+        state = peer.policy_state
+        trusted = not peer.sideband and (state is None or not state.enforced)
+        found = requests.only(key) if trusted and message.id is not UNSET else None
+        if found is not None and self._may_be_meant(lane, requests.sent[found], message):
+            method = requests.sent[found].method
+            text = f"an answer under no id of ours is taken for that to `{method}`"
+            self._exchange.log(out, "warning", peer, text)
+            return found
+        what = "no request is open under its id" if key is not None else "it has no valid id"
+        names = [f"`{one.method:.80}`" for one in requests.sent.values() if one.wanted]
+        stays = f"; without an answer: {', '.join(names[:_FEW])}" if names else ""
+        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+        self._exchange.log(out, "warning", peer, f"answer dropped: {what}{stays}{more}")
+        return None
+
+    def _may_be_meant(self, lane: Lane, pending: PendingRequest, message: Message) -> bool:
+        """Whether an answer without its id may be to this request. Never where it would give a
+        permission: to a request for one, or to a question of the conductor's own."""
+        own = pending.origin is None and lane.peer is self._exchange.upstream
+        permits = own or pending.method == PERMISSION
+        return pending.wanted and message.jsonrpc == "2.0" and not permits
 
     def complete(
         self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: Effects
@@ -425,6 +455,6 @@ def _wrong(message: Message, error: Raw | UnsetType) -> str | None:
         return 'without `"jsonrpc":"2.0"`'
     if isinstance(error, UnsetType):
         return "with neither result nor error" if message.result is UNSET else None
-    if message.result is not UNSET:
+    if isinstance(message.result, Raw) and bytes(message.result) != b"null":
         return "with both result and error"
     return None if memoryview(error)[0] == ord("{") else "with an error that is no object"

@@ -269,7 +269,7 @@ class PendingRequests:
     A connection has one, or one for each side where its dialect keeps the sides apart (`channel`).
     """
 
-    __slots__ = ("_ids", "_ignored", "received", "sent", "size")
+    __slots__ = ("_ids", "_ignored", "lost", "received", "sent", "size")
 
     def __init__(self, ids: Iterator[int] | None = None) -> None:
         self._ids = count(1) if ids is None else ids
@@ -280,6 +280,8 @@ class PendingRequests:
         """Sent by the peer, and not answered to it."""
         self.size = 0
         """Bytes of those received."""
+        self.lost = False
+        """Whether one was ever sent that had no answer in time, or whose answer did not arrive."""
 
     def fresh_id(self) -> bytes:
         """An id that is not open here, as raw JSON."""
@@ -287,8 +289,24 @@ class PendingRequests:
             pass
         return id_
 
+    def lose(self, id_: bytes) -> PendingRequest | None:
+        """Takes off a request that gets no answer."""
+        self.lost = True
+        return self.sent.pop(id_, None)
+
+    def only(self, id_: bytes | None) -> bytes | None:
+        """The id of the one request that an answer under an id of no request can be meant for.
+
+        None: several are open, or one was ever lost, or the id (None: it is none) was sent before.
+        """
+        if len(self.sent) != 1 or self.lost:
+            return None
+        was_sent = id_ is not None and id_.isdigit() and 0 < int(id_) < int(self.fresh_id())
+        return None if was_sent else next(iter(self.sent))
+
     def ignore(self, id_: bytes, pending: PendingRequest) -> None:
         """Expects an answer that concerns nobody; the oldest such are expected no longer."""
+        self.lost = True
         self.sent[id_] = self._ignored[id_] = pending
         if len(self._ignored) > _MOST_IGNORED:
             oldest = next(iter(self._ignored))

@@ -193,12 +193,8 @@ class DeskTransport(Wrapper):
     def _answered(self, id_: bytes | None, message: Message) -> Iterable[Effect] | None:
         if self._desk is None or id_ is None:
             return None
-        result, error = message.result, message.error
-        if isinstance(error, Raw) and bytes(error) != b"null":
-            settled = self._desk.answered_by_client(id_, b"error", bytes(error))
-        else:
-            body = bytes(result) if isinstance(result, Raw) else b"null"
-            settled = self._desk.answered_by_client(id_, b"result", body)
+        member, body = jsonrpc.outcome(message) or (b"result", b"null")
+        settled = self._desk.answered_by_client(id_, member, bytes(body))
         return None if settled is None else [settled]
 
     # -- effects -------------------------------------------------------------------------------

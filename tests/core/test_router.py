@@ -54,7 +54,8 @@ def test_ids_come_back_as_they_were(id_: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "id_", [b"1.0", b"1e2", b"-0", b"9223372036854775808", b"-9223372036854775809", b"true", b"[]"]
+    "id_",
+    [b"1.5", b"1e-2", b"9223372036854775808", b"-9223372036854775809", b"1e99", b"true", b"[]"],
 )
 @pytest.mark.parametrize("peer", ["client", "agent"])
 def test_what_is_no_id_is_refused_under_null(peer: str, id_: bytes) -> None:
@@ -182,7 +183,8 @@ def test_errors_pass_byte_for_byte() -> None:
 JUNK: list[tuple[bytes, int]] = [
     (b"npm notice", -32700),
     (b'{"jsonrpc":"2.0"', -32700),
-    (b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"_x"}', -32700),
+    (b"\xef\xbb\xbfnpm notice", -32700),
+    (b'\xef\xbb{"jsonrpc":"2.0","method":"_x"}', -32700),
     (b'{"jsonrpc":"2.0","method":"\xff"}', -32700),
     (b"\x00", -32700),
     (b"[1,", -32700),
@@ -210,7 +212,7 @@ def test_junk_is_answered_to_the_client_only(frame: bytes, code: int) -> None:
         b'{"id":7,"method":"_x"}',
         b'{"jsonrpc":"2.1","id":7,"method":"_x"}',
         b'{"jsonrpc":2,"id":7,"method":"_x","params":{}}',
-        b'{"jsonrpc":"2.0","id":7,"method":null}',
+        b'{"jsonrpc":"2.0","id":7,"method":[]}',
         b'{"jsonrpc":"2.0","id":7,"method":"\\udc00"}',
     ],
 )
@@ -227,6 +229,7 @@ SHAPELESS: list[tuple[bytes, object, str]] = [
     (b'{"jsonrpc":"2.0"}', None, NEITHER),
     (b'{"jsonrpc":"2.0","params":{}}', None, NEITHER),
     (b'{"jsonrpc":"2.0","id":7}', 7, NEITHER),
+    (b'{"jsonrpc":"2.0","id":7,"method":null,"params":{}}', 7, NEITHER),
     (b'{"id":"a","params":[]}', "a", NEITHER),
     (b'{"jsonrpc":"2.0","id":1.5}', None, NEITHER),
     (b'{"jsonrpc":"2.0","id":7,"method":"_x","result":1}', 7, BOTH),

@@ -59,6 +59,21 @@ def test_row_110_a_request_that_can_be_told_by_its_id(rig: Rig) -> None:
     assert chain.prompt(session, "/echo next") == "next"
 
 
+def test_row_110_a_mark_of_bytes_order_and_a_float_for_an_id(rig: Rig) -> None:
+    """Of the client, and of the agent; and the cause beside a result of null."""
+    chain = rig.agent("passthrough", rig.actor("odd_agent", name="odd"))
+    chain.send_bytes(b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1.0,"method":"initialize","params":'
+                     b'{"protocolVersion":1,"clientCapabilities":{}}}\n')  # fmt: skip
+    assert chain.answer(1.0)["result"]
+    session = chain.new_session()
+    for move in ("/mark", "/float", "/nulls", "/nullid"):
+        assert chain.answer(chain.start_prompt(session, move))["result"]
+    error = chain.answer(chain.start_prompt(session, "/cause"))["error"]
+    assert (error["code"], error["message"]) == (-32050, "odd")
+    assert chain.texts(session) == ["mark", "float", "nulls", "nullid", "cause"]
+    assert chain.finish() == 0
+
+
 def test_row_110_line_ends_blank_lines_and_spaces_of_the_client(rig: Rig) -> None:
     chain, session = _chain(rig)
     body = json.dumps({"sessionId": session, "prompt": [{"type": "text", "text": "/echo 1"}]})
@@ -113,7 +128,8 @@ def test_row_110_junk_of_the_agent(rig: Rig) -> None:
 
 HARMLESS: Final = (
     "/plain", "/crlf", "/blank", "/spaces", "/twice", "/unasked", "/wrongid", "/array", "/list",
-    "/old", "/nothing", "/badid", "/latin", "/cut", "/number", "/misplaced",
+    "/nullid", "/mark", "/float", "/nulls", "/old", "/nothing", "/badid", "/latin", "/cut",
+    "/number", "/misplaced",
 )  # fmt: skip
 
 

@@ -97,6 +97,20 @@ def test_a_message_that_is_sent_and_too_long_is_not_kept(rig: Rig) -> None:
         assert client.prompt(session, "/echo on") == "on"
 
 
+def test_a_mark_of_bytes_order_before_a_message(rig: Rig) -> None:
+    mark = b"\xef\xbb\xbf"
+    first = (
+        mark + b'{"jsonrpc":"2.0","id":1.0,"method":"initialize","params":{"protocolVersion":1}}'
+    )
+    with served(rig, "serve", rig.demo(), *WS) as server:
+        opened = server.http().ask("POST", first, Content_Type="application/json")
+        assert json.loads(opened.body)["result"]["protocolVersion"] == 1
+        with upgraded(server) as raw:
+            raw.sendall(b"\x81" + bytes((0x80 | len(first),)) + b"\0\0\0\0" + first)
+            head = raw.recv(2)
+            assert b'"protocolVersion":1' in raw.recv(1000), head
+
+
 def test_broken_text_ends_one_link_alone(rig: Rig) -> None:
     with served(rig, "serve", rig.demo(), *WS) as server:
         client = server.socket()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -285,6 +286,19 @@ def test_the_first_answer_wins() -> None:
                 "resolvedBy": {"clientId": "phone"},
             }
         ]
+
+
+def test_of_an_answer_with_both_members_the_one_counts_that_is_not_null() -> None:
+    _, home, agent = opened()
+    wrong = {"code": 1, "message": "no"}
+    for members, member in (
+        ({"result": YES, "error": None}, "result"),
+        ({"result": None, "error": wrong}, "error"),
+    ):
+        agent.permission("s", "t9")
+        home.raw(json.dumps({"jsonrpc": "2.0", "id": home.one()["id"], **members}).encode())
+        assert agent.one()[member] == members[member]
+        home.take()
 
 
 def test_a_permission_of_version_2() -> None:

@@ -11,7 +11,7 @@ from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
 from conductor.core.message import Message
 from conductor.mcp.bridge.effects import CloseClient, Effect, NoResponse, ToClient
-from conductor.mcp.bridge.json import NULL, bytes_of
+from conductor.mcp.bridge.json import NULL
 
 OnResponse = Callable[[bytes, bytes], None]
 """Takes a response: the name of its member (`result` or `error`), and that member as raw JSON."""
@@ -67,10 +67,8 @@ class AcpEndpoint:
 
 def outcome_of(message: Message) -> tuple[bytes, bytes]:
     """The member of a response that counts, and its body."""
-    error = bytes_of(message.error)
-    if error is not None and error != NULL:
-        return b"error", error
-    return b"result", bytes_of(message.result) or NULL
+    member, body = jsonrpc.outcome(message) or (b"result", NULL)
+    return member, bytes(body)
 
 
 class ClientConnection(ABC):

@@ -16,6 +16,7 @@ from conductor.core.jsonrpc import (
     INVALID_REQUEST,
     Malformed,
     canonical_id,
+    outcome,
 )
 from conductor.core.message import Message
 from conductor.serve.hub import frames
@@ -126,11 +127,12 @@ class Questions:
         if asked is None:
             return
         del asked.to[connection]
-        if isinstance(message.result, Raw) and not isinstance(message.error, Raw):
-            self._settled(asked, connection, message.result)
+        found = outcome(message)
+        if found is not None and found[0] == b"result":
+            self._settled(asked, connection, found[1])
         elif not asked.to:  # an error counts where nobody is left who could do better
-            if isinstance(message.error, Raw):
-                self._floor.reply(asked, b"error", message.error)
+            if found is not None:
+                self._floor.reply(asked, *found)
             else:
                 text = "the client's answer has neither a result nor an error"
                 body = frames.error_body(INTERNAL_ERROR, text)

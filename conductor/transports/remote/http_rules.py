@@ -213,7 +213,7 @@ class HttpRules:
         if status != 200:
             return self._over("could not be reached", status)
         heading = _read(body)
-        refused = bool(bytes(heading.error))
+        refused = bytes(heading.error) not in (b"", b"null")
         # A proxy asks its successor before it answers, so a request may come first.
         is_answer = _key(heading) == jsonrpc.canonical_id(Raw(asked.raw))
         if heading.method is None and not is_answer:
@@ -455,8 +455,20 @@ def _read(frame: bytes) -> _Heading:
     """The heading of a frame; an empty one of what is no message: who gets it says so."""
     try:
         return _heading.decode(frame)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        message = jsonrpc.parse(frame)  # slower, but takes a mark of bytes' order and half an emoji
+    except jsonrpc.Malformed:
         return _NOTHING
+    if isinstance(message, list):
+        return _NOTHING
+    raw = [
+        member if isinstance(member, Raw) else Raw()
+        for member in (message.id, message.params, message.result, message.error)
+    ]
+    method = message.method if isinstance(message.method, str) else None
+    return _Heading(raw[0], method, *raw[1:])
 
 
 def _key(heading: _Heading) -> bytes | None:

@@ -98,6 +98,20 @@ def test_an_error_for_an_answer_opens_nothing_and_another_try_may() -> None:
     assert rules.opened(only(rules.write(INITIALIZE)), 200, "c2", result(0))[-1] == Listen(None)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xef\xbb\xbf" + result(0),
+        b'{"jsonrpc":"2.0","id":0.0,"method":null,"result":{},"error":null}',
+        b'{"jsonrpc":"2.0","id":0,"result":{"\\ud83d":"\\ud83d"}}',
+    ],
+)
+def test_an_answer_in_its_odd_form_opens_a_connection(body: bytes) -> None:
+    rules = HttpRules(TRIES)
+    opened = rules.opened(only(rules.write(INITIALIZE)), 200, "c1", body)
+    assert opened == [Deliver(body), Listen(None)]
+
+
 def test_who_detects_dialects_hears_that_a_server_takes_initialize_alone() -> None:
     rules = HttpRules(TRIES)
     post = only(rules.write(request(0, "proxy/initialize")))
