@@ -21,6 +21,7 @@ OURS: Final = ("conductor", "wasm_host", "guest_sdk", "components", "benchmarks"
 
 BASE: Final = (
     *("conductor.children", "conductor.errors", "conductor.patterns", "conductor.secret_shapes"),
+    "conductor.installation",
 )
 """What any module may import."""
 
@@ -45,6 +46,7 @@ RULES: Final = (
     Rule("conductor.errors", ("conductor.patterns", "conductor.secret_shapes"), ()),
     Rule("conductor.children", ("conductor.errors",), ()),
     Rule("conductor.version", (), ()),
+    Rule("conductor.installation", (), ()),
     Rule("conductor.core", ("conductor.core", *BASE), ("msgspec",)),
     # A machine of states, as pure as the core.
     Rule("conductor.link", ("conductor.link", *BASE), ("msgspec",)),

@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from conductor import installation
 from conductor.cli import consent, doctor_editors, report
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import ConductorError, UsageError, one_line
@@ -39,7 +40,6 @@ OLDEST_PYTHON: Final = (3, 11)
 _SLOW_CALLS: Final = (
     "install the wasmtime version that conductor asks for; without it deliveries are slower"
 )
-_SLOW_LOOP: Final = "`pip install uvloop`; until then conductor uses asyncio's own loop"
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -78,9 +78,9 @@ def checks(cache: str | None = None) -> list[CheckResult]:
     """
     return [
         _python(),
-        _works("wasmtime", _wasmtime, "install it: `pip install --force-reinstall conductor-acp`"),
+        _works("wasmtime", _wasmtime, f"install it: `{installation.again()}`"),
         _works("fast guest calls", _fast_calls, _SLOW_CALLS, needed=False),
-        _works("uvloop", _uvloop, _SLOW_LOOP, needed=False),
+        _works("uvloop", _uvloop, _slow_loop(), needed=False),
         _cache(cache),
         log_files(),
         _guardian(),
@@ -92,6 +92,14 @@ def checks(cache: str | None = None) -> list[CheckResult]:
         *_installed(),
         *_editors(),
     ]
+
+
+def _reinstall() -> str:
+    return f"install conductor again: `{installation.again()}`"
+
+
+def _slow_loop() -> str:
+    return f"`{installation.with_package('uvloop')}`; until then conductor uses asyncio's own loop"
 
 
 def failed(results: Sequence[CheckResult]) -> list[CheckResult]:
@@ -246,14 +254,15 @@ def _python_guest(cache: str | None) -> CheckResult:
             return CheckResult(
                 name, True, f"built when first used, by {toolchain}; takes some 10 s"
             )
-        hint = f"sandboxed `.py` proxies do not work: `{scripts.INSTALL}`, or install the wheel"
+        command = installation.with_package(scripts.TOOLCHAIN)
+        hint = f"sandboxed `.py` proxies do not work: `{command}`, or install the wheel"
         return CheckResult(name, False, "not there, nor is componentize-py, which builds it", hint)
     path, digest = built
     actual, problem = _sha256(Path(path))
     if problem:
         return CheckResult(name, False, problem, "remove it; conductor builds it again")
     if actual != digest:
-        hint = f"remove {path}; conductor builds it again" if toolchain else _REINSTALL
+        hint = f"remove {path}; conductor builds it again" if toolchain else _reinstall()
         return CheckResult(name, False, f"{path}: sha256 {actual}, expected {digest}", hint)
     here = os.path.dirname(path) == paths.python_guests()
     parts = [
@@ -290,9 +299,6 @@ def _compiled(cache: str | None, digest: str) -> str:
     return absent
 
 
-_REINSTALL: Final = "install conductor again"
-
-
 def _sha256(path: Path) -> tuple[str, str]:
     """The digest of a file, or why it cannot be read."""
     try:
@@ -303,7 +309,7 @@ def _sha256(path: Path) -> tuple[str, str]:
 
 def _modules() -> Iterator[CheckResult]:
     """Compares the bundled modules with the digests in their manifests."""
-    hint = f"{_REINSTALL}: this is not the module it was released with"
+    hint = f"{_reinstall()}: this is not the module it was released with"
     for name in catalog.bundled():
         manifest = catalog.bundled_manifest(name)
         if manifest is None or manifest.file is None or not manifest.sha256:

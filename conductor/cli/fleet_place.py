@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from conductor import children
+from conductor import children, installation
 from conductor.cli import report
 from conductor.cli.run import run_loop
 from conductor.errors import UsageError
@@ -102,7 +102,7 @@ def needs_extra(command: str) -> None:
     except ModuleNotFoundError as error:
         raise UsageError(
             f"`conductor {command}` needs the extra `fleet`: there is no `{error.name}`",
-            "pip install 'conductor-acp[fleet]'",
+            f"`{installation.with_extra('fleet')}`",
         ) from None
 
 

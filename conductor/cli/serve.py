@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
+from conductor import installation
 from conductor.cli import configured, options, report
 from conductor.cli.chain_failures import Failures
 from conductor.cli.options import Parsed
@@ -112,7 +113,7 @@ def _needs_extra(what: str) -> None:
     except ModuleNotFoundError as error:
         raise UsageError(
             f"`conductor {what}` needs the extra `remote`: there is no `{error.name}`",
-            "pip install 'conductor-acp[remote]'",
+            f"`{installation.with_extra('remote')}`",
         ) from None
 
 

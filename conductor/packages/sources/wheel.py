@@ -18,6 +18,7 @@ import msgspec
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from conductor import installation
 from conductor.errors import ConductorError, UsageError
 from conductor.packages import archive, download, signatures
 from conductor.packages.signatures import ANYBODY, Demand
@@ -88,7 +89,7 @@ class Wheel(msgspec.Struct, frozen=True):
         if importlib.util.find_spec("pip") is None:
             raise UsageError(
                 "Python packages are downloaded by pip, and this Python has none",
-                "`python -m ensurepip`, or with uv: `uv tool install --with pip conductor-acp`",
+                f"`{installation.with_package('pip')}`, or `{sys.executable} -m ensurepip`",
             )
         there = os.path.join(folder, "wheels")
         scratch = os.path.join(folder, "scratch")

@@ -10,9 +10,9 @@ import os
 import re
 from typing import Any, Final
 
-from conductor.errors import UsageError, did_you_mean
-from conductor.spec import catalogues, toml_files, untrusted_files
-from conductor.spec.component_options import NAMES, is_option
+from conductor.errors import UsageError
+from conductor.spec import catalog, catalogues, toml_files, untrusted_files
+from conductor.spec.component_options import NAMES, is_option, option_like
 from conductor.spec.config.model import (
     Chain,
     Config,
@@ -169,7 +169,8 @@ def _check_components(file: ConfigFile) -> None:
                 raise Mistake("a component has no key `when`", *place, key, hint=hint)
             if key not in (*kinds, "limits") and not is_option(key):
                 known = (*kinds, "limits", *NAMES)
-                hint = did_you_mean(key, known, f"keys are: {', '.join(known)}")
+                own = catalog.settings(str(table.get("component") or table.get("name")))
+                hint = option_like(key, own, known) or f"keys are: {', '.join(known)}"
                 raise Mistake(f"a component has no key `{key}`", *place, key, hint=hint)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from conductor import installation
 from conductor.errors import UsageError
 from conductor.spec import guarded, signing, untrusted_files
 from conductor.spec.managed import real_path
@@ -31,7 +32,7 @@ def signed(file: str, digest: str, key: str) -> str:
     except ImportError:
         raise UsageError(
             f"the signature of `{file}` cannot be checked: `cryptography` is not installed",
-            "pip install 'conductor-acp[signatures]'",
+            f"`{installation.with_extra('signatures')}`",
         ) from None
     public = _key(key)
     try:

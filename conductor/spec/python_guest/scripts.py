@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from conductor import installation
 from conductor.errors import ComponentError, UsageError
 from conductor.spec import paths, untrusted_files
 
@@ -30,8 +31,8 @@ _OWN_FOLDER: Final = "give the proxy a folder of its own, with what it needs and
 _SKIPPED: Final = ("__pycache__", "node_modules", "venv")
 _MAINS: Final = ("proxy.py", "main.py", "__main__.py")
 COMPILING: Final = "conductor: compiling the Python guest; once on this machine …"
-INSTALL: Final = "pip install componentize-py"
-_ANOTHER: Final = f"`{INSTALL}` installs another componentize-py"
+TOOLCHAIN: Final = "componentize-py"
+"""What builds the guest of sandboxed Python."""
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -222,6 +223,10 @@ def _fingerprint(sdk: str) -> str:
     return f"{checksum:08x}{length:08x}"
 
 
+def _another() -> str:
+    return f"`{installation.with_package(TOOLCHAIN)}` installs another {TOOLCHAIN}"
+
+
 def _build(sdk: str, folder: str) -> None:
     """Builds the guest with componentize-py. Raises `UsageError`."""
     import importlib.util
@@ -231,7 +236,7 @@ def _build(sdk: str, folder: str) -> None:
         raise UsageError(
             "sandboxed `.py` proxies need the Python guest, which did not come with this "
             "installation, and componentize-py, which builds it, is not installed",
-            f"`{INSTALL}`, or install conductor from its wheel",
+            f"`{installation.with_package(TOOLCHAIN)}`, or install conductor from its wheel",
         )
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -253,5 +258,5 @@ def _build(sdk: str, folder: str) -> None:
     if done.returncode != 0:
         why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         on_disk = "Errno" in why
-        hint = f"see that `{folder}` may be written and has room" if on_disk else _ANOTHER
+        hint = f"see that `{folder}` may be written and has room" if on_disk else _another()
         raise UsageError(f"the Python guest could not be built: {why}", hint)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from conductor import installation
 from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.transports import backoff
 from conductor.transports.framing import LINE_LIMIT
@@ -101,7 +102,7 @@ def missing(address: Address, error: ImportError) -> UsageError:
     return UsageError(
         f"{address} needs the package `{(error.name or '').partition('.')[0]}`, which is not "
         "installed",
-        "pip install 'conductor-acp[remote]'",
+        f"`{installation.with_extra('remote')}`",
     )
 
 

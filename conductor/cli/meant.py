@@ -1,0 +1,48 @@
+"""Words that people type for commands of other names, and the one command that each means."""
+
+from __future__ import annotations
+
+from typing import Final
+
+WORDS: Final = {
+    "exec": "run, ask, prompt, query, send, try, execute",
+    "agent": "start, launch, chain",
+    "chat": "talk, repl, ui, gui, web, open, shell",
+    "setup": "editors, editor, configure, zed, code, vscode, neovim, nvim, emacs, jetbrains",
+    "add": "install, get, fetch, download, pull, i",
+    "remove": "uninstall, delete, rm, del, purge",
+    "update": "upgrade, outdated, up",
+    "list": "ls, installed",
+    "list --available": "search, find, available, browse, catalog, catalogue, registry, index",
+    "components": "component, plugins, plugin, proxies, extensions, modules, bundled",
+    "agents": "models, model, login, auth, providers",
+    "new": "init, create, scaffold, generate, template, newproxy",
+    "doctor": "logs, log, health, diagnose, diagnostics, verify-install, info, env",
+    "ps": "status, running, jobs, chains",
+    "top": "monitor, stats, metrics",
+    "inspect": "show, describe, view, cat, card",
+    "config show": "settings, options, preferences, cfg, conf",
+    "cache prune": "clean, prune, gc, clear",
+    "trace show": "traces, history, messages, replay-show",
+    "audit show": "audits",
+    "report": "bug, bugreport, issue, feedback, support",
+    "check": "lint, validate, verify",
+    "dev": "watch, debug, develop",
+    "build": "compile, make",
+    "test": "tests",
+    "pack": "package, zip, archive, bundle",
+    "publish": "push, upload, release, share",
+    "lock": "freeze, pin",
+    "serve": "server, daemon, listen, http",
+    "connect": "remote",
+    "trust": "allow, approve",
+    "untrust": "deny, revoke, distrust",
+    "help": "docs, man, manual, usage, commands",
+    "--version": "version, ver",
+}
+_MEANT: Final = {word: command for command, words in WORDS.items() for word in words.split(", ")}
+
+
+def meant(word: str) -> str | None:
+    """The command that a word means: a name, or a name and what follows it."""
+    return _MEANT.get(word.lower().strip("-"))

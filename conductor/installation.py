@@ -1,0 +1,95 @@
+"""How this conductor was installed, and so the command that puts something beside it.
+
+Hints quote these commands: what they install has to end up in the Python that runs here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final, Literal
+
+_NAME: Final = "conductor-acp"
+
+_How = Literal["uv tool", "pipx", "pip", "checkout"]
+
+
+def with_extra(extra: str) -> str:
+    """The command that installs an extra of conductor: `remote`, `otel` …"""
+    match _how():
+        case "uv tool":
+            # It installs anew: what is not named again is taken away.
+            extras = ",".join(sorted({extra, *_extras_of_uv()}))
+            return f"uv tool install '{_NAME}[{extras}]'"
+        case "pipx":
+            return f"pipx inject {_NAME} '{_NAME}[{extra}]'"
+        case "checkout":
+            return f"{_pip()} -e '{_checkout()}[{extra}]'"
+        case "pip":
+            return f"{_pip()} '{_NAME}[{extra}]'"
+
+
+def with_package(package: str) -> str:
+    """The command that installs a package beside conductor."""
+    match _how():
+        case "uv tool":
+            extras = ",".join(sorted(_extras_of_uv()))
+            name = f"'{_NAME}[{extras}]'" if extras else _NAME
+            return f"uv tool install --with {package} {name}"
+        case "pipx":
+            return f"pipx inject {_NAME} {package}"
+        case "checkout" | "pip":
+            return f"{_pip()} {package}"
+
+
+def again() -> str:
+    """The command that installs conductor anew, with all that it needs."""
+    match _how():
+        case "uv tool":
+            return f"uv tool upgrade --reinstall {_NAME}"
+        case "pipx":
+            return f"pipx reinstall {_NAME}"
+        case "checkout":
+            return f"{_pip()} --force-reinstall -e '{_checkout()}'"
+        case "pip":
+            return f"{_pip()} --force-reinstall {_NAME}"
+
+
+def _how() -> _How:
+    if os.path.exists(os.path.join(sys.prefix, "uv-receipt.toml")):
+        return "uv tool"
+    if os.path.exists(os.path.join(sys.prefix, "pipx_metadata.json")):
+        return "pipx"
+    return "checkout" if os.path.exists(os.path.join(_checkout(), "pyproject.toml")) else "pip"
+
+
+def _checkout() -> str:
+    """The folder that this package is in."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _extras_of_uv() -> set[str]:
+    """The extras that `uv tool` was told to install."""
+    import tomllib  # here and below: who starts a chain needs none of it
+
+    try:
+        with open(os.path.join(sys.prefix, "uv-receipt.toml"), "rb") as file:
+            requirements = tomllib.load(file)["tool"]["requirements"]
+        return {each for one in requirements if one["name"] == _NAME for each in one["extras"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def _pip() -> str:
+    """How this Python's packages are installed, by whatever it has."""
+    import importlib.util
+    import shlex
+    import shutil
+
+    beside = os.path.dirname(os.path.abspath(sys.executable))
+    if os.path.dirname(shutil.which("pip") or "") == beside:
+        return "pip install"
+    python = shlex.quote(sys.executable)
+    if importlib.util.find_spec("pip") is not None:
+        return f"{python} -m pip install"
+    return f"uv pip install --python {python}"

@@ -1,0 +1,66 @@
+"""Hints name the command that installs something where this conductor runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from conductor import installation
+
+UV = """[tool]
+requirements = [{ name = "conductor-acp", extras = ["fleet"] }]
+"""
+CASES = {
+    "uv tool": (
+        "uv tool install 'conductor-acp[fleet,remote]'",
+        "uv tool install --with uvloop 'conductor-acp[fleet]'",
+        "uv tool upgrade --reinstall conductor-acp",
+    ),
+    "pipx": (
+        "pipx inject conductor-acp 'conductor-acp[remote]'",
+        "pipx inject conductor-acp uvloop",
+        "pipx reinstall conductor-acp",
+    ),
+    "pip": (
+        "pip install 'conductor-acp[remote]'",
+        "pip install uvloop",
+        "pip install --force-reinstall conductor-acp",
+    ),
+    "checkout": (
+        "pip install -e '{here}[remote]'",
+        "pip install uvloop",
+        "pip install --force-reinstall -e '{here}'",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", CASES)
+def test_it_is_the_command_of_what_installed_this_conductor(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "bin"
+    (tmp_path / "conductor").mkdir()
+    programs.mkdir()
+    for name in ("pip", "python"):
+        (programs / name).touch(mode=0o755)
+    files = {
+        "uv tool": "uv-receipt.toml",
+        "pipx": "pipx_metadata.json",
+        "checkout": "pyproject.toml",
+    }
+    if how in files:
+        (tmp_path / files[how]).write_text(UV)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
+    monkeypatch.setattr(installation, "__file__", str(tmp_path / "conductor" / "installation.py"))
+    monkeypatch.setenv("PATH", str(programs))
+    extra, package, again = (text.format(here=tmp_path) for text in CASES[how])
+    assert installation.with_extra("remote") == extra
+    assert installation.with_package("uvloop") == package
+    assert installation.again() == again
+    monkeypatch.setenv("PATH", os.defpath)
+    other = installation.with_package("uvloop")
+    assert other == package or str(programs / "python") in other, "never another Python's pip"
