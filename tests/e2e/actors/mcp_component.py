@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -269,6 +270,12 @@ class Component:
                     told = {"progressToken": token, "progress": step}
                     self.tell(about, "notifications/progress", told)
                 done(text)
+            case "raw":
+                answer({"result": json.loads(text)})
+            case "asks":
+                asked = json.loads(text)
+                self.ask(about, asked["method"], asked["params"],
+                         lambda frame: done(json.dumps(frame.get("error"))))  # fmt: skip
             case "whoami":
                 done(str(self._opened_with[about["connection"]].get("session_id")))
             case "report" if "inputResponses" not in params:
