@@ -16,6 +16,7 @@ MOST = 256 * 1024
 REMEMBERED = 512
 """Tool calls of one session that are kept in mind."""
 FINISHED = ("completed", "failed", "cancelled")
+REJECTS = ("reject_once", "reject_always")
 
 ACTIONS = {
     "prompt": ("block", "replace", "before", "after"),
@@ -152,12 +153,19 @@ def permission(request: Request) -> Any:
     if rule is None:
         return None
     proxy.log.warn(f"denied: {found[0]}: {rule.deny}")
-    options = request.params.get("options")
-    for kind in ("reject_once", "reject_always"):
-        for option in options if isinstance(options, list) else ():
-            if isinstance(option, dict) and option.get("kind") == kind:
-                return {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
-    return {"outcome": {"outcome": "cancelled"}}
+    return {"outcome": refusal(request.params.get("options"))}
+
+
+def refusal(options: Any) -> dict[str, str]:
+    """The outcome that refuses: by an option that does nothing else, or by cancelling."""
+    offered = [one for one in options if isinstance(one, dict)] if isinstance(options, list) else []
+    for wanted in REJECTS:
+        for one in offered:
+            id_ = one.get("optionId")
+            meant = [other.get("kind") for other in offered if other.get("optionId") == id_]
+            if isinstance(id_, str) and wanted in meant and all(k in REJECTS for k in meant):
+                return {"outcome": "selected", "optionId": id_}
+    return {"outcome": "cancelled"}
 
 
 def asked_about(request: Request) -> dict[str, Any] | None:

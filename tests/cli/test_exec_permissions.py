@@ -53,6 +53,25 @@ def test_what_decides_for_longer_is_never_picked() -> None:
     assert asked([ALL[1]])[0] == CANCELLED
 
 
+def test_an_id_of_several_kinds_is_never_picked() -> None:
+    """Who knows which of them an agent takes it for: a no could become a yes."""
+    both = [{"optionId": "x", "kind": kind} for kind in ("allow_once", "reject_once")]
+    for options in (
+        both,
+        both[::-1],
+        [*both[1:], {"optionId": "x"}],
+        [*both[1:], ALL[0] | both[0]],
+    ):
+        assert asked(options, "--allow", "deny")[0] == CANCELLED
+    assert asked(both, "--allow", "once")[0] == CANCELLED
+    assert asked([*both[:1], {"optionId": "x", "kind": "allow_always"}], "--allow", "once")[0] == (
+        CANCELLED
+    )
+    assert asked([*both, ALL[3]], "--allow", "deny")[0] == selected("reject_once")
+    same = [ALL[3], {**ALL[3], "name": "No!"}]
+    assert asked(same, "--allow", "deny")[0] == selected("reject_once")
+
+
 @pytest.mark.parametrize("options", [None, {}, [], ["reject_once"], [{"kind": "reject_once"}]])
 def test_options_that_are_none(options: object) -> None:
     assert option_of(options, "reject_once") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -160,6 +161,16 @@ def test_a_question_waits_for_the_person_alone(demo: Talking) -> None:
     chat = demo.until(idle)
     assert chat["questions"] == []
     assert demo.ask("/api/turns?after=1")[1][-1]["answer"] == "permission: reject-once"
+
+
+def test_an_option_whose_id_is_that_of_another_kind_too_is_cancelled() -> None:
+    options = [{"optionId": "x", "kind": kind} for kind in ("allow_once", "reject_once")]
+    with Talking("py:tests.cli.agents:asking") as chat:
+        session = chat.until(idle)["sessions"][0]["id"]
+        chat.say(session, json.dumps(options))
+        chat.do("answer", question=chat.until(question)["questions"][0]["number"], option=1)
+        chat.until(idle)
+        assert "cancelled" in chat.ask("/api/turns?after=1")[1][-1]["answer"]
 
 
 def test_who_cancels_a_turn_answers_its_questions(fancy: Talking) -> None:

@@ -56,6 +56,8 @@ DENY: Rules = [{"on": "tool", "match": "^(execute|add)$", "input": "rm|[79]", "d
         (RM, ["allow_once", "reject_once"], "reject_once"),
         (RM, ["reject_always"], "reject_always"),
         (RM, ["allow_always"], None),
+        (RM, ["allow_once=x", "reject_once=x"], None),
+        (RM, ["reject_once=x", "allow_always=x", "reject_always"], "reject_always"),
         ({"kind": "execute", "rawInput": {"command": "ls"}}, ["reject_once"], "client"),
         ({"title": "rm x", "rawInput": "rm x"}, ["reject_once"], "client"),
         ({"_meta": {"x": {"toolName": "add"}}, "rawInput": 9}, ["reject_once"], "reject_once"),
@@ -69,7 +71,8 @@ async def test_permissions(call: Any, options: list[str], outcome: str | None) -
 
     async with play("hooks", config={"rules": DENY}, grants=[], client=client) as p:
         session = await p.new_session()
-        offered = [{"optionId": kind, "kind": kind, "name": kind} for kind in options]
+        pairs = [(option.split("=")[-1], option.split("=")[0]) for option in options]
+        offered = [{"optionId": id_, "kind": kind, "name": kind} for id_, kind in pairs]
         params = {"sessionId": session, "toolCall": call, "options": [None, *offered]}
         answer = p.result("s", p.agent.request("session/request_permission", params))
         assert answer["outcome"].get("optionId") == outcome

@@ -121,6 +121,7 @@ async def test_of_an_unknown_server_only_what_denies_speaks() -> None:
     [
         ({"title": "mcp__kit__fail"}, [("yes", "allow_once"), ("no", "reject_once")], "no"),
         ({"_meta": {"x": {"toolName": "mcp__kit__fail"}}}, [("yes", "allow_once")], None),
+        ({"title": "mcp__kit__fail"}, [("x", "reject_once"), ("x", "allow_once")], None),
         ({"title": "mcp__kit__add"}, [("no", "reject_once")], "yes"),
         ({"title": "fail"}, [("no", "reject_once")], "yes"),
         (7, "odd", "yes"),
