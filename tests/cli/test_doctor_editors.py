@@ -12,6 +12,7 @@ import pytest
 from conductor.cli import doctor, doctor_editors
 from conductor.cli.doctor_editors import Finding
 from conductor.editors.record import Settings
+from conductor.editors.script_editor import ScriptEditor
 from conductor.editors.table import TARGETS
 from conductor.editors.target import Launch
 
@@ -38,7 +39,16 @@ def write(editor: str, launch: Launch, name: str = "Conductor") -> Path:
     edit = target.put(text, Settings(editor), name, launch)
     assert edit.text is not None
     path.write_text(edit.text)
+    if isinstance(target, ScriptEditor):
+        load(target)
     return path
+
+
+def load(target: ScriptEditor) -> None:
+    """Adds the line to the user's settings that loads our file."""
+    folder = Path(target.file()).parent
+    init = folder / "init.el" if target.name == "emacs" else folder.parent / "init.lua"
+    init.write_text(f"{target.load}\n")
 
 
 def test_an_entry_with_a_guard_that_does_nothing() -> None:
@@ -147,6 +157,8 @@ def test_what_stands_in_front_of_an_editor_s_own_agent() -> None:
     path = Path(target.file())
     path.parent.mkdir(parents=True)
     path.write_text(edit.text)
+    assert isinstance(target, ScriptEditor)
+    load(target)
     found = only()
     assert found.ok
     assert "claude-code" in found.detail
