@@ -206,7 +206,11 @@ RULES: Final = (
         ),
         ("msgspec",),
     ),
-    Rule("conductor.fleet.bundle_store", ("conductor.fleet", *BASE), ("msgspec", "nats")),
+    Rule(
+        "conductor.fleet.bundle_store",
+        ("conductor.fleet", "conductor.packages.signatures", *BASE),
+        ("msgspec", "nats"),
+    ),
     # How a room is found is pure.
     Rule("conductor.fleet.placing", BASE, ("msgspec",)),
     Rule(

@@ -109,11 +109,12 @@ def bundle(
     made = bundles.read(data)
     pack.write(out, data)
     signed = "" if key else "; not signed, so no worker takes it"
+    again = ["conductor", "fleet", "rollout", out, *(["--key", key] if key else [])]
     report.say(
         f"{out}: {len(files)} files, {len(data):,} bytes{signed}",
         *(f"  {part.path}" for part in made.manifest.files),
         f"sha256 {made.digest}",
-        f"to roll it out: {shlex.join(['conductor', 'fleet', 'rollout', out])}",
+        f"to roll it out: {shlex.join(again)}",
     )
     return 0
 

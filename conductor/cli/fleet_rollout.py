@@ -13,7 +13,8 @@ from conductor.cli import report
 from conductor.cli.fleet_bundle import Keys, content, opened, short
 from conductor.cli.fleet_place import on_bus, place
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import ConductorError, UsageError
+from conductor.errors import ConductorError, UsageError, one_line
+from conductor.fleet import bundle as bundles
 from conductor.fleet import rollout as rolling
 from conductor.fleet.rollout import Count, Phase, Record, Verdict
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from conductor.fleet.bundle_store import BundleStore, Known
     from conductor.fleet.bus import Bus
+    from conductor.fleet.messages import Status
+    from conductor.packages.signatures import Demand
 
 HELP: Final = paragraphs(
     "Roll a bundle out to the workers of a pool. They fetch it, compare digest and signature, and "
@@ -31,10 +34,10 @@ HELP: Final = paragraphs(
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor fleet rollout pool.bundle\n"
-    "  conductor fleet rollout pool.bundle --pool gpu --at 90 --wait 600\n"
-    "  conductor fleet rollout --status\n"
-    "  conductor fleet rollout --back",
+    "  conductor fleet rollout pool.bundle --key key.pem\n"
+    "  conductor fleet rollout pool.bundle --key key.pem --pool gpu --at 90 --wait 600\n"
+    "  conductor fleet rollout --status --bundle-key key.pub\n"
+    "  conductor fleet rollout --back --key key.pem",
 )
 
 _ANSWERS: Final = 0.5
@@ -71,6 +74,16 @@ def rollout(
     status: Annotated[
         bool, typer.Option("--status", help="Show what the pool runs, and what each worker has.")
     ] = False,
+    key: Annotated[
+        str,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            help="Sign what the pool runs with this private key (PEM, without a password): one "
+            "whose public key workers have as `--bundle-key`.",
+            show_default=False,
+        ),
+    ] = "",
     bundle_key: Keys = None,
     json_: Json = False,
     **values: Any,
@@ -84,11 +97,17 @@ def rollout(
             "`conductor fleet rollout` takes a BUNDLE, or `--back`, or `--status`",
             "for example `conductor fleet rollout pool.bundle`",
         )
+    if not (key or status):
+        raise UsageError(
+            "what a pool runs is signed, and no key is given",
+            "`--key FILE`: the private key that `conductor fleet bundle --key` has signed with",
+        )
+    keys = [*bundles.keys_of(bundle_key or []), *([bundles.key_of(key)] if key else [])]
     where = place(values, "fleet rollout")
     data = content(file) if file is not None else b""
 
     async def work(bus: Bus) -> int:
-        controller = _Controller(bus, pool, json_=json_)
+        controller = _Controller(bus, pool, keys, key, json_=json_)
         if status:
             return await controller.show()
         if back:
@@ -111,6 +130,8 @@ class Seen(msgspec.Struct, frozen=True):
     host: str
     bundles: dict[str, str] | None
     """What it has, by digest; None: it follows no rollouts."""
+    refused: str = ""
+    """Why the record that NATS has counts for nothing there."""
 
     def phase(self, digest: str) -> str:
         """What it has of one bundle, in words."""
@@ -119,28 +140,23 @@ class Seen(msgspec.Struct, frozen=True):
         return self.bundles.get(digest, "has not heard of it yet")
 
 
-def _begun_anew(known: Known, highest: int) -> Known:
-    """What to begin from where the record is older than one that workers have seen: nothing
-    that the old record names becomes active by the next change."""
-    text = (
-        f"the record of the pool has the revision {known.record.revision}, and workers have seen "
-        f"{highest}: an old one was put back, or NATS has lost its own; it counts for nothing"
-    )
-    return msgspec.structs.replace(known, record=Record(revision=highest), problem=text)
-
-
 class _Controller:
     """Changes what a pool runs."""
 
-    def __init__(self, bus: Bus, pool: str, *, json_: bool) -> None:
+    def __init__(
+        self, bus: Bus, pool: str, keys: Sequence[Demand], key: str, *, json_: bool
+    ) -> None:
+        """`keys`: one of them has signed the record. `key`: the private key's file, for the next
+        one."""
         from conductor.fleet.bundle_store import BundleStore
 
         self._bus, self._pool, self._json = bus, pool, json_
-        self._store: BundleStore = BundleStore(bus)
+        self._keys, self._key = keys, key
+        self._store: BundleStore = BundleStore(bus, keys)
         self._seen: dict[str, Seen] = {}
         self._missed: dict[str, int] = {}
-        self._highest = 0
-        """The highest revision of the record that a worker has seen."""
+        self._shown: dict[str, Record] = {}
+        """The records that workers have shown, by value: empty ones where no key has signed it."""
         self._digest = ""
         """Of the bundle that is rolled out."""
         self._revision = 0
@@ -175,10 +191,15 @@ class _Controller:
 
     async def show(self) -> int:
         """Shows what the pool runs, and what each worker has."""
-        known = await self._store.record(self._pool)
-        self._warn(known)
-        record = known.record
         await self._look()
+        known = await self._store.record(self._pool)
+        self._warn(known.problem or self._older(known))
+        if not self._keys:
+            self._warn(
+                "who has signed what the pool runs was not compared: name the public key with "
+                "`--bundle-key`"
+            )
+        record = known.record
         if self._json:
             return self._done(record)
         report.say(f"pool {self._pool}")
@@ -191,6 +212,8 @@ class _Controller:
         lines = []
         for worker in self._workers:
             lines.append(f"worker {worker.id} ({worker.host})")
+            if worker.refused:
+                lines.append(f"  refuses what NATS says the pool runs: {one_line(worker.refused)}")
             if worker.bundles is None:
                 lines.append(f"  {worker.phase('')}")
                 continue
@@ -202,11 +225,25 @@ class _Controller:
         if not self._seen:
             await self._look()
         known: Known = await self._store.record(self._pool)
-        if known.record.revision < self._highest:
-            known = _begun_anew(known, self._highest)
-        self._warn(known)
-        record = rolling.dated(to(known.record), int(time.time() * 1000))
-        return await self._store.change(self._pool, known, record)
+        self._warn(known.problem or self._older(known))
+        record = rolling.dated(to(self._newest(known.record)), int(time.time() * 1000))
+        return await self._store.change(self._pool, known, record, self._key)
+
+    def _newest(self, record: Record) -> Record:
+        """Of the record that NATS has and those that workers have, the newest that is signed: the
+        next one rests on nothing that somebody has put back or made up."""
+        return max((record, *self._shown.values()), key=lambda one: one.revision)
+
+    def _older(self, known: Known) -> str:
+        """What to say of a record that is older than the newest one; empty: it is not."""
+        newest = self._newest(known.record)
+        if newest == known.record:
+            return ""
+        return (
+            f"the record of the pool has the revision {known.record.revision}, and workers have "
+            f"{newest.revision}: an old one was put back, or NATS has lost its own; it counts for "
+            "nothing"
+        )
 
     async def _ready(self, digest: str, at: int, wait: float) -> Count:
         """Waits until enough workers are ready, or never will be, or the time is over."""
@@ -269,12 +306,26 @@ class _Controller:
         for one in await workers_of(self._bus, _ANSWERS):
             if one.pool == self._pool and one.state != "draining":
                 self._missed[one.id] = 0
-                self._highest = max(self._highest, one.revision)
-                knows = one.bundles is None or one.revision >= self._revision
-                self._seen[one.id] = Seen(one.id, one.host, one.bundles if knows else {})
+                revision = self._record_of(one).revision
+                knows = one.bundles is None or revision >= self._revision
+                has = one.bundles if knows else {}
+                self._seen[one.id] = Seen(one.id, one.host, has, one.refused)
         for id_ in [id_ for id_, missed in self._missed.items() if missed >= _MISSED]:
             if await self._is_gone(id_):
                 del self._missed[id_], self._seen[id_]
+
+    def _record_of(self, worker: Status) -> Record:
+        """The record that a worker shows; an empty one where none of the keys has signed it."""
+        from conductor.fleet import signed_record
+
+        value = worker.record
+        if value not in self._shown:
+            try:
+                signed = signed_record.read(self._pool, value.encode(), self._keys)
+            except ConductorError:
+                signed = signed_record.Signed()
+            self._shown[value] = signed.record if self._keys else Record()
+        return self._shown[value]
 
     async def _is_gone(self, id_: str) -> bool:
         """Whether a worker that does not answer has ended, or drains: NATS knows who listens."""
@@ -289,9 +340,9 @@ class _Controller:
         return read(raw, Status).state == "draining"
 
     @staticmethod
-    def _warn(known: Known) -> None:
-        if known.problem:
-            report.write(known.problem, word="warning")
+    def _warn(text: str) -> None:
+        if text:
+            report.write(text, word="warning")
 
     def _say(self, text: str) -> None:
         if not self._json:

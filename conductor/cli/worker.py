@@ -220,7 +220,7 @@ class _Worker(Serving):
 
         follower = Follower(part.bus, part.pool, bundles.keys, use, self._noted)
         part.bundles = follower.report
-        part.revision = lambda: follower.revision
+        part.record = lambda: (follower.record, follower.refused)
         self._follower = follower
 
     async def _take(self, wanted: Wanted) -> None:

@@ -95,22 +95,7 @@ class Bundle(msgspec.Struct, frozen=True):
 
     def signed_by(self, keys: Sequence[Demand], shown: str = "the bundle") -> None:
         """Raises `BundleError` unless one of these keys has signed it."""
-        from conductor.packages import signatures
-
-        offers = [signatures.Offer("bundle", self.signature)] if self.signature else []
-        why = "no key is given that it must be signed with"
-        for key in keys:
-            try:
-                signatures.signer_of(self.encoded, offers, key, shown)
-            except UsageError as error:
-                why = error.text
-            else:
-                return
-        raise BundleError(
-            "signature" if self.signature else "unsigned",
-            why,
-            "`conductor fleet bundle --key KEY` signs it; `--bundle-key` names the public key",
-        )
+        signer(self.encoded, self.signature, keys, shown)
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -282,9 +267,37 @@ def _seen(text: str) -> str:
     return visible_path(text if len(text) <= 100 else text[:99] + "…")
 
 
+def signer(content: bytes, signature: bytes, keys: Sequence[Demand], shown: str) -> str:
+    """The public key of these that has signed this content. Raises `BundleError`: none has."""
+    from conductor.packages import signatures
+
+    offers = [signatures.Offer("bundle", signature)] if signature else []
+    why = "no key is given that it must be signed with"
+    for key in keys:
+        try:
+            signatures.signer_of(content, offers, key, shown)
+        except UsageError as error:
+            why = error.text
+        else:
+            return key.key
+    raise BundleError(
+        "signature" if signature else "unsigned",
+        why,
+        "`conductor fleet bundle --key KEY` signs it; `--bundle-key` names the public key",
+    )
+
+
 def keys_of(files: Iterable[str]) -> list[Demand]:
     """The public keys in these files: one of them must have signed a bundle. Raises
     `UsageError`."""
     from conductor.packages import signatures
 
     return [signatures.demand(key=file) for file in files]
+
+
+def key_of(file: str) -> Demand:
+    """The public key of the private one in a file. Raises `UsageError`."""
+    from conductor.packages import signatures
+    from conductor.spec import signing
+
+    return signatures.Demand(key=signing.Key(signing.private(file).public_key(), file).text)

@@ -3,6 +3,7 @@
     bundles/SHA256/bundle     as it came: compared again each time it is used
     bundles/SHA256/files/     its files: the folder of a configuration
     bundles/incoming-…/       what is being unpacked, by one worker
+    bundles/record-…          the newest record of a pool that a key has signed
     bundles/lock              held while one changes any of this
 
 A worker holds what it uses. `prune` deletes the rest; what nobody has used for
@@ -12,19 +13,25 @@ A worker holds what it uses. `prune` deletes the rest; what nobody has used for
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import shutil
 import stat
 import time
-from collections.abc import Collection, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.fleet import signed_record
 from conductor.fleet.bundle import MOST, MOST_FILES, Bundle, BundleError
+from conductor.fleet.signed_record import Signed
 from conductor.packages import store
 from conductor.packages.archive import Bounds, Tree
 from conductor.spec import installed, paths, private_files, untrusted_files
+
+if TYPE_CHECKING:
+    from conductor.packages.signatures import Demand
 
 _BOUNDS: Final = Bounds(unpacked=MOST, entries=2 * MOST_FILES)
 _WHOLE: Final = "bundle"
@@ -97,6 +104,32 @@ class BundleCache:
             return []
         with self._usable(), self._alone():
             return self._prune(keep, unused)
+
+    def record(self, pool: str, keys: Sequence[Demand]) -> Signed:
+        """The newest record of a pool that was here, signed by one of these keys; an empty one:
+        none was."""
+        with self._usable():
+            return max((self._record(pool, key) for key in keys), key=_revision, default=Signed())
+
+    def keep_record(self, pool: str, signed: Signed, key: Demand) -> None:
+        """Keeps a record that this key has signed, if it is newer than what is here."""
+        with self._usable(), self._alone():
+            if _revision(self._record(pool, key)) < _revision(signed):
+                private_files.replace(self._record_place(pool, key), signed.value)
+                private_files.settle(self._folder)
+
+    def _record(self, pool: str, key: Demand) -> Signed:
+        try:
+            place = self._record_place(pool, key)
+            value = untrusted_files.read(place, signed_record.MOST, links=False)
+            return signed_record.read(pool, value, [key])
+        except (FileNotFoundError, UsageError):
+            return Signed()
+
+    def _record_place(self, pool: str, key: Demand) -> str:
+        """One file for each key: a key that is trusted no more takes its records with it."""
+        name = hashlib.sha256(f"{pool} {key.key}".encode()).hexdigest()
+        return os.path.join(self._folder, f"record-{name}")
 
     def _kept(self) -> Iterator[Kept]:
         for name in sorted(os.listdir(self._folder)):
@@ -188,6 +221,10 @@ class BundleCache:
     def _alone(self) -> Iterator[None]:
         with private_files.alone(os.path.join(self._folder, "lock")):
             yield
+
+
+def _revision(signed: Signed) -> int:
+    return signed.record.revision
 
 
 def _is_whole(place: str, bundle: Bundle, data: bytes) -> bool:

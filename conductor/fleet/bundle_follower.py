@@ -13,7 +13,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -24,9 +24,12 @@ from conductor.fleet.bundle_cache import BundleCache
 from conductor.fleet.bundle_store import BundleStore, Known, NotNow
 from conductor.fleet.bus import Away
 from conductor.fleet.rollout import Effect, Event, Fetch, Forget, Holding, Prepare
+from conductor.fleet.signed_record import Signed
 
 if TYPE_CHECKING:
     from conductor.fleet.bus import Bus
+
+Found = TypeVar("Found")
 
 Use = Callable[[str, str], Awaitable[None]]
 """Starts new chains from a bundle: its digest, and the folder of its files. Raises
@@ -68,14 +71,17 @@ class Follower:
         self._bus, self._pool, self._use, self._log = bus, pool, use, log
         self._key_files = [os.path.abspath(key) for key in keys]
         self._keys = bundles.keys_of(keys)
-        self._store = BundleStore(bus)
+        self._store = BundleStore(bus, self._keys)
         self._cache = cache or BundleCache()
         self._holding = Holding()
         self._folders: dict[str, str] = {}
         self._forgotten: deque[str] = deque()
         self._waiting: deque[Effect] = deque()
-        self._old = 0
-        """The revision in the bucket of an old record that was refused."""
+        self._newest = Signed()
+        """The record with the highest revision that was ever here."""
+        self._has_kept = False
+        """Whether the record of an earlier process was looked for."""
+        self._refused = ""
         self._changed = asyncio.Event()
         self._end: Callable[[], Awaitable[None]] | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -86,9 +92,14 @@ class Follower:
         return self._holding.in_use
 
     @property
-    def revision(self) -> int:
-        """The revision of the record that it knows; what it reports is of that."""
-        return self._holding.record.revision
+    def record(self) -> str:
+        """The record that it follows, as it is signed; what it reports is of that."""
+        return self._newest.value.decode(errors="replace")
+
+    @property
+    def refused(self) -> str:
+        """Why the record that NATS has counts for nothing here; empty: it counts."""
+        return self._refused
 
     def report(self) -> dict[str, str]:
         """What a controller hears of the bundles here."""
@@ -111,19 +122,7 @@ class Follower:
     async def _follow(self) -> None:
         while True:
             self._changed.clear()
-            try:
-                known = await self._store.record(self._pool)
-            except ConductorError as error:
-                if self._bus.is_linked:
-                    self._log(
-                        "warning", f"what the pool `{self._pool}` runs is not known: {error.text}"
-                    )
-            else:
-                if known.problem:
-                    self._log("warning", known.problem)
-                else:
-                    self._say_if_old(known)
-                    self._waiting += self._holding.follow(known.record)
+            await self._look()
             while self._waiting:
                 effect = self._waiting.popleft()
                 try:
@@ -137,17 +136,49 @@ class Follower:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), _LOOK)
 
-    def _say_if_old(self, known: Known) -> None:
-        """Says once that the record is older than one that this worker has seen."""
-        is_old = known.revision > 0 and known.record.revision < self.revision
-        if is_old and known.revision != self._old:
-            self._log(
-                "warning",
-                f"what the pool `{self._pool}` runs is refused: its record has the revision "
-                f"{known.record.revision}, and revision {self.revision} was here before. Somebody "
-                "has put an old record back; `conductor fleet rollout` writes a new one",
-            )
-            self._old = known.revision
+    async def _look(self) -> None:
+        """Follows the newest of what NATS has and what was here, also before a restart."""
+        try:
+            known = await self._store.record(self._pool)
+        except ConductorError as error:
+            if self._bus.is_linked:
+                self._log(
+                    "warning", f"what the pool `{self._pool}` runs is not known: {error.text}"
+                )
+            return
+        if not self._has_kept:
+            kept = await self._on_disk(self._cache.record, self._pool, self._keys)
+            self._newest, self._has_kept = kept or Signed(), True
+        refused = known.problem or self._older(known)
+        if refused and refused != self._refused:
+            self._log("warning", f"what NATS says the pool runs is refused: {refused}")
+        self._refused = refused
+        if not refused and known.record.revision > self._newest.record.revision:
+            self._newest = Signed(known.record, known.value, known.key)
+            key = next((key for key in self._keys if key.key == known.key), None)
+            if key is not None:
+                await self._on_disk(self._cache.keep_record, self._pool, self._newest, key)
+        self._waiting += self._holding.follow(self._newest.record)
+
+    def _older(self, known: Known) -> str:
+        """Why a record that one of the keys has signed is not followed; empty: it is."""
+        newest = self._newest.record
+        rises = known.record.revision > newest.revision or known.record == newest
+        if rises or not known.revision:
+            return ""
+        return (
+            f"the record of the pool `{self._pool}` has the revision {known.record.revision}, and "
+            f"another of revision {newest.revision} was here before. Somebody has put an old "
+            "record back; `conductor fleet rollout` writes a new one"
+        )
+
+    async def _on_disk(self, do: Callable[..., Found], *arguments: object) -> Found | None:
+        """What comes of something in the cache; None: nothing, and it is said."""
+        try:
+            return await asyncio.to_thread(do, *arguments)
+        except ConductorError as error:
+            self._log("warning", f"which record was the newest is not kept: {error.with_hint}")
+            return None
 
     async def _perform(self, effect: Effect) -> list[Effect]:
         """What comes of one effect. Raises `NotNow` and `Away`: it is tried again."""

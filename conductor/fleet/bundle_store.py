@@ -1,10 +1,10 @@
 """What NATS keeps of a rollout: a record for each pool, and bundles by digest.
 
-    bucket `config`     pool → what it runs (`conductor.fleet.rollout.Record`)
+    bucket `config`     pool → what it runs (`conductor.fleet.signed_record`)
     objects `bundles`   digest → the bundle, in chunks of 1 MiB
 
-Whoever may write there can name any bundle that some key has signed, and nothing else: workers
-believe the digest and the signature, not the store.
+Whoever may write there can put an old record or an old bundle back, and nothing else: workers
+believe digests and signatures, not the store.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import base64
 import datetime
 import io
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -22,13 +22,14 @@ from nats.js import errors as js_errors
 from nats.js.api import ObjectMeta, ObjectMetaOptions, ObjectStoreConfig
 
 from conductor.errors import ConductorError, UsageError
-from conductor.fleet import rollout
+from conductor.fleet import signed_record
 from conductor.fleet.bundle import MOST, BundleError
 from conductor.fleet.bus import Away, Bus
 from conductor.fleet.rollout import Record
 
 if TYPE_CHECKING:
     from conductor.fleet.bus import Bucket
+    from conductor.packages.signatures import Demand
 
 RECORDS: Final = "config"
 OBJECTS: Final = "bundles"
@@ -48,7 +49,11 @@ class Known(msgspec.Struct, frozen=True):
     record: Record
     revision: int
     problem: str = ""
-    """Why the record there cannot be read; then `record` is an empty one."""
+    """Why the record there counts for nothing; then `record` is an empty one."""
+    value: bytes = b""
+    """The record as it is signed."""
+    key: str = ""
+    """The public key that has signed it."""
 
 
 class NotNow(ConductorError):  # noqa: N818 - nobody is to blame
@@ -65,8 +70,9 @@ class NotNow(ConductorError):  # noqa: N818 - nobody is to blame
 class BundleStore:
     """The records and the bundles of one tenant. Every method raises `NotNow`."""
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+    def __init__(self, bus: Bus, keys: Sequence[Demand] = ()) -> None:
+        """`keys`: one of them has signed a record; none: nobody compares who has."""
+        self._bus, self._keys = bus, keys
         self._bucket: Bucket | None = None
         self._opened: Any = None
 
@@ -76,13 +82,15 @@ class BundleStore:
         if kept is None:
             return Known(Record(), 0)
         try:
-            return Known(rollout.read(kept.value), kept.revision)
+            signed = signed_record.read(pool, kept.value, self._keys)
         except UsageError as error:
             return Known(Record(), kept.revision, error.text)
+        return Known(signed.record, kept.revision, "", signed.value, signed.key)
 
-    async def change(self, pool: str, known: Known, record: Record) -> Known:
-        """Sets the record of a pool. Raises `UsageError` if somebody has changed it meanwhile."""
-        bucket, value = await self._records(), rollout.encoded(record)
+    async def change(self, pool: str, known: Known, record: Record, key: str) -> Known:
+        """Sets the record of a pool, signed with the private key in a file. Raises `UsageError` if
+        somebody has changed it meanwhile."""
+        bucket, value = await self._records(), signed_record.written(pool, record, key).value
         if known.revision:
             revision = await bucket.update(pool, value, known.revision)
         else:
@@ -92,7 +100,7 @@ class BundleStore:
                 f"somebody else has just changed what the pool `{pool}` runs",
                 "`conductor fleet rollout --status` shows it; then try again",
             )
-        return Known(record, revision)
+        return Known(record, revision, "", value)
 
     async def watch(self, pool: str, changed: Callable[[], None]) -> Callable[[], Awaitable[None]]:
         """Calls `changed` after the record has changed, while NATS is there; what it returns ends
@@ -153,9 +161,10 @@ class BundleStore:
         """Deletes old bundles that no pool names any more, but for those with these digests."""
         try:
             bucket = await self._records()
+            anybody = BundleStore(self._bus)  # another pool may have a key of its own
             named = {*keep}
             for pool in await bucket.keys(">"):
-                record = (await self.record(pool)).record
+                record = (await anybody.record(pool)).record
                 named |= {record.active, record.previous, record.candidate}
             store = await self._objects()
             now = datetime.datetime.now(datetime.UTC)

@@ -107,8 +107,11 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`ready`, `full`, `draining`, or `waiting` for a first bundle."""
     counts: dict[str, int] = {}
     """`rooms`, `connections`, `chains`, `sessions`, `open_turns`."""
-    revision: int = 0
-    """Of a worker that follows rollouts: the revision of the record that it knows."""
+    record: str = ""
+    """Of a worker that follows rollouts: the newest record of its pool that it knows, as it is
+    signed. A worker is not believed: the signature is."""
+    refused: str = ""
+    """Why the record that NATS has counts for nothing there."""
     config: str = ""
     """The digest of the bundle that holds; empty: the files of the machine."""
     bundles: dict[str, str] | None = None

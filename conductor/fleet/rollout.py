@@ -1,6 +1,6 @@
 """How a bundle becomes what a pool runs, as tables of moves. Pure: no clock, no network.
 
-    record    what the pool runs, ran before and is offered; one value of the bucket `config`
+    record    what the pool runs, ran before and is offered (`signed_record`: how it is kept)
     holding   what one worker has of the bundles that the record names
     verdict   what a controller makes of what the workers report
 
@@ -34,25 +34,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What ran before, which workers still have: the way back."""
     candidate: Name = ""
     """What workers prepare."""
-    revision: Annotated[int, msgspec.Meta(ge=0)] = 0
+    revision: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
     """Rises with each change: a bundle that failed is tried again in a later one, and workers take
     no lower one than they have seen."""
-
-
-def read(content: bytes) -> Record:
-    """The record in a value of the bucket. Raises `UsageError`."""
-    try:
-        return msgspec.json.decode(content, type=Record)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(
-            f"what the bucket `config` says of the pool cannot be read: {error}",
-            "`conductor fleet rollout BUNDLE` writes it anew; workers keep what they have",
-        ) from None
-
-
-def encoded(record: Record) -> bytes:
-    """The record as a value of the bucket."""
-    return msgspec.json.encode(record)
 
 
 def offered(record: Record, digest: str) -> Record:

@@ -82,8 +82,8 @@ class Worker:
         """Awaited when a room has ended, and before its lease does."""
         self.bundles: Callable[[], dict[str, str] | None] = lambda: None
         """What it has of the bundles of its pool; None: it follows no rollouts."""
-        self.revision: Callable[[], int] = lambda: 0
-        """The revision of the record of its pool that it knows."""
+        self.record: Callable[[], tuple[str, str]] = lambda: ("", "")
+        """The newest signed record of its pool that it knows, and why that of NATS is refused."""
         self.config: Callable[[], str] = lambda: ""
         """The digest of the bundle that new chains start from."""
         self._gateways = Beats(bus, "worker", "gateway", self.id)
@@ -455,6 +455,7 @@ class Worker:
         if not self._chains():
             state = "waiting"
         counts = self._server.counts() | {"rooms": len(self._held)}
+        record, refused = self.record()
         return messages.write(
             messages.Status(
                 kind="worker",
@@ -466,7 +467,8 @@ class Worker:
                 state="draining" if self._draining else state,
                 config=self.config(),
                 bundles=self.bundles(),
-                revision=self.revision(),
+                record=record,
+                refused=refused,
                 counts=counts,
             )
         )

@@ -10,6 +10,7 @@ import datetime
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,14 +35,23 @@ from tests.harness.process.nats import Nats
 from tests.places import DEADLINE
 
 
-def with_store(nats: Nats, work: Callable[[Bus, BundleStore], Awaitable[None]]) -> None:
+class Signing(BundleStore):
+    """A store with a key of its own."""
+
+    def __init__(self, bus: Bus, folder: str) -> None:
+        self.key, _ = pair(Path(folder))
+        super().__init__(bus, [bundles.key_of(self.key)])
+
+
+def with_store(nats: Nats, work: Callable[[Bus, Signing], Awaitable[None]]) -> None:
     """Does something with a store, over a connection of its own."""
 
     async def run() -> None:
         bus = Bus(NatsPlace(nats=(nats.url,)), "test", print)
         await bus.connect()
         try:
-            await work(bus, BundleStore(bus))
+            with tempfile.TemporaryDirectory() as folder:
+                await work(bus, Signing(bus, folder))
         finally:
             await bus.close()
 
@@ -53,14 +63,16 @@ def digest_of(data: bytes) -> str:
 
 
 def test_records_and_bundles(nats: Nats, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(bus: Bus, store: BundleStore) -> None:
+    async def work(bus: Bus, store: Signing) -> None:
         assert await store.record("main") == Known(Record(), 0)
-        first = await store.change("main", Known(Record(), 0), Record(candidate="a" * 64))
+        first = await store.change(
+            "main", Known(Record(), 0), Record(candidate="a" * 64), store.key
+        )
         with pytest.raises(UsageError, match="somebody else has just changed"):
-            await store.change("main", Known(Record(), 0), Record())
-        await store.change("main", first, Record(active="a" * 64, revision=1))
+            await store.change("main", Known(Record(), 0), Record(), store.key)
+        await store.change("main", first, Record(active="a" * 64, revision=1), store.key)
         with pytest.raises(UsageError, match="somebody else has just changed"):
-            await store.change("main", first, Record())
+            await store.change("main", first, Record(), store.key)
 
         data = b"x" * (3 * 1024 * 1024 + 1)  # of several chunks
         digest = digest_of(data)
@@ -94,16 +106,19 @@ def test_records_and_bundles(nats: Nats, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_what_no_pool_names_goes_when_it_is_old(
-    nats: Nats, monkeypatch: pytest.MonkeyPatch
+    nats: Nats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(bus: Bus, store: BundleStore) -> None:
+    async def work(bus: Bus, store: Signing) -> None:
         await store.prune()  # there is nothing
         datas = [b"active", b"previous", b"candidate", b"kept", b"gone"]
         named = [digest_of(data) for data in datas]
         for digest, data in zip(named, datas, strict=True):
             await store.put(digest, data)
-        await store.change("a", Known(Record(), 0), Record(active=named[0], previous=named[1]))
-        await store.change("b", Known(Record(), 0), Record(candidate=named[2]))
+        await store.change(
+            "a", Known(Record(), 0), Record(active=named[0], previous=named[1]), store.key
+        )
+        other, _ = pair(tmp_path)  # another pool has another key
+        await store.change("b", Known(Record(), 0), Record(candidate=named[2]), other)
         await store.prune()
         assert await store.get(named[4]) == b"gone"  # it is new: a rollout may be about to name it
         monkeypatch.setattr(bundle_store, "_OLD", datetime.timedelta(0))
@@ -117,18 +132,18 @@ def test_what_no_pool_names_goes_when_it_is_old(
 
 
 def test_a_record_that_cannot_be_read_is_written_anew(nats: Nats) -> None:
-    async def work(bus: Bus, store: BundleStore) -> None:
+    async def work(bus: Bus, store: Signing) -> None:
         await (await bus.bucket(RECORDS)).put("main", b"\xff")
         known = await store.record("main")
         assert "cannot be read" in known.problem
-        await store.change("main", known, Record(revision=1))
+        await store.change("main", known, Record(revision=1), store.key)
         assert (await store.record("main")).problem == ""
 
     with_store(nats, work)
 
 
 def test_where_nats_is_away(nats: Nats) -> None:
-    async def work(bus: Bus, store: BundleStore) -> None:
+    async def work(bus: Bus, store: Signing) -> None:
         await store.put(digest_of(b"x"), b"x")
         cut = asyncio.Event()
         bus.cut.append(cut.set)
@@ -141,7 +156,7 @@ def test_where_nats_is_away(nats: Nats) -> None:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    async def work(bus: Bus, store: BundleStore) -> None:
+    async def work(bus: Bus, store: Signing) -> None:
         data = os.urandom(3 * 1024 * 1024)
         with pytest.raises(NotNow, match=r"NATS does not give or take bundles now: .*resources"):
             await store.put(digest_of(data), data)
@@ -158,9 +173,9 @@ def test_a_leader_that_is_killed_loses_no_bundle(tmp_path: Path) -> None:
     digest = digest_of(data)
     record = Record(active=digest, revision=1)
 
-    async def work(bus: Bus, store: BundleStore) -> None:
+    async def work(bus: Bus, store: Signing) -> None:
         await store.put(digest, data)
-        await store.change("main", Known(Record(), 0), record)
+        await store.change("main", Known(Record(), 0), record, store.key)
         cluster.nodes[cluster.leader(f"OBJ_{OBJECTS}")].kill()
         found = b""
         async with asyncio.timeout(DEADLINE):
@@ -180,7 +195,8 @@ def test_a_leader_that_is_killed_loses_no_bundle(tmp_path: Path) -> None:
             bus = Bus(NatsPlace(nats=tuple(cluster.urls.split(","))), "test", print)
             await bus.connect()
             try:
-                await work(bus, BundleStore(bus))
+                with tempfile.TemporaryDirectory() as folder:
+                    await work(bus, Signing(bus, folder))
             finally:
                 await bus.close()
 
@@ -199,7 +215,7 @@ class Shelf:
         self.away = 0
         self.changed: Callable[[], None] = lambda: None
 
-    def __call__(self, bus: object) -> Shelf:
+    def __call__(self, bus: object, keys: object) -> Shelf:
         return self
 
     async def record(self, pool: str) -> Known:
@@ -350,7 +366,8 @@ def test_a_record_without_sense_changes_nothing(worker: Callable[[], Worker]) ->
         digest = one.add("")
         await active(digest)
         one.shelf.names(Record(), problem="it is no JSON")
-        await one.until(lambda: "warning: it is no JSON" in one.log)
+        said = "warning: what NATS says the pool runs is refused: it is no JSON"
+        await one.until(lambda: said in one.log)
         assert one.follower.report() == {digest: "in use"}
 
     following(worker, work)
@@ -376,7 +393,7 @@ def test_a_record_of_an_earlier_life_of_nats(worker: Callable[[], Worker]) -> No
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(one.until(lambda: False), 0.05)
         assert one.follower.report() == {first: "in use"}
-        one.shelf.names(rollout.offered(Record(), second))
+        one.shelf.names(rollout.dated(rollout.offered(Record(), second), 1_700_000_000_000))
         await one.until(lambda: one.follower.report().get(second) == "ready")
 
     following(worker, work)

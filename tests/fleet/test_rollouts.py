@@ -17,7 +17,7 @@ import pytest
 from nats.js.api import ObjectMeta
 
 from conductor.fleet import bundle as bundles
-from conductor.fleet import messages, names
+from conductor.fleet import messages, names, signed_record
 from conductor.fleet import rollout as rolling
 from conductor.fleet.bundle_store import OBJECTS, BundleStore
 from conductor.fleet.bus import Bus
@@ -67,8 +67,11 @@ class Pool:
         return conductor("fleet", command, *arguments, cwd=self.folder, env=env)
 
     def rollout(self, *arguments: str) -> Ran:
-        """Runs `conductor fleet rollout`."""
-        return self.run("rollout", *arguments, "--nats", self.nats.url)
+        """Runs `conductor fleet rollout`, with the key that the workers trust, or another one."""
+        shows = "--status" in arguments
+        named = any(each in arguments for each in ("--key", "--bundle-key"))
+        keys = () if named else ("--bundle-key", self.public) if shows else ("--key", self.key)
+        return self.run("rollout", *arguments, *keys, "--nats", self.nats.url)
 
     def rolled(self, *arguments: str) -> str:
         """The same, and it succeeds."""
@@ -103,9 +106,9 @@ class Pool:
         """Names a candidate, whatever it is."""
 
         async def work(bus: Bus) -> None:
-            store = BundleStore(bus)
+            store = BundleStore(bus, [bundles.key_of(self.key)])
             known = await store.record("main")
-            await store.change("main", known, rolling.offered(known.record, digest))
+            await store.change("main", known, rolling.offered(known.record, digest), self.key)
 
         self.on_bus(work)
 
@@ -364,28 +367,145 @@ def test_a_worker_that_stands_still_is_not_taken_for_ready(pool: Pool) -> None:
     pool.on_bus(work)
 
 
-def test_a_record_of_before_is_refused_and_said(pool: Pool) -> None:
-    """Who may write the record puts an old one back: what runs stays, and a rollout goes on."""
+class Attacker:
+    """Who may write the records, and has no key."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def value(self, name: str = "main") -> bytes:
+        """The record of a pool, as it is kept."""
+        found = bytearray()
+
+        async def get(bus: Bus) -> None:
+            found.extend((await (await bus.jetstream.key_value("config")).get(name)).value or b"")
+
+        self._pool.on_bus(get)
+        return bytes(found)
+
+    def put(self, value: bytes) -> None:
+        """Puts a value in the place of the record."""
+
+        async def put(bus: Bus) -> None:
+            await (await bus.jetstream.key_value("config")).put("main", value)
+
+        self._pool.on_bus(put)
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["runs on", "is restarted"])
+def test_a_record_of_before_is_refused_and_said(pool: Pool, *, restarted: bool) -> None:
+    """Who may write the record puts an old one back: what runs stays, after a restart too, and a
+    rollout goes on from the newest record that a worker has."""
     first, second = pool.bundle(PLAIN), pool.bundle(DATED)
-    worker = pool.worker()
+    worker, attacker = pool.worker(), Attacker(pool)
     pool.rolled(first)
-    old = bytearray()
-
-    async def keep(bus: Bus) -> None:
-        old.extend((await (await bus.jetstream.key_value("config")).get("main")).value or b"")
-
-    async def put(bus: Bus) -> None:
-        await (await bus.jetstream.key_value("config")).put("main", bytes(old))
-
-    pool.on_bus(keep)
+    old = attacker.value()
     pool.rolled(second)
     used(worker, pool.digest(second))
-    pool.on_bus(put)
+    if restarted:
+        worker.process.kill()
+        worker.exit_code()
+    attacker.put(old)
+    if restarted:
+        worker = pool.worker()
+        used(worker, pool.digest(second))
     worker.until(lambda: "has put an old record back" in worker.stderr, "it is said")
-    assert worker.stderr.count(f"start from the bundle {pool.digest(first)}") == 1
+    times = worker.stderr.count(f"start from the bundle {pool.digest(first)}")
+    assert times == (0 if restarted else 1)
+    shown = pool.rollout("--status")
+    assert "has put an old record back" in shown.out
+    assert "it counts for nothing" in shown.err
     third = pool.bundle(PLAIN + "# again\n")
     ran = pool.rollout(third)
     assert ran.code == 0, ran.err
     assert "it counts for nothing" in ran.err
     used(worker, pool.digest(third))
-    assert worker.stderr.count(f"start from the bundle {pool.digest(first)}") == 1
+    assert worker.stderr.count(f"start from the bundle {pool.digest(first)}") == times
+    assert pool.status()["previous"] == pool.digest(second)
+
+
+def test_a_record_that_no_key_of_the_workers_has_signed_changes_nothing(pool: Pool) -> None:
+    """Its signature is taken away, of another key, of another pool, of something else; a worker
+    that starts then keeps what ran too."""
+    first, second = pool.bundle(PLAIN), pool.bundle(DATED)
+    other, other_public = pair(pool.folder, "other")
+    worker, attacker = pool.worker(), Attacker(pool)
+    pool.rolled(first)
+    used(worker, pool.digest(first))
+    pool.rolled(second, "--pool", "canary", "--at", "0")
+    of_canary = json.loads(attacker.value("canary"))
+    mine = json.loads(attacker.value())
+    record = of_canary["statement"]["record"]
+    again = {**mine["statement"], "record": record}
+    whole = bundles.read(Path(second).read_bytes())
+    forged = pool.rollout(second, "--at", "0", "--key", other)
+    assert forged.code == 0, forged.err  # NATS takes it; the worker does not
+    of_other = attacker.value()
+    table: list[tuple[bytes, str]] = [
+        (of_other, "is not signed by "),
+        (json.dumps(record).encode(), "cannot be read, or is not signed"),
+        (json.dumps({"statement": again}).encode(), "is not signed"),
+        (json.dumps({**mine, "statement": again}).encode(), "is not signed by "),
+        (json.dumps(of_canary, separators=(",", ":")).encode(), "for another pool"),
+        (
+            b'{"statement":%s,"signature":%s}' % (whole.encoded, whole.signature),
+            "cannot be read, or is not signed",
+        ),
+        (b"\xff", "cannot be read, or is not signed"),
+        (b" " * 100_000, "is larger than"),
+    ]
+    for value, said in table:
+        attacker.put(value)
+        shown = pool.rollout("--status")
+        while "refuses what NATS says" not in shown.out or said not in shown.out:
+            shown = pool.rollout("--status")
+        assert said in shown.err
+        assert worker.stderr.count("new chains start from the bundle") == 1
+    worker.process.kill()
+    worker.exit_code()
+    worker = pool.worker()
+    used(worker, pool.digest(first))
+    assert pool.digest(second) not in worker.stderr
+    stranger = pool.worker("--bundle-key", other_public, XDG_CACHE_HOME=str(pool.folder / "new"))
+    stranger.until(lambda: "is larger than" in stranger.stderr, "a record that is refused")
+    pool.rolled(second, "--at", "50")
+    used(worker, pool.digest(second))
+    assert pool.status()["previous"] == pool.digest(first)
+    ran = pool.run("rollout", "--status", "--nats", pool.nats.url)
+    assert "who has signed what the pool runs was not compared" in ran.err
+
+
+def test_a_worker_that_is_made_up_pushes_no_record(pool: Pool) -> None:
+    """Who may answer as a worker shows a record of the highest revision, signed by a stranger."""
+    first, second = pool.bundle(PLAIN), pool.bundle(DATED)
+    worker = pool.worker()
+    pool.rolled(first)
+    other, _ = pair(pool.folder, "other")
+    far = signed_record.written("main", rolling.Record(revision=2**62), other).value.decode()
+
+    async def work(bus: Bus) -> None:
+        async def status(_: bytes) -> bytes:
+            return messages.write(
+                messages.Status(
+                    kind="worker", id="false", host="h", pid=1, version="1", pool="main",
+                    state="ready", bundles={pool.digest(second): "ready"}, record=far,
+                )
+            )  # fmt: skip
+
+        await bus.answer(names.STATUS, status)
+        await bus.listen(names.control("false"), lambda _subject, _payload: None)
+        await bus.settled()
+        await asyncio.to_thread(pool.rolled, second, "--at", "50")
+
+    pool.on_bus(work)
+    used(worker, pool.digest(second))
+    found = pool.status()
+    assert found["revision"] < 2**60
+    assert found["previous"] == pool.digest(first)
+
+
+def test_what_a_pool_runs_is_not_changed_without_a_key(pool: Pool) -> None:
+    for what in (pool.bundle(PLAIN), "--back"):
+        ran = pool.run("rollout", what, "--nats", pool.nats.url)
+        ran.assert_error(2, "what a pool runs is signed, and no key is given", "--key FILE")
+    pool.rollout("--back", "--key", pool.public).assert_error(2, "the private key")
