@@ -154,10 +154,11 @@ class Follower:
             self._log("warning", f"what NATS says the pool runs is refused: {refused}")
         self._refused = refused
         if not refused and known.record.revision > self._newest.record.revision:
-            self._newest = Signed(known.record, known.value, known.key)
+            newest = Signed(known.record, known.value, known.key)
             key = next((key for key in self._keys if key.key == known.key), None)
             if key is not None:
-                await self._on_disk(self._cache.keep_record, self._pool, self._newest, key)
+                await self._on_disk(self._cache.keep_record, self._pool, newest, key)
+            self._newest = newest  # and at once the bundles that are reported with it
         self._waiting += self._holding.follow(self._newest.record)
 
     def _older(self, known: Known) -> str:
