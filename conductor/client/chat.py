@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from conductor.client import visit
 from conductor.client.chat_session import Question, Session, members, plain
-from conductor.client.connection import PERMISSION, ChainEnded, Connection, Handler
+from conductor.client.connection import CANCELLED, PERMISSION, ChainEnded, Connection, Handler
 from conductor.client.editing import CAPABILITIES, Editing
-from conductor.client.handlers import READ, capabilities
+from conductor.client.handlers import READ, capabilities, clear, selected
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.transports.memory import Channel
 
@@ -284,7 +284,7 @@ class Chat:
             raise UsageError("this question does not wait for an answer any more", "")
         if not 0 <= option < len(question.options):
             raise UsageError("the question has no such option", "choose one of those it has")
-        question.answer.set_result(question.options[option]["optionId"])
+        question.answer.set_result(question.options[option])
 
     async def set_mode(self, id_: str, mode: str) -> None:
         """Puts a session into a mode. Raises `UsageError`, `RequestError`, `ChainEnded`."""
@@ -351,4 +351,4 @@ class Chat:
         finally:
             del self.questions[question.number]
             self._changed()
-        return {"outcome": {"outcome": "selected", "optionId": chosen}}
+        return selected(chosen["optionId"]) if chosen in clear(question.options) else CANCELLED

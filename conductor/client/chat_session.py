@@ -119,8 +119,8 @@ class Question:
             for one in (offered if isinstance(offered, list) else [])
             if isinstance(one, dict) and isinstance(one.get("optionId"), str)
         ]
-        self.answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """The id of the option that the person chose."""
+        self.answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        """The option that the person chose."""
         self.state = {
             "number": number,
             "session": self.session,

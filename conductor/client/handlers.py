@@ -59,11 +59,11 @@ class Permissions:
         allow = option_of(options, ALLOW)
         if allow is not None and await self._allowed(title, details):
             self._note(f"permission granted once: {title}")
-            return _selected(allow)
+            return selected(allow)
         hint = "; use --permissions ask or allow-once to grant it" if self._mode == "deny" else ""
         self._note(f"permission denied: {title}{hint}")
         reject = option_of(options, REJECT)
-        return CANCELLED if reject is None else _selected(reject)
+        return CANCELLED if reject is None else selected(reject)
 
     async def _allowed(self, title: str, details: list[str]) -> bool:
         if self._mode != "ask":
@@ -73,14 +73,25 @@ class Permissions:
             return (await self._ask("allow it this once? [y/N] ")).strip().lower() in ("y", "yes")
 
 
+def clear(options: object) -> list[dict[str, Any]]:
+    """The options that an answer can name: an id that options of other kinds have too may be taken
+    for any of them."""
+    listed = options if isinstance(options, list) else []
+    offered = [one for one in listed if isinstance(one, dict)]
+    return [
+        one
+        for one in offered
+        if isinstance(one.get("optionId"), str)
+        and not any(
+            other.get("optionId") == one["optionId"] and other.get("kind") != one.get("kind")
+            for other in offered
+        )
+    ]
+
+
 def option_of(options: object, kind: str) -> str | None:
     """The id of the first option of this kind, or None if the agent offers none."""
-    for option in options if isinstance(options, list) else []:
-        if isinstance(option, dict) and option.get("kind") == kind:
-            option_id = option.get("optionId")
-            if isinstance(option_id, str):
-                return option_id
-    return None
+    return next((one["optionId"] for one in clear(options) if one.get("kind") == kind), None)
 
 
 def asking(decide: OnPermission) -> Handler:
@@ -98,9 +109,9 @@ def asking(decide: OnPermission) -> Handler:
                     f"`permissions` returned `{answer}`, which is no option of the agent's",
                     "return the `id` of an option, or True or False",
                 )
-            return _selected(answer)
+            return selected(answer)
         option = option_of(params.get("options"), ALLOW if answer else REJECT)
-        return CANCELLED if option is None else _selected(option)
+        return CANCELLED if option is None else selected(option)
 
     return request
 
@@ -116,7 +127,8 @@ def _permission(params: dict[str, Any]) -> Permission:
     return Permission(str(params.get("sessionId")), _described(call)[0], options, call)
 
 
-def _selected(option: str) -> dict[str, Any]:
+def selected(option: str) -> dict[str, Any]:
+    """The answer that chooses an option by its id."""
     return {"outcome": {"outcome": "selected", "optionId": option}}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import signal
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from conductor.spec.paths import components_folder
-from tests.harness.process.command import conductor
+from tests.harness.process.command import COMMAND, conductor
 from tests.harness.process.processes import wait_gone
 from tests.page.talking import DEMO, FANCY, Talking, idle
 from tests.places import DEADLINE
@@ -165,7 +166,8 @@ def test_a_question_waits_for_the_person_alone(demo: Talking) -> None:
 
 def test_an_option_whose_id_is_that_of_another_kind_too_is_cancelled() -> None:
     options = [{"optionId": "x", "kind": kind} for kind in ("allow_once", "reject_once")]
-    with Talking("py:tests.cli.agents:asking") as chat:
+    agent = shlex.join([*COMMAND, "agent", "py:tests.cli.agents:asking"])
+    with Talking(agent) as chat:
         session = chat.until(idle)["sessions"][0]["id"]
         chat.say(session, json.dumps(options))
         chat.do("answer", question=chat.until(question)["questions"][0]["number"], option=1)
