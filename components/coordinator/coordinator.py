@@ -1,11 +1,13 @@
 """coordinator: an agent researches before the chain's agent works, another one reviews after it."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from guest_sdk.python import (
+    Cancelled,
     Next,
+    Notification,
     PeerSession,
     Proxy,
     ProxyError,
@@ -14,6 +16,7 @@ from guest_sdk.python import (
     Update,
     text,
 )
+from guest_sdk.python.tasks import Task, Waiter
 
 _TEXT = "agent_message_chunk"
 MOST = 256 * 1024
@@ -39,6 +42,10 @@ class Turns:
     asked: str = ""
     said: str = ""
     """The text of the chain's agent."""
+    over: Waiter[str] = field(default_factory=Waiter)
+    """Version 2: why the agent's turn ended, once it has …"""
+    work: Task | None = None
+    """… and what waits for that."""
 
 
 proxy = Proxy(
@@ -66,16 +73,60 @@ async def prompt(request: Request, following: Next) -> Any:
     """One turn of the user's, in which up to three agents work."""
     config, session = proxy.config, request.session
     turns: Turns = session.state
-    turns.asked, turns.said = words(request.params.get("prompt")), ""
+    turns.asked, turns.said, turns.over = words(request.params.get("prompt")), "", Waiter()
     if config.research in proxy.peers:
         found = await ask(session, config.research, f"{config.research_task}\n\n{turns.asked}")
         if found:
             session.say(f"[{config.research}] {found}\n\n")
             request.prompt.append(text(f"What the agent `{config.research}` found:\n{found}"))
+    if config.review not in proxy.peers:
+        return await following(request)
+    if proxy.protocol_version == 2:
+        return await answered_early(request, following)
     result = await following(request)
     if isinstance(result, dict) and result.get("stopReason") == "end_turn":
         await review(session)
     return result
+
+
+async def answered_early(request: Request, following: Next) -> Any:
+    """Version 2: the agent works on behind its answer. So that the user's turn goes on until the
+    review is there, the proxy has a turn of its own in it."""
+    turns: Turns = request.session.state
+    begun: Waiter[None] = Waiter()
+    turns.work = proxy.start(reviewed(request.session, begun))
+    await begun
+    stop = "failed"
+    try:
+        result = await following(request)
+        stop = result.get("stopReason") if isinstance(result, dict) else stop
+    finally:
+        if stop is not None:  # it is over with its answer
+            turns.over.resolve(stop)
+            await turns.work
+    return result
+
+
+async def reviewed(session: Session, begun: Waiter[None]) -> None:
+    """The turn for the review."""
+    try:
+        async with session.turn():
+            begun.resolve(None)
+            if await session.state.over == "end_turn":
+                await review(session)
+    except Cancelled:
+        proxy.log.info("the user has cancelled the review")
+    except ProxyError as error:
+        proxy.log.warn(f"the review is left out of this turn: {error.message}")
+    finally:
+        begun.resolve(None)
+
+
+@proxy.notification("session/cancel")
+def cancelled(notification: Notification) -> None:
+    """The user cancels: a review stops, too."""
+    if notification.session.state.work is not None:
+        notification.session.state.work.cancel()
 
 
 @proxy.update(_TEXT)
@@ -86,17 +137,19 @@ def heard(update: Update) -> None:
 
 @proxy.update("state_update")
 async def over(update: Update, following: Next) -> Any:
-    """Version 2: the review comes before the turn's end."""
-    state = update.update
-    if state.get("state") == "idle" and state.get("stopReason", "end_turn") == "end_turn":
-        await review(update.session)
+    """Version 2: the agent's turn is over, so that its work can be reviewed."""
+    turns: Turns = update.session.state
+    if update.update.get("state") == "idle":
+        turns.over.resolve(str(update.update.get("stopReason", "end_turn")))
+        if turns.work is not None:
+            await turns.work  # a trusted proxy carries the state; else it waits for the turn
     return await following(update)
 
 
 async def review(session: Session) -> None:
     """Has the work of the chain's agent reviewed, in its turn."""
     config, turns = proxy.config, session.state
-    if config.review not in proxy.peers or not turns.said:
+    if not turns.said:
         return
     task = f"{config.review_task}\n\nThe task:\n{turns.asked}\n\nThe work:\n{turns.said}"
     turns.said = ""

@@ -79,6 +79,7 @@ class OwnTurns:
         self.own_prompts = OwnPrompts(exchange, deadlines.after)
         self._notifications = notifications
         self._policed = turns
+        notifications.keeps_state = self._keeps_state
         self._hosted = exchange.topology.hosted
         self._queue = TurnQueue(self._begun, self._over, self._late, self._go_on, deadlines.after)
         self._asked: list[QueuedTurn] = []
@@ -421,6 +422,8 @@ class OwnTurns:
             self._exchange.refuse(turn.request, Malformed(REQUEST_CANCELLED, _NO_MORE), out)
         elif peer.policy_state is not None:
             peer.policy_state.shown.pop(turn.id, None)
+        if turn.kept is not None:
+            turn.kept(out)
         if not self._is_seen(turn):
             return
         peer.streams = not any(one.owner[0] is peer and self._is_seen(one) for one in self._all())
@@ -433,6 +436,16 @@ class OwnTurns:
         if update is not None and peer.p.across is not None:
             params = msgspec.json.encode({"sessionId": turn.session, "update": update})
             self._notifications.send_for(peer.p, UPDATE, Raw(params), out)
+
+    def _keeps_state(self, peer: Peer, params: Params, later: Callable[[Effects], None]) -> bool:
+        """Version 2: whether the agent's idle state waits. To the user their own turn runs on while
+        one of the component's nests in it, and the component works there itself."""
+        session, state = ("", None) if isinstance(params, UnsetType) else reported_state(params)
+        nesting = [turn for turn in self._mine(peer, session) if turn.nests]
+        if state != "idle" or not nesting or session in peer.policed.turns:
+            return False
+        nesting[0].kept = later
+        return True
 
     def _is_seen(self, turn: QueuedTurn) -> bool:
         """Whether the client is told of the end of a turn in which it has seen anything."""

@@ -88,6 +88,8 @@ class QueuedTurn(msgspec.Struct, eq=False):
     """Whether it had any."""
     spoke: bool = False
     """Whether its owner has sent updates of its own in it."""
+    kept: Callable[[Effects], None] | None = None
+    """Version 2: tells the others that the agent is idle, once it is over."""
 
     def move(self, event: TurnEvent) -> bool:
         """Takes the step of an event; whether there is one."""

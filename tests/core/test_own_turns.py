@@ -247,6 +247,30 @@ def test_in_version_2_nobody_nests_in_a_prompt_that_the_agent_works_on(answer: J
         at_agent(pb, "own", "mine")
 
 
+@pytest.mark.parametrize("how", ["ended", "cancelled", "gone"])
+def test_in_version_2_the_users_turn_goes_on_while_one_nests_in_it(how: str) -> None:
+    """SEEDS §25 row 30: one turn is one turn. The client is told `idle` when both are over."""
+    with chain(CARRIES, version=2, grants="turns=within") as pb:
+        given(pb)
+        turn = begun(pb)
+        passed(pb)
+        came_back(pb, INSERTED)
+        pb >> ("g", "p", result(Hole("g-a"), INSERTED)) << ("client", result("a", INSERTED))
+        pb >> ("agent", state("running")) << ("client", state("running"))
+        pb >> ("agent", update("work")) << ("client", update("work"))
+        pb >> ("agent", state("idle"))
+        if how == "ended":
+            end(pb, turn)
+            pb << ("client", state("idle")) << ("g", "c", result(2, {}))
+        elif how == "cancelled":
+            pb >> ("client", stop())
+            pb << ("client", state("idle")) << ("agent", stop())
+        else:
+            pb >> (lambda router: router.bypassed("g", GONE)) << ("client", state("idle"))
+        asks(pb, "b")
+        skip(pb)
+
+
 def test_in_version_2_a_prompt_is_over_once() -> None:
     with chain(version=2, **FREE) as pb:
         asks(pb)

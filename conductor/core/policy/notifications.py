@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -30,7 +31,7 @@ from conductor.core.policy.observers import Observers, release
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import LEARNT_FROM
 from conductor.core.policy.turns import Turns
-from conductor.core.state import Carried, Lane, Source
+from conductor.core.state import Carried, Lane, Peer, Source
 
 _STATE: Final = update(STATE_KIND)
 _OPTIONS: Final = update(OPTIONS_KIND)
@@ -40,6 +41,9 @@ _MOST_QUEUED: Final = 8192
 
 class PolicedNotifications:
     """The part of an enforcer that handles notifications."""
+
+    keeps_state: Callable[[Peer, Params, Callable[[list[Effect]], None]], bool]
+    """Whether the state of a session goes on later, by what is passed in. Set by `OwnTurns`."""
 
     def __init__(
         self,
@@ -256,6 +260,8 @@ class PolicedNotifications:
                     lane, source, message, rights, out
                 ):
                     return
+                if self._is_kept(onward, source, message):
+                    return
                 if self._exchange.audited:
                     changes.went_past(self._exchange, onward, heading.session)
             assert onward.across is not None
@@ -322,7 +328,16 @@ class PolicedNotifications:
         self._deadlines.round(lane.peer, partial(self._waited_a_round, lane, held), out)
 
     def _bypass(self, onward: Lane, source: Source, message: Message, out: list[Effect]) -> None:
-        self._leave(onward, source, message, out)
+        if not self._is_kept(onward, source, message):
+            self._leave(onward, source, message, out)
+
+    def _is_kept(self, onward: Lane, source: Source, message: Message) -> bool:
+        """Whether a notification that goes past a component says, in version 2, that the turn is
+        over in which a turn of the component's nests: then it goes on when that is over."""
+        if message.key != _STATE or not onward.peer.policed.shown:
+            return False
+        later = partial(self._leave, onward, source, message)
+        return self.keeps_state(onward.peer, message.params, later)
 
     def _leave(self, lane: Lane, source: Source, message: Message, out: list[Effect]) -> None:
         """A notification leaves a peer by `lane`."""

@@ -12,7 +12,7 @@ from tests.components.library.support import agent, component
 from tests.harness.process.serving import new_token, served
 
 if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+    from tests.harness.process.rig import Chain, Rig
 
 RULES = [
     {"to": "a", "prefix": "a:"},
@@ -29,6 +29,13 @@ def peer(name: str, *components: str) -> tuple[str, str]:
 def marked(mark: str) -> str:
     """A proxy that puts a mark in front of each prompt."""
     return component("prompt-prefix", {"text": mark})
+
+
+def states(chain: Chain) -> list[str]:
+    """What each update says of the state of the session; empty: nothing."""
+    updates = [frame["params"]["update"] for frame in chain.seen("session/update")]
+    first = next(at for at, update in enumerate(updates) if "state" in update)
+    return [update.get("state", "") for update in updates[first:]]
 
 
 def initialize(version: int) -> dict[str, Any]:
@@ -95,4 +102,7 @@ def test_a_coordinator_makes_one_turn_of_three_agents(rig: Rig, version: int) ->
     # In version 2 the turn goes on behind its answer.
     chain.until(lambda: "".join(chain.texts(session)).endswith(review), "the review")
     assert f"[research] R\n\nhi\n\n{work}" in "".join(chain.texts(session))
+    if version == 2:  # one turn is one turn: its end is behind the review
+        chain.until(lambda: "idle" in states(chain), "the end")
+        assert states(chain) == ["running", *[""] * (len(states(chain)) - 2), "idle"]
     assert chain.finish() == 0
