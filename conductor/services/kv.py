@@ -32,6 +32,8 @@ QUOTA_KEYS: Final = 10_000
 _LISTED: Final = 1000
 _BUSY: Final = 5.0
 """Seconds to wait for another conductor that is writing."""
+_AGAIN: Final = 0.01
+"""Seconds between two tries to begin a new file."""
 
 _TABLE: Final = """
 create table if not exists kv (
@@ -227,7 +229,7 @@ class Store:
                 self._path, timeout=_BUSY, check_same_thread=False, isolation_level=None
             )
             try:
-                db.execute("pragma journal_mode = wal")
+                _share(db)
                 db.execute("pragma synchronous = normal")
                 db.execute(_TABLE)
                 kept_values.prepare(db, self._age)
@@ -236,6 +238,22 @@ class Store:
                 raise
             self._connection = db
         return self._connection
+
+
+def _share(db: sqlite3.Connection) -> None:
+    """Has readers and a writer work at once. Raises `sqlite3.Error`.
+
+    SQLite waits for nobody here, where several conductors begin a new file.
+    """
+    deadline = time.monotonic() + _BUSY
+    while True:
+        try:
+            db.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_AGAIN)
 
 
 # -- what all keepers of values share --------------------------------------------------------------

@@ -60,6 +60,36 @@ def test_four_at_once_all_get_through(file: str) -> None:
         assert db.execute("pragma integrity_check").fetchone() == ("ok",)
 
 
+BEGINNER = """
+import sys
+from conductor.services.kv import Store
+from tests.services.support import grantee
+for folder in sys.stdin:
+    try:
+        Store(f"{folder.strip()}/kv.sqlite", "/").list(grantee("p"), b"{}")
+    except Exception as error:
+        print(error)
+    else:
+        print("well", flush=True)
+"""
+
+
+def test_those_that_begin_a_new_file_at_once_all_get_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-uc", BEGINNER]
+    pipe = subprocess.PIPE
+    several = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(6)]
+    said = []
+    for at in range(60):
+        for each in several:
+            assert each.stdin is not None
+            each.stdin.write(f"{tmp_path}/{at}\n")
+            each.stdin.flush()
+        said += [each.stdout.readline() for each in several if each.stdout is not None]
+    for each in several:
+        each.communicate()
+    assert {*said} == {"well\n"}
+
+
 def test_a_writer_that_is_killed_loses_nothing_of_others(file: str) -> None:
     other = writer(file, "p", 1_000_000)
     assert other.stdout is not None
