@@ -32,6 +32,8 @@ _LOGINS: Final = ("authenticate", "auth/login")
 _LOGOUTS: Final = ("logout", "auth/logout")
 _SESSION: Final = "sessionId"
 _META: Final = "_meta"
+_ONCE: Final = ("replayFrom", "cursorId")
+"""Members of a set-up that are about that request alone."""
 _HISTORY: Final = "conductor.conversation/history"
 _MODES: Final = (b"current_mode_update", b"config_option_update")
 
@@ -133,7 +135,8 @@ class AgentSessions:
             return
         # Not views of a whole message.
         setup = {name: Raw(bytes(value)) for name, value in params.items() if name != _SESSION}
-        setup.pop("replayFrom", None)
+        for name in _ONCE:
+            setup.pop(name, None)
         meta = read_members(setup.get(_META))
         if meta is not None and meta.pop(_HISTORY, None) is not None:
             setup[_META] = write_members(meta)

@@ -15,6 +15,7 @@ import msgspec
 
 from conductor.core import jsonrpc
 from conductor.core.message import Message
+from conductor.core.policy.key_table import SETUP
 from conductor.errors import visible_path
 from conductor.spec import paths
 from conductor.transports.base import Transport, Wrapper
@@ -56,6 +57,8 @@ class JudgedFolder(Wrapper):
         try:
             message = jsonrpc.parse(frame)
             if not isinstance(message, Message) or isinstance(message.params, msgspec.UnsetType):
+                return
+            if message.method not in SETUP:  # an editor may ask about a folder, and never go there
                 return
             cwd = _params(message.params).cwd
         except (jsonrpc.Malformed, msgspec.DecodeError, UnicodeDecodeError):

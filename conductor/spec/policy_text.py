@@ -29,6 +29,7 @@ NAMES: Final[dict[tuple[Direction, str], str]] = {
     (_UP, "session/update[tool_call]"): "tool calls and notices",
     (_UP, "session/update[config_option_update]"): "reports of options",
     (_UP, "session/update[available_commands_update]"): "lists of commands",
+    (_UP, "session/update[prompt_suggestions_update]"): "suggested prompts",
     (_UP, "session/update[terminal_update]"): "other updates",
     (_UP, "session/request_permission"): "requests for permission",
     (_UP, "fs/read_text_file"): "requests to read files",
@@ -75,7 +76,7 @@ GRANTS: Final = {
     "methods": "send, change and answer extension methods, WHATEVER THEY DO: {}",
     "commands": "put commands into the agent's list, and send them as if you had typed them: {}",
     "texts": "change words in finished tool calls, plans, notices and what terminals show: you "
-    "read others than those of the tool",
+    "read others than those of the tool; hide prompts that the agent suggests",
     "permission": "refuse in your place what the agent asks you to allow; it allows nothing",
     "options": "add options of its own to those of the agent",
     "capabilities": "tell agent and editor that the other is able to do things: {}",

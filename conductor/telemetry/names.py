@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from conductor.core.guards.names import KNOWN
+
 OTHER: Final = "_OTHER"
 """In place of a word that a stranger may choose and that is none of a list."""
 
@@ -113,26 +115,11 @@ MCP_METHODS: Final = frozenset(
     }
 )
 
-METHODS: Final = frozenset(
-    {
-        *("initialize", "authenticate", "logout", "auth/login", "auth/logout", "auth/status"),
-        *("session/new", "session/load", "session/resume", "session/fork", "session/list"),
-        *("session/close", "session/delete", "session/archive", "session/unarchive"),
-        *("session/set_title", "session/status", "session/prompt", "session/cancel"),
-        *("session/set_mode", "session/set_model", "session/set_config_option"),
-        *("session/update", "session/request_permission", "tool_call/cancel"),
-        *("fs/read_text_file", "fs/write_text_file", "terminal/create", "terminal/output"),
-        *("terminal/release", "terminal/wait_for_exit", "terminal/kill"),
-        *("elicitation/create", "elicitation/complete", "$/cancel_request"),
-        *("providers/list", "providers/set", "providers/disable"),
-        *("nes/start", "nes/suggest", "nes/accept", "nes/reject", "nes/close"),
-        *("document/didOpen", "document/didChange", "document/didClose", "document/didSave"),
-        *("document/didFocus", "mcp/connect", "mcp/message", "mcp/disconnect"),
-        *("proxy/initialize", "proxy/successor"),
-        # Of conductor's own: what it tells proxies, and its services.
-        *("configure", "bye", "clock", "random", "log", "kv", "timer", "fetch", "files", "metric"),
-    }
-)
+METHODS: Final = KNOWN | {
+    "proxy/successor",
+    # Of conductor's own: what it tells proxies, and its services.
+    *("configure", "bye", "clock", "random", "log", "kv", "timer", "fetch", "files", "metric"),
+}
 """Methods of ACP, and of conductor's services."""
 
 

@@ -14,7 +14,8 @@ REQUESTS: Final = frozenset(
         "session/new", "session/load", "session/resume", "session/fork", "session/list",
         "session/prompt", "session/close", "session/delete", "session/archive",
         "session/unarchive", "session/set_mode", "session/set_model", "session/set_title",
-        "session/set_config_option", "session/status", "session/request_permission",
+        "session/set_config_option", "session/status", "session/options",
+        "session/request_permission",
         "fs/read_text_file", "fs/write_text_file", "terminal/create", "terminal/output",
         "terminal/release", "terminal/wait_for_exit", "terminal/kill", "terminal/cancel",
         "tool_call/cancel", "elicitation/create", "providers/list", "providers/set",
@@ -35,7 +36,7 @@ UPDATES: Final = frozenset(
         "plan_removed", "available_commands_update", "current_mode_update",
         "config_option_update", "session_info_update", "usage_update", "state_update", "notice",
         "compaction_update", "compaction_summary_chunk", "subagent_update", "terminal_update",
-        "terminal_output_chunk",
+        "terminal_output_chunk", "prompt_suggestions_update", "cursor_update", "replay_complete",
     }
 )  # fmt: skip
 

@@ -20,6 +20,7 @@ LASTING: Final = frozenset(
         "config_option_update",
         "session_info_update",
         "usage_update",
+        "cursor_update",
     }
 )
 """Updates about the session rather than a turn: they are never hidden."""

@@ -33,6 +33,7 @@ _LIFE: Final[dict[str, tuple[str, ...]]] = {
     "archive": ("session/archive", "session/unarchive"),
     "status": ("session/status",),
     "title": ("session/set_title",),
+    "options": ("session/options",),
 }
 
 PROMISES: Final[dict[str, tuple[str, ...]]] = {

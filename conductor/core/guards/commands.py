@@ -3,7 +3,7 @@
 An agent takes a prompt for a command by how its text begins. Some agents read the first text block,
 some the last, some all of them joined; some strip invisible characters. So every text of a prompt
 counts here that begins, after invisible characters, with a slash, or with another mark under which
-the agent lists a command.
+the agent lists a command. A skill, which version 2 calls by a block of its own, is a command.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Set as AbstractSet
 from enum import Enum
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Final
+from typing import Final, TypeGuard
 
 import msgspec
 
-from conductor.core.guards.prompts import UNSEEN, blob_text, blocks
+from conductor.core.guards.prompts import SKILL, UNSEEN, blob_text, blocks
 from conductor.core.guards.reading import (
     Json,
     Params,
@@ -99,6 +99,7 @@ class _Kind(Enum):
     TEXT = "the text of a block"
     EMBEDDED = "the text of a resource in a block"
     LABEL = "a name or an address, which some agents write into the prompt"
+    SKILL = "the name of a skill, as a user would type it"
 
 
 class _Text(msgspec.Struct, frozen=True):
@@ -132,6 +133,8 @@ def _texts(prompt: list[Json]) -> Iterator[_Text]:
 def _texts_of(block: Json, own: _Kind = _Kind.TEXT) -> Iterator[tuple[Json, _Kind]]:
     if isinstance(block, str):
         yield block, own
+    if own is _Kind.TEXT and (skill := _skill(block)) is not None:
+        yield skill, _Kind.SKILL
     for name, value in pairs(block):
         if name == "text":
             yield value, own
@@ -141,6 +144,18 @@ def _texts_of(block: Json, own: _Kind = _Kind.TEXT) -> Iterator[tuple[Json, _Kin
             yield value, _Kind.LABEL
         elif name == "resource" and own is _Kind.TEXT:
             yield from _texts_of(value, _Kind.EMBEDDED)
+
+
+def _skill(block: Json) -> str | None:
+    """The skill that a block calls, as a command; None: it calls none."""
+    members = pairs(block)
+    if ("type", SKILL) not in members:
+        return None
+    return next((spelled(name) for of, name in members if of == "name" and _is_name(name)), None)
+
+
+def _is_name(value: Json) -> TypeGuard[str]:
+    return isinstance(value, str) and value != ""
 
 
 def _begins(text: str) -> int:
@@ -214,14 +229,15 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
     start, end = (plain[0], plain[-1]) if plain else (len(texts), -1)
     like_commands = []
     for n, text in enumerate(texts):
-        embedded = text.kind is _Kind.EMBEDDED
+        embedded, skill = text.kind is _Kind.EMBEDDED, text.kind is _Kind.SKILL
         word = listed.read(text.text) if n < start or not embedded else ""
+        word = text.text if skill else word
         if not word or (text.kind is _Kind.LABEL and not listed.is_command(word)):
             continue
         words = [word]
         if n == start:
             words.append(listed.read("".join(texts[m].text for m in plain)))
-        is_command = any(map(listed.is_command, words))
+        is_command = skill or any(map(listed.is_command, words))
         last = n >= end and not embedded
         like_commands.append(
             Reading(text.at, text.block, tuple(words), is_command, n <= start, last)
@@ -242,9 +258,9 @@ def may_begin(prompt: list[Json], commands: AbstractSet[str]) -> bool:
     """
     listed = _listed(frozenset(commands))
     return any(
-        isinstance(text, str) and listed.read(text) != ""
+        isinstance(text, str) and (kind is _Kind.SKILL or listed.read(text) != "")
         for block in prompt
-        for text, _ in _texts_of(block)
+        for text, kind in _texts_of(block)
     )
 
 

@@ -339,6 +339,16 @@ def asked(method: str, params: Json) -> Settings:
     return _plain({(method, str(option)): held.get(VALUES[method])} if _is_plain(option) else {})
 
 
+def begun_with(params: Json) -> Settings:
+    """What a set-up asks the agent to set at once."""
+    wanted = [one for name, held in pairs(params) if name == _OPTIONS for one in _each(held)]
+    return {which: one for each in wanted for which, one in asked(SET_OPTION, each).items()}
+
+
+def _each(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
 def _plain(found: Settings) -> Settings:
     return dict(islice(((which, one) for which, one in found.items() if _is_plain(one)), _MOST_SET))
 

@@ -31,6 +31,7 @@ LIFECYCLE: Final = (
     "session/archive",
     "session/unarchive",
     "session/set_title",
+    "session/options",
     "tool_call/cancel",
 )
 CONDUCTORS: Final = (*INITIALIZE, "_scp/proxy")
@@ -86,7 +87,8 @@ _IN_FAMILIES: Final = (
     "_mcp/server_to_client/notification",
 )
 KNOWN: Final = frozenset({*_OTHERS, *_IN_FAMILIES})
-"""The methods of ACP v1 and v2 (schemas of October 2026) and of all generations of MCP over ACP."""
+"""The methods of ACP v1 and v2 (schema 1.20.0, of November 2026) and of all generations of MCP over
+ACP."""
 
 _LONGEST: Final = 200
 _SHORT: Final = 64

@@ -29,7 +29,10 @@ _CANCELLED: Final = "cancelled"
 _BLOCKS: Final = ("type", "text", "resource", "uri", "annotations", "_meta")
 _RESOURCES: Final = ("text", "blob", "uri", "_meta")
 """Members of a block, and of the resource in it, that no other member may be mistaken for."""
-_TYPES: Final = ("text", "image", "audio", "resource_link", "resource")
+SKILL: Final = "skill"
+"""The type of a block by which a user calls a skill of the agent's."""
+_SKILL: Final = frozenset({"type", "name", "_meta"})
+_TYPES: Final = ("text", "image", "audio", "resource_link", "resource", SKILL)
 """The types of blocks of both versions of ACP; nobody knows what others mean to an agent."""
 
 UNSEEN: Final = (
@@ -160,6 +163,10 @@ def _shape(block: Object, at: int) -> Breaches:
     ):
         text = "the resource of a block is an object with a text, or with a blob in base64"
         yield text, f"/prompt/{at}/resource"
+    if block.get("type") == SKILL and not (
+        _SKILL.issuperset(block) and isinstance(block.get("name"), str) and block["name"] != ""
+    ):
+        yield "a block that calls a skill has its name, and nothing else", f"/prompt/{at}"
     odd = lookalike(block, _BLOCKS) or lookalike(held, _RESOURCES)
     if odd is not None:
         yield f"member {odd!a:.80} of a block could be taken for another", f"/prompt/{at}"

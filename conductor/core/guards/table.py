@@ -54,6 +54,7 @@ from conductor.core.policy.key_table import (
     OPTIONS_KIND,
     READ,
     STATE_KINDS,
+    SUGGESTIONS_KIND,
     TEXT_KINDS,
     TOOL_KINDS,
     UPDATE,
@@ -295,8 +296,9 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "session-setup",
         (
-            "The working directory, roots, additional directories and all else in a session's "
-            "set-up stay as the client wrote them, and in its result as the agent did."
+            "The working directory, roots, additional directories, options to begin with and all "
+            "else in a session's set-up stay as the client wrote them, and in its result as the "
+            "agent did; a set-up of a component's own chooses nothing."
         ),
         (
             "`cwd` or `additionalDirectories` pointed at the user's home, or `models` that the "
@@ -328,8 +330,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "commands",
         (
-            "What an agent would read as a command stays that command, with its block first; "
-            "nothing else becomes one, and nobody but the agent lists any."
+            "What an agent would read as a command, or a skill that a block calls, stays that, "
+            "with its block first; nothing else becomes one, and nobody but the agent lists any."
         ),
         "`hello` rewritten into `/yolo`, after which the agent asks for no permissions.",
         "commands=NAME",
@@ -415,16 +417,20 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "notices",
         (
-            "Notices, and summaries of what was left out, are the agent's; with the grant, "
-            "their words may be changed."
+            "Notices, summaries of what was left out, and prompts that are suggested to the user "
+            "are the agent's; with the grant, words of the former may be changed, and suggestions "
+            "may vanish."
         ),
-        "A warning of the agent's turned into its contrary, or one that never was.",
+        "A warning turned into its contrary, or `/yolo` suggested, which is sent by a click.",
         "texts",
-        (updates.of_kinds(updates.NOTICES, updates.notice_words),),
+        (
+            updates.of_kinds(updates.NOTICES, updates.notice_words),
+            updates.of_kinds((SUGGESTIONS_KIND,), updates.fewer_suggestions),
+        ),
     ),
     Guard(
         "agent-state",
-        "The agent's state, use and sub-sessions are shown as the agent reports them.",
+        "The agent's state, use, sub-sessions and cursors are shown as the agent reports them.",
         "A turn that looks ended while the agent works on.",
         TRUSTED,
         (

@@ -9,7 +9,16 @@ from conductor.core.guards import command_lists, modes
 from conductor.core.guards.every_message import SESSION_NAMES, meta
 from conductor.core.guards.marks import of_text
 from conductor.core.guards.names import lookalike
-from conductor.core.guards.reading import Absent, Json, Object, as_object, difference, member, token
+from conductor.core.guards.reading import (
+    Absent,
+    Json,
+    Object,
+    as_object,
+    difference,
+    is_subsequence,
+    member,
+    token,
+)
 from conductor.core.guards.rules import Attempt, Breaches, Rules
 from conductor.core.policy.key_table import TEXT_KINDS, UPDATE, update
 
@@ -158,6 +167,13 @@ def words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
 def notice_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
     """With `texts`, so may the words of a notice."""
     return attempt.context.grants.texts and _reworded(was, now, name, _NOTICE_TEXTS)
+
+
+def fewer_suggestions(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
+    """With `texts`, suggested prompts may vanish: the user sends one by a click, as it is."""
+    if name != "suggestions" or not isinstance(was, list) or not isinstance(now, list):
+        return False
+    return attempt.context.grants.texts and is_subsequence(now, was)
 
 
 def call_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:

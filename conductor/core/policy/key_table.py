@@ -106,6 +106,8 @@ OPTIONS_KIND: Final = "config_option_update"
 MODE_KINDS: Final = ("current_mode_update", OPTIONS_KIND)
 """What tells of settings: the mode, and all options."""
 COMMANDS_KIND: Final = "available_commands_update"
+SUGGESTIONS_KIND: Final = "prompt_suggestions_update"
+"""Prompts that the user may send by a click."""
 STATE_KIND: Final = "state_update"
 TOOL_KINDS: Final = ("terminal_update", "terminal_output_chunk", "tool_call_content_chunk")
 STATE_KINDS: Final = (
@@ -115,10 +117,15 @@ STATE_KINDS: Final = (
     "subagent_update",
     "session_message",
     "session_message_chunk",
+    "cursor_update",
+    "replay_complete",
     STATE_KIND,
 )
 KINDS: Final = frozenset(
-    {*TEXT_KINDS, *WORDED_KINDS, *MODE_KINDS, COMMANDS_KIND, *TOOL_KINDS, *STATE_KINDS}
+    {
+        *(*TEXT_KINDS, *WORDED_KINDS, *MODE_KINDS, COMMANDS_KIND, SUGGESTIONS_KIND),
+        *(*TOOL_KINDS, *STATE_KINDS),
+    }
 )
 """The kinds of update of ACP v1 and v2."""
 
@@ -242,6 +249,13 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         _UP,
+        (update(SUGGESTIONS_KIND),),
+        _COPY,
+        "with `texts`, suggestions may vanish, not change or appear",
+        grants={"texts": _CARRY},
+    ),
+    Row(
+        _UP,
         (
             *(update(kind) for kind in (*TOOL_KINDS, *STATE_KINDS, MODE_KINDS[0])),
             update(UNKNOWN_KIND),
@@ -301,7 +315,10 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         _DOWN,
-        ("session/archive", "session/unarchive", "session/set_title", "tool_call/cancel"),
+        (
+            *("session/archive", "session/unarchive", "session/set_title", "session/options"),
+            *("tool_call/cancel", "terminal/cancel"),
+        ),
         _COPY,
         "between client and agent alone",
     ),

@@ -15,7 +15,7 @@ from conductor.core.effects import Effect
 from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
-from conductor.core.guards.modes import NOTHING_SET, Settings, asked, shown
+from conductor.core.guards.modes import NOTHING_SET, Settings, asked, begun_with, shown
 from conductor.core.guards.reading import Json, canonical, pairs, value_of
 from conductor.core.guards.servers import named
 from conductor.core.jsonrpc import Params
@@ -40,6 +40,8 @@ _SUBAGENT_KIND: Final = "subagent_update"
 _NEW: Final = SETUP[0]
 _PLAIN: Final = frozenset({"cwd", "additionalDirectories", "mcpServers"})
 """The members of a set-up in which nothing is chosen."""
+_NOTHING_CHOSEN: Final[tuple[Json, ...]] = (None, [])
+"""Values of any other member that choose nothing."""
 MAKES_ONE: Final = ("session/new", "session/fork")
 """The requests with a result that names a new session."""
 MOST_SUBSESSIONS: Final = 32
@@ -364,12 +366,16 @@ class Sessions:
         if commands:
             session.commands = _commands(commands)
         now = session if method in MAKES_ONE else self._known.get(below or "", session)
-        if not opened_by:
+        if opened_by:
+            session.settings = {**session.settings, **begun_with(request)}
+        else:
             self._take_modes(now, result)
             now.settings = {**now.settings, **shown(result)}
             if method in MAKES_ONE:
                 # What somebody has chosen in a set-up, by whatever member, is no default.
-                plain = _PLAIN.issuperset(name for name, _ in pairs(request))
+                plain = all(
+                    name in _PLAIN or one in _NOTHING_CHOSEN for name, one in pairs(request)
+                )
                 if method == _NEW and plain:
                     self._default = now.settings
                 now.default = self._default

@@ -30,6 +30,7 @@ from conductor.core.policy.key_table import (
     PERMISSION,
     STATE_KIND,
     STOP,
+    SUGGESTIONS_KIND,
     TEXT_KINDS,
     update,
 )
@@ -45,7 +46,7 @@ GRACE: Final = 2.0
 TURNS: Final = "turns"
 """The rule that is broken by a prompt of a component's own at the wrong time."""
 
-_TEXT: Final = frozenset(map(update, TEXT_KINDS))
+_TEXT: Final = frozenset(map(update, (*TEXT_KINDS, SUGGESTIONS_KIND)))
 _STATE: Final = update(STATE_KIND)
 _TURNS: Final = _TEXT | TOOLS | {_STATE}
 """Keys of updates that belong to a turn, rather than to its session."""

@@ -39,6 +39,8 @@ export function block(content) {
   if (content.type === "resource_link") {
     return el("p.note", {}, `↗ ${content.title ?? content.name ?? ""} ${content.uri ?? ""}`);
   }
+  if (content.type === "skill") return el("p.note", {}, `skill ${content.name ?? ""}`);
+  if (content.type === "session") return el("p.note", {}, `session ${content.sessionId ?? ""}`);
   if (content.type === "content") return block(content.content);
   if (content.type === "diff") return fileDiff(content);
   if (content.type === "terminal") return el("p.note", {}, `terminal ${content.terminalId ?? ""}`);

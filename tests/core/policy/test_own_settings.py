@@ -199,14 +199,20 @@ def test_a_component_sets_nothing_in_any_session(method: str, choice: Json, gran
 
 def test_a_set_up_of_its_own_chooses_nothing() -> None:
     scene = begun(Scene())
-    for more in (
+    chosen: tuple[Json, ...] = (
         {"_meta": {"example.com/permissionMode": "bypass"}},
         {"_meta": {"claudeCode": {"options": {"permissionMode": "bypassPermissions"}}}},
         {"configOptions": [{"id": "effort", "currentValue": "high"}]},
+        {"configOptions": [{"configId": "effort", "value": "high"}]},
+        {"configOptions": [{"configId": "effort", "type": "id", "value": "high"}]},
+        {"configOptions": []},
+        {"config_options": [{"configId": "effort", "value": "high"}]},
+        {"cursorId": "c"},
         {"modes": {"currentModeId": "bypass"}},
         {"modeId": "bypass"},
         {"permissionMode": "bypass"},
-    ):
+    )
+    for more in chosen:
         for method in ("session/new", "session/load", "session/fork"):
             named = {} if method == "session/new" else {"sessionId": "s2"}
             assert "error" in scene.own(method, {**THERE, **named, **more}), more
@@ -298,6 +304,26 @@ def test_what_the_user_has_set_holds_in_the_session_that_goes_on(version: int) -
     assert scene.own(PROMPT, prompt("x", "s2"))["result"] == DONE
     assert (OPTION, "s2", "low") in scene.agent.got
     assert scene.agent.sessions["s2"] == {"mode": "ask", "model": "big", "effort": "low"}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_the_user_begins_a_session_with_holds_in_the_one_that_goes_on(version: int) -> None:
+    """By `configOptions` of a set-up that the component answers itself."""
+    scene = begun(Scene(version=version))
+    wanted = [{"configId": "effort", "value": "high"}, {"configId": 1, "value": "x"}, "x"]
+    params = Raw(json.dumps({**THERE, "configOptions": wanted}).encode())
+    scene.router.sessions.set_up("session/new", params, b'{"sessionId":"X"}', "g")
+    assert scene.rebinds("X", "s2")["result"] == {}
+    assert scene.agent.got == [(OPTION, "s2", "high")]
+
+
+@pytest.mark.parametrize("chosen", [[], None, [{"configId": "effort", "value": "high"}]])
+def test_only_a_set_up_that_chooses_nothing_shows_what_the_agent_begins_with(chosen: Any) -> None:
+    scene = Scene()
+    scene.client("session/new", {**THERE, "configOptions": chosen, "systemPrompt": None})
+    scene.agent.sessions["s4"] = dict(scene.agent.sessions["s1"])
+    scene.router.sessions.set_up("session/fork", Raw(b"{}"), b'{"sessionId":"s4"}', client="g")
+    assert ("error" in scene.own(PROMPT, prompt("x", "s4"))) == bool(chosen)
 
 
 def test_the_session_goes_on_only_when_the_agent_has_answered() -> None:

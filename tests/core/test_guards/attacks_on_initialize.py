@@ -51,6 +51,8 @@ def offered() -> Iterator[Attack]:
         "files": {"clientCapabilities": {"fs": {"readTextFile": True}}},
         "a terminal": {"clientCapabilities": {"terminal": True}},
         "a login": {"clientCapabilities": {"auth": {"terminal": True}}},
+        "suggestions": {"clientCapabilities": {"session": {"promptSuggestions": {"image": {}}}}},
+        "cursors": {"clientCapabilities": {"session": {"cursors": {}}}},
         "a form by URL": {"clientCapabilities": {"elicitation": {"form": {}, "url": {}}}},
         "capabilities of both": {"clientCapabilities": {}, "capabilities": {"fs": {}}},
     }
@@ -116,6 +118,9 @@ def promised() -> Iterator[Attack]:
         ("sessions, v2", "capabilities", {"session": {"prompt": {}, "fork": {}}}),
         ("servers, v2", "capabilities", {"session": {"mcp": {"stdio": {}}}}),
         ("providers, v2", "capabilities", {"providers": {}}),
+        ("options", "agentCapabilities", {"sessionCapabilities": {"options": {}}}),
+        ("options, v2", "capabilities", {"session": {"options": {}}}),
+        ("skills, v2", "capabilities", {"session": {"prompt": {"skill": {"inline": {}}}}}),
     ):
         base = AGENT if name == "agentCapabilities" else AGENT2
         result = json.dumps({**base, name: capabilities})

@@ -195,6 +195,68 @@ def commands_of_users() -> Iterator[Attack]:
         yield attack.having(commands=("*",)).unknown()
 
 
+def skill(name: str, **more: Any) -> dict[str, Any]:
+    """A block that calls a skill."""
+    return {"type": "skill", "name": name, **more}
+
+
+def skills() -> Iterator[Attack]:
+    """Skills called, changed, hidden and moved: they are commands by another form."""
+    review = skill("review")
+    for what, before, after in (
+        ("one made up", [HELLO], [skill("yolo"), HELLO]),
+        ("one made up, behind", [HELLO], [HELLO, skill("yolo")]),
+        ("one made of a command", [text("/review")], [review]),
+        ("a command made of one", [review], [text("/review")]),
+        ("another", [review, HELLO], [skill("yolo"), HELLO]),
+        ("gone", [review, HELLO], [HELLO]),
+        ("gone, with an odd name", [skill("!x"), HELLO], [HELLO]),
+        ("gone, with a path for a name", [skill("a/b"), HELLO], [HELLO]),
+        ("gone, all", [review], []),
+        ("twice", [review, HELLO], [review, review, HELLO]),
+        ("a text before it", [review, HELLO], [HELLO, review]),
+        ("a picture before it", [review, HELLO], [IMAGE, review, HELLO]),
+        ("one within, gone", [HELLO, review, HELLO], [HELLO, HELLO]),
+        ("one within, made first", [HELLO, review, HELLO], [review, HELLO, HELLO]),
+        ("one within, changed", [HELLO, review, HELLO], [HELLO, skill("fix"), HELLO]),
+        ("another order", [HELLO, review, skill("fix")], [HELLO, skill("fix"), review]),
+        ("of another type", [review, HELLO], [{**review, "type": "text", "text": ""}, HELLO]),
+    ):
+        yield rewrites("commands", f"a skill, {what}", before, after)
+        yield rewrites("commands", f"a skill, {what}", before, after).having(commands=("plan",))
+    for what, before in (("listed by nobody", [review]), ("of odd names", [skill("!x")])):
+        attack = rewrites("commands", f"a skill {what}, gone", [*before, HELLO], [HELLO])
+        yield lists(attack)
+    for what, odd in (
+        ("no name", {"type": "skill"}),
+        ("a name that is no text", {"type": "skill", "name": ["yolo"]}),
+        ("an empty name", skill("")),
+        ("a member more", skill("plan", input="x")),
+        ("a look-alike", skill("plan", Name="yolo")),
+        ("a type in odd case", {"type": "Skill", "name": "plan"}),
+        ("two types", {"type": "text", "text": "a", "Type": "skill", "name": "plan"}),
+    ):
+        attack = rewrites("prompt-options", f"a skill, {what}", [HELLO], [odd, HELLO])
+        yield attack.having(commands=("plan", "/yolo"))
+    own = params([skill("review"), HELLO])
+    yield makes_up("commands", "a skill of others", PROMPT, own).having(turns="unprompted")
+    beside = json.dumps({"sessionId": "s", "prompt": [HELLO], "idempotencyKey": "k"})
+    yield makes_up("prompt-options", "a key", PROMPT, beside).having(turns="unprompted")
+    other = json.dumps({"sessionId": "s", "prompt": [HELLO], "idempotencyKey": "l"})
+    yield passes_on("prompt-options", "another key", PROMPT, beside, other)
+    yield passes_on("prompt-options", "no key", PROMPT, beside, params([HELLO]))
+    listed = {"type": "skill", "name": "review", "description": "d", "path": "/w/SKILL.md"}
+    for what, forged in (
+        ("elsewhere", {**listed, "path": "/etc/SKILL.md"}),
+        ("described otherwise", {**listed, "description": "e"}),
+        ("made a command", {**listed, "type": "command"}),
+        ("a member more", {**listed, "input": {"hint": "x"}}),
+    ):
+        yield _lists(f"a skill {what}", [listed], [forged]).having(commands=("plan",))
+    mine = {**listed, "name": "plan"}
+    yield _lists("a skill with a file", [listed], [listed, mine]).having(commands=("plan",))
+
+
 def _lists(what: str, before: object, after: object) -> Attack:
     texts = (
         {"sessionId": "s", "update": {"sessionUpdate": "available_commands_update", **held}}

@@ -103,6 +103,10 @@ def surroundings() -> Iterator[Attack]:
         "tools": {"tools": {"bash": True}},
         "servers elsewhere": {"extra": {"mcpServers": [{"name": "x", "command": "sh"}]}},
         "tools that are no object": {"tools": ["bash"]},
+        "an option": {"configOptions": [{"configId": "mode", "value": "bypass"}]},
+        "an option by type": {"configOptions": [{"configId": "x", "type": "boolean", "value": 1}]},
+        "an option in odd case": {"config_options": [{"configId": "mode", "value": "bypass"}]},
+        "a cursor": {"cursorId": "c"},
     }
     for what, change in changes.items():
         before = json.dumps(CLIENT).replace("1.1", "1.10")
@@ -121,6 +125,21 @@ def surroundings() -> Iterator[Attack]:
         "system-prompt", "removed", CLIENT, {k: v for k, v in CLIENT.items() if k != "systemPrompt"}
     )
     yield from sets_up("system-prompt", "added", {}, {"systemPrompt": {"mode": "append"}})
+    chosen = {**CLIENT, "configOptions": [{"configId": "mode", "value": "ask"}], "cursorId": "c"}
+    for what, forged in {
+        "option changed": {**chosen, "configOptions": [{"configId": "mode", "value": "bypass"}]},
+        "option gone": {**chosen, "configOptions": []},
+        "option more": {
+            **chosen,
+            "configOptions": [*chosen["configOptions"], {"configId": "mode", "value": "bypass"}],
+        },
+        "options gone": {k: v for k, v in chosen.items() if k != "configOptions"},
+        "cursor changed": {**chosen, "cursorId": "d"},
+        "cursor gone": {k: v for k, v in chosen.items() if k != "cursorId"},
+    }.items():
+        for attack in sets_up("session-setup", what, chosen, forged):
+            yield attack
+            yield attack.having(options=True, sessions="own")
     for method in ("session/new", "session/load", "session/resume", "session/fork"):
         yield makes_up("own-sessions", method, method, '{"cwd":"/","sessionId":"a"}')
 
@@ -172,6 +191,7 @@ def answers_of_its_own() -> Iterator[Attack]:
         ("options of an agent", "session-setup", {"cwd": "/w", "_meta": {"claudeCode": {}}}),
         ("a mode", "session-setup", {"cwd": "/w", "_meta": {"example.com/mode": "bypass"}}),
         ("a configuration", "session-setup", {"cwd": "/w", "configOptions": []}),
+        ("a cursor", "session-setup", {"cwd": "/w", "cursorId": "c"}),
     ):
         yield makes_up(guard, f"a session, {what}", "session/new", json.dumps(params)).having(
             sessions="own"

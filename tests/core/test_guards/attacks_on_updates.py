@@ -191,6 +191,46 @@ def more_than_words() -> Iterator[Attack]:
     yield attack.having(commands=("plan",)).unknown()
 
 
+def suggestions() -> Iterator[Attack]:
+    """Prompts that the user sends by a click: forged, added, moved."""
+    one, two = ({"prompt": [{"type": "text", "text": said}]} for said in ("go on", "stop"))
+    yolo = {"prompt": [{"type": "text", "text": "/yolo"}]}
+    shown: Object = {"sessionUpdate": "prompt_suggestions_update", "suggestions": [one, two]}
+    for what, forged in (
+        ("forged", [yolo, two]),
+        ("added", [one, two, yolo]),
+        ("moved", [two, one]),
+        ("twice", [one, one, two]),
+        ("marked", [{**one, "_meta": {"x.example/y": 1}}, two]),
+        ("no list", {}),
+        ("none", None),
+    ):
+        attack = updates("notices", f"suggestions, {what}", shown, {**shown, "suggestions": forged})
+        yield attack
+        yield attack.having(texts=True)
+    yield updates("notices", "suggestions, fewer", shown, {**shown, "suggestions": [two]})
+    more = updates("notices", "suggestions, a member", shown, {**shown, "shown": True})
+    yield more.having(texts=True)
+    params = json.dumps({"sessionId": "s", "update": {**shown, "suggestions": [yolo]}})
+    yield makes_up("notices", "suggestions", "session/update", params).having(texts=True)
+
+
+def positions() -> Iterator[Attack]:
+    """Cursors and ends of replays: where a fork begins, and what is past."""
+    anchor = {"type": "user_message", "messageId": "m", "position": "before"}
+    cursor: Object = {"sessionUpdate": "cursor_update", "cursorId": "c", "anchor": anchor}
+    can: Object = {"capabilities": {"fork": {}}}
+    for what, forged in (
+        ("another", {**cursor, "cursorId": "d"}),
+        ("elsewhere", {**cursor, "anchor": {**anchor, "messageId": "n"}}),
+        ("able to fork", {**cursor, **can}),
+    ):
+        yield updates("agent-state", f"a cursor, {what}", cursor, forged).having(texts=True)
+    for update in (cursor, {"sessionUpdate": "replay_complete"}):
+        what, params = str(update["sessionUpdate"]), {"sessionId": "s", "update": update}
+        yield makes_up("agent-state", what, "session/update", json.dumps(params))
+
+
 def unknown_kinds() -> Iterator[Attack]:
     """Updates of kinds no rule knows."""
     for what, made_up in {

@@ -112,6 +112,7 @@ SEALED: dict[str, str] = {
     "session/archive": "sealed",
     "session/unarchive": "sealed",
     "session/set_title": "sealed",
+    "session/options": "sealed",
     "tool_call/cancel": "sealed",
 }
 CALL: Object = {
