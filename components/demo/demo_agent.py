@@ -124,6 +124,8 @@ class Agent:
         replay = request.params.get("replayFrom")
         if isinstance(replay, dict) and replay.get("type") == "start":
             self._replay(session)
+            complete = session.update_frame(dumps({"sessionUpdate": "replay_complete"}))
+            self._connection.outbox.send(complete.encode())
         if self._protocol.number == 2:
             running = bool(self._turns_of(session))
             state = {"sessionUpdate": "state_update", "state": "running" if running else "idle"}

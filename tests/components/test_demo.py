@@ -136,6 +136,7 @@ def test_v2_resume_replays_from_start_and_tells_the_state(demo: DemoProcess) -> 
     assert [each["sessionUpdate"] for each in replay.updates] == [
         "user_message",
         "agent_message_chunk",
+        "replay_complete",
         "state_update",
     ]
     assert replay.updates[0] == turn.kind("user_message")[0]

@@ -171,11 +171,25 @@ def test_resume_of_version_2() -> None:
     assert updates([state])[0]["state"] == "running"
     assert answer["result"] == {}
     editor.ask("session/resume", sessionId="s", cwd="/", replayFrom={"type": "start"})
-    assert editor.kinds() == ["user_message", "state_update", "result"]
+    assert editor.kinds() == ["user_message", "replay_complete", "state_update", "result"]
     editor.ask("session/resume", sessionId="s", cwd="/", replayFrom={"type": "_other"})
     assert editor.one()["error"]["code"] == -32602
     world, home, agent = opened(version=2)
     assert updates(joined(world, "new", 2).attach("s"))[0]["state"] == "idle"
+
+
+def test_the_end_of_a_replay_and_suggestions_are_no_part_of_a_history() -> None:
+    world, home, agent = opened(version=2)
+    agent.update("s", "user_message", messageId="m", content=[TEXT])
+    for kind in ("replay_complete", "prompt_suggestions_update", "cursor_update"):
+        agent.update("s", kind, suggestions=[])
+    assert home.kinds()[-3:] == ["replay_complete", "prompt_suggestions_update", "cursor_update"]
+    editor = world.client("editor")
+    editor.begin(2)
+    editor.ask("session/resume", sessionId="s", cwd="/", replayFrom={"type": "start"})
+    assert editor.kinds() == [
+        *("user_message", "cursor_update", "replay_complete", "state_update", "result"),
+    ]
 
 
 def test_another_version_cannot_be_attached() -> None:
@@ -509,6 +523,12 @@ def test_a_client_that_is_not_attached() -> None:
     assert not agent.seen
     other.ask("session/status", sessionId="s")
     assert agent.one()["method"] == "session/status"
+    other.ask("session/options", sessionId="s", cwd="/")
+    assert agent.one()["method"] == "session/options"
+    other.ask("session/options", cwd="/")
+    assert mine.one()["params"] == {"cwd": "/"}
+    other.ask("session/options", sessionId="of others", cwd="/")
+    assert other.take()[-1]["error"]["code"] == -32002
     other.ask("session/set_title", sessionId="stored", title="x")
     assert mine.one()["params"]["title"] == "x"
     other.ask("session/detach", sessionId="s")

@@ -22,7 +22,7 @@ SESSIONS = ("s", "t")
 METHODS = (
     *("session/prompt", "session/load", "session/attach", "session/detach", "session/set_mode"),
     *("session/close", "session/delete", "session/resume", "session/fork", "session/status"),
-    *("session/list", "_other", "authenticate", "session/new", "initialize"),
+    *("session/options", "session/list", "_other", "authenticate", "session/new", "initialize"),
 )
 QUESTIONS = ("session/request_permission", "elicitation/create", "fs/read_text_file", "_ask")
 

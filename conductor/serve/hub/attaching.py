@@ -11,7 +11,7 @@ from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed
 from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
-from conductor.serve.hub.history import STATE
+from conductor.serve.hub.history import REPLAYED, STATE
 from conductor.serve.hub.opening import Opening
 from conductor.serve.hub.params import encode, inner, session_of, text_of
 from conductor.serve.hub.questions import Questions
@@ -79,7 +79,7 @@ class Attaching:
             text = "`replayFrom` of a session that is live can only be the start"
             return self._floor.refuse(call, INVALID_PARAMS, text)
         how = self._sessions.attach(session, connection, drives=True)
-        self._replay(session, connection, full=replays)
+        self._replay(session, connection, full=replays, ends=bytes(cursor) != b"null")
         self._floor.finish(call, b"result", encode(session.members))
         if how.drives:
             self._servers.renewed(call.params, session.chain, connection)
@@ -200,10 +200,13 @@ class Attaching:
         if wanted and all(one.client_id != wanted for one in self._floor.connections.values()):
             connection.client_id = wanted[:200]
 
-    def _replay(self, session: Session, connection: Connection, *, full: bool) -> int:
-        """Sends what has been; returns how many updates of the history that were."""
+    def _replay(
+        self, session: Session, connection: Connection, *, full: bool, ends: bool = False
+    ) -> int:
+        """Sends what has been, and with `ends` that this was all; returns how many updates of the
+        history that were."""
         shown = session.history.frames if full else []
-        for frame in shown:
+        for frame in [*shown, *([frames.update(session.id, REPLAYED)] if ends else [])]:
             self._floor.tell(connection, frame, session.id)
         if session.chain.version >= 2:  # the state comes behind all else
             state = session.history.latest.get(STATE) or frames.update(

@@ -11,6 +11,10 @@ from typing import Final
 STATE: Final = "state_update"
 _KEPT: Final = (STATE, "available_commands_update")
 """Kinds whose last update says all: a client that gets no history gets these."""
+REPLAYED: Final = "replay_complete"
+_PASSING: Final = (STATE, REPLAYED, "prompt_suggestions_update")
+"""Kinds that are no part of a history: how a turn stood, the end of one replay, and what the agent
+thought that the user would say next."""
 
 
 class Budget:
@@ -57,8 +61,8 @@ class History:
         """Keeps an update."""
         if kind in _KEPT:
             self.latest[kind] = frame
-            if kind == STATE:  # where a turn stood does not matter later
-                return
+        if kind in _PASSING:
+            return
         self._frames.append(frame)
         self.size += len(frame)
         self._budget.size += len(frame)

@@ -30,7 +30,9 @@ from conductor.serve.hub.updates import Updates
 
 _UNATTACHED: Final = frozenset(
     f"session/{verb}"
-    for verb in ("archive", "close", "delete", "fork", "set_title", "status", "unarchive")
+    for verb in (
+        *("archive", "close", "delete", "fork", "options", "set_title", "status", "unarchive"),
+    )
 )
 """What a client may ask about a session that it is not attached to."""
 _SEEING: Final = frozenset(("session/attach", "session/detach", "session/list", "session/status"))

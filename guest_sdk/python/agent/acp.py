@@ -95,6 +95,8 @@ class Acp:
         await _called(self._agent.loader, session)
         session.replays = False
         self.sessions[name] = session
+        if self.shape is V2 and replays:
+            session.send({"sessionUpdate": "replay_complete"})
         if self.shape is V2:
             state = "running" if session.turns else "idle"
             session.send({"sessionUpdate": "state_update", "state": state})

@@ -261,6 +261,7 @@ async def test_sessions_are_loaded_listed_and_closed(version: int) -> None:
         else:
             await p.request("session/resume", {**again, "replayFrom": {"type": "start"}})
         told = str([one.raw for one in p.heard[mark:]])
+        assert ("replay_complete" in told) == (version == 2)
         assert "'first'" in told
         assert "You said: first" in told
         assert (await p.prompt("second")).text == "You said: second"
