@@ -17,7 +17,7 @@ from conductor.core.policy.key_table import STAMP, STATE_KIND
 from conductor.core.state import Peer
 
 _MOST_SESSIONS: Final = 4096
-"""Sessions of one agent, at most, in which turns are watched."""
+"""Sessions of one agent, at most, in which turns are watched; and messages that are remembered."""
 
 
 class _State(msgspec.Struct):
@@ -62,6 +62,46 @@ def stop_reason(body: bytes) -> str | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return result.stopReason if result.messageId is None else None
+
+
+class _Submission(msgspec.Struct):
+    idempotencyKey: str = ""  # noqa: N815 - the wire's name
+
+
+_submission = msgspec.json.Decoder(_Submission).decode
+
+
+class Insertions:
+    """Version 2: which message a prompt with an `idempotencyKey` has become. A client may send it
+    again; then the agent answers with the same message, and no turn begins."""
+
+    def __init__(self) -> None:
+        self._messages: dict[tuple[str, str, str], str] = {}
+        """By agent, session and key; the oldest first."""
+
+    @staticmethod
+    def key(params: Raw) -> str:
+        """The key of a prompt; empty: it has none."""
+        if b'"idempotencyKey"' not in bytes(params):
+            return ""
+        try:
+            return _submission(params).idempotencyKey
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return ""
+
+    def repeats(self, agent: str, session: str, key: str, body: bytes) -> bool:
+        """Whether an agent answers a prompt with the message that it has become before."""
+        try:
+            message = _result(body).messageId
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        if not key or message is None:
+            return False
+        before = self._messages.pop((agent, session, key), None)
+        self._messages[agent, session, key] = message
+        if len(self._messages) > _MOST_SESSIONS:
+            del self._messages[next(iter(self._messages))]
+        return before == message
 
 
 def only_begun(version: int | None, member: bytes, body: bytes) -> bool:

@@ -93,7 +93,7 @@ class Exchange:
 
     client_sees: Callable[[str, Params, Effects], None]
     """Version 2: what is done once a notification has gone to the client. Set by the router …"""
-    agent_gets: Callable[[Lane, PendingRequest], None]
+    agent_gets: Callable[[Lane, PendingRequest, Raw], None]
     """… and when the agent gets a prompt."""
     turn_ends: Callable[[str, Callable[[Effects], None], Effects], None]
     """Version 2: takes what tells the client that a session is idle, once it is."""
@@ -287,7 +287,7 @@ class Exchange:
         if method == PROMPT and lane.peer.role is Role.AGENT and isinstance(params, Raw):
             pending.session = session_of(params)
             if self.version == 2:
-                self.agent_gets(lane, pending)
+                self.agent_gets(lane, pending, params)
             if lane.peer.untaken:
                 params = adaptation.adapt(lane.peer, params, pending.session, out)
         if pending.traced is not None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Raw, UnsetType
 
-from conductor.core.agent_turns import only_begun, reported_state
+from conductor.core.agent_turns import Insertions, only_begun, reported_state, updated
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import (
@@ -82,6 +82,7 @@ class OwnTurns:
         notifications.keeps_state = self._keeps_state
         self._hosted = exchange.topology.hosted
         self._queue = TurnQueue(self._begun, self._over, self._late, self._go_on, deadlines.after)
+        self._insertions = Insertions()
         self._asked: list[QueuedTurn] = []
         """In a host: what its guests have or want."""
         self.blocks = self._queue.blocks
@@ -202,19 +203,31 @@ class OwnTurns:
             if state == "idle":
                 self._queue.seen(session, out)
 
-    def agent_gets(self, lane: Lane, request: PendingRequest) -> None:
+    def agent_gets(self, lane: Lane, request: PendingRequest, params: Raw) -> None:
         """Version 2: the agent gets a prompt. It works until it reports that it is idle, or until
-        it answers that its turn is over."""
+        it answers that its turn is over, or had been before."""
         if request.session is None or lane.port:  # the sessions of a peer agent are others
             return
-        session = self._exchange.outermost(lane, request.session)
+        below, session = request.session, self._exchange.outermost(lane, request.session)
+        key, worked = self._insertions.key(params), self._queue.agent_works(session)
 
         def answered(member: bytes, body: bytes, out: Effects) -> None:
             if not only_begun(self._exchange.version, member, body):
                 self._queue.works(session, False, out)
+            elif self._insertions.repeats(lane.peer.name, below, key, body) and not worked:
+                self._idle(lane.peer, below, out)
 
         request.watchers = (*request.watchers, answered)
         self._queue.works(session, True, [])
+
+    def _idle(self, agent: Peer, session: str, out: Effects) -> None:
+        """The agent has taken a prompt for one that it had before. It does not say again that it is
+        idle, and everybody waits for that."""
+        update = {"sessionUpdate": STATE_KIND, "state": "idle"}
+        params = Raw(msgspec.json.encode({"sessionId": session, "update": update}))
+        self._notifications.send_for(agent.p, UPDATE, params, out)
+        updated(agent, session, "idle")
+        self.reported(self._exchange.outermost(agent.p, session), "idle", out)
 
     # -- prompts -------------------------------------------------------------------------------
 

@@ -179,6 +179,11 @@ class TurnQueue:
             return False
         return bool(found.open) or found.works or any(one.begun for one in found.prompts)
 
+    def agent_works(self, session: str) -> bool:
+        """Version 2: whether the agent works on a prompt in a session."""
+        found = self._sessions.get(session)
+        return found is not None and found.works
+
     def ends(self, session: str, tell: Callable[[Effects], None], out: Effects) -> None:
         """Version 2: a component has answered a prompt of the client. `tell` tells the client that
         the session is idle: now, or once no component has a turn there and the agent is idle."""

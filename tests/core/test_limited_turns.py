@@ -57,6 +57,14 @@ def test_a_turn_runs_once_its_prompt_is_accepted_and_until_it_is_idle() -> None:
     assert router.turns("agent") == []
 
 
+def test_so_many_messages_are_remembered_that_prompts_may_be_sent_again() -> None:
+    insertions = agent_turns.Insertions()
+    for number in range(4097):
+        assert not insertions.repeats("agent", "S", f"k{number}", b'{"messageId":"m"}')
+    assert insertions.repeats("agent", "S", "k4096", b'{"messageId":"m"}')
+    assert not insertions.repeats("agent", "S", "k0", b'{"messageId":"m"}')
+
+
 def test_a_session_that_waits_for_the_user_is_not_quiet() -> None:
     router = chain()
     answered(router)

@@ -47,6 +47,7 @@ from tests.harness.router.policed import (
 FREE: Json = {"grants": "turns=unprompted"}
 CARRIES = "down:session/prompt:carry+amend"
 INSERTED: Json = {"messageId": "m"}
+IDLE: Json = {"sessionUpdate": "state_update", "state": "idle"}
 GONE = Closure("gone")
 
 
@@ -281,6 +282,42 @@ def test_in_version_2_a_prompt_is_over_once() -> None:
         asks(pb, "b")
         pb >> ("agent", error(Hole("a-a"), 1, "no")) << ("client", error("a", 1, "no"))
         own(pb)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"), [("k", "m"), ("k", "n"), ("k", 1), ("k", None), (1, "m"), ("", "m")]
+)
+def test_in_version_2_a_prompt_that_is_sent_again_begins_no_turn(key: Any, message: Any) -> None:
+    """The agent answers with the message that it has become: its turn is over, nothing follows."""
+    sent = {**prompt("hi"), "idempotencyKey": key}
+    idle = notification(UPDATE, {"sessionId": "S", "update": IDLE})
+    with chain(version=2, **FREE) as pb:
+        for id_, said in (("a", "m" if message == "n" else message), ("b", message)):
+            pb >> ("client", request(id_, PROMPT, sent))
+            pb << ("agent", request(Hole(f"a-{id_}"), PROMPT, sent))
+            if id_ == "b":
+                pb >> ("g", "c", begin())
+            inserted = {"messageId": said}
+            pb >> ("agent", result(Hole(f"a-{id_}"), inserted)) << ("client", result(id_, inserted))
+            if id_ == "a":
+                pb >> ("agent", state("idle")) << ("client", state("idle"))
+        if (key, message) == ("k", "m"):
+            pb << ("client", idle)
+        else:  # there is no key, or the agent knows nothing of keys: a turn runs
+            pb >> ("agent", state("idle")) << ("client", state("idle"))
+        pb << ("g", "c", result(1, {"turn": Hole("turn")}))
+
+
+def test_in_version_2_a_prompt_that_is_sent_again_while_its_turn_runs_ends_with_it() -> None:
+    sent = {**prompt("hi"), "idempotencyKey": "k"}
+    with chain(version=2, **FREE) as pb:
+        for id_ in ("a", "b"):
+            pb >> ("client", request(id_, PROMPT, sent))
+            pb << ("agent", request(Hole(f"a-{id_}"), PROMPT, sent))
+            pb >> ("agent", result(Hole(f"a-{id_}"), INSERTED)) << ("client", result(id_, INSERTED))
+        pb >> ("g", "c", begin())
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
+        pb << ("g", "c", result(1, {"turn": Hole("turn")}))
 
 
 def test_in_a_session_of_its_own_nobody_waits() -> None:
