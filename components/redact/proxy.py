@@ -26,10 +26,12 @@ TEXTS = ("agent_message", "agent_thought", "user_message", "plan", "plan_update"
 """Updates of which the conductor shows none whose change it refuses, for `redact` fails closed."""
 NOTICES = ("notice", "compaction_summary_chunk")
 CALLS = ("tool_call", "tool_call_update")
+SUGGESTIONS = "prompt_suggestions_update"
 FINISHED = ("completed", "failed", "cancelled")
 BESIDE = (
     "usage_update", "available_commands_update", "current_mode_update", "config_option_update",
-    "session_info_update", "plan", "plan_update", "plan_removed",
+    "session_info_update", "plan", "plan_update", "plan_removed", "cursor_update",
+    "prompt_suggestions_update",
 )  # fmt: skip
 """Updates that have no place among what is said: a word may go on after them."""
 META = "_meta"
@@ -184,12 +186,15 @@ def reworded(value: Any, words: frozenset[str]) -> Any:
 def without_secrets(update: dict[str, Any]) -> dict[str, Any]:
     """An update without secrets. The conductor would undo the whole change for anything more than
     it allows, and shows tool calls and notices then as they were. Of a tool call it lets only the
-    output be changed, once it is finished: a user approves of what the agent reports."""
+    output be changed, once it is finished: a user approves of what the agent reports. A suggested
+    prompt may only vanish."""
     kind = update.get("sessionUpdate")
     if kind in TEXTS:
         return titled(dict(clean(update)))
     if kind in NOTICES:
         return dict(reworded(update, NOTICE_WORDS))
+    if kind == SUGGESTIONS and isinstance(update.get("suggestions"), list):
+        return update | {"suggestions": [one for one in update["suggestions"] if clean(one) == one]}
     if kind not in CALLS or update.get("status") not in FINISHED:
         return update
     output = {"rawOutput": clean(update["rawOutput"], KEPT)} if "rawOutput" in update else {}

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from conductor.spec import catalog
@@ -39,6 +40,14 @@ def plays(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]
 
 def load(name: str) -> Proxy[Any]:
     """The proxy of a bundled component, loaded anew."""
+    proxy = load_module(name).proxy
+    assert isinstance(proxy, Proxy)
+    assert proxy.name == name
+    return proxy
+
+
+def load_module(name: str) -> ModuleType:
+    """The module of a bundled component, loaded anew."""
     found = catalog.bundled_manifest(name)
     assert found is not None
     path = COMPONENTS / name / str(found.file)
@@ -53,10 +62,7 @@ def load(name: str) -> Proxy[Any]:
         spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent))
-    proxy = module.proxy
-    assert isinstance(proxy, Proxy)
-    assert proxy.name == name
-    return proxy
+    return module
 
 
 def play(name: str, **options: Any) -> Playground:

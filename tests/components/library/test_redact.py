@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conductor.core.policy.key_table import KINDS
 from guest_sdk.python import ProxyError, text
-from tests.components.library.support import agent, component, play, plays, received, says
+from tests.components.library.support import (
+    agent,
+    component,
+    load_module,
+    play,
+    plays,
+    received,
+    says,
+)
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
@@ -31,6 +40,14 @@ TEXTS = [
     ("say hunter2hunter2 or open sesame!", "say [secret][secret] or [secret]!"),
     ("case 4711-0815 is", "case [case] is"),
 ]  # fmt: skip
+AS_THEY_ARE = {
+    "available_commands_update", "config_option_update", "current_mode_update", "cursor_update",
+    "plan_removed", "replay_complete", "session_info_update", "session_message",
+    "session_message_chunk", "state_update", "subagent_update", "terminal_output_chunk",
+    "terminal_update", "tool_call_content_chunk", "usage_update", "compaction_update",
+}  # fmt: skip
+"""Updates in which it changes nothing: they hold ids and figures, or the conductor lets nobody
+change the words in them."""
 CONFIG = {
     "words": ["hunter2", "open sesame"],
     "patterns": {"case": r"case (\d{4}-\d{4})"},
@@ -72,6 +89,25 @@ async def test_what_stands_beside_the_text_ends_no_word() -> None:
         assert kinds.count("plan") == kinds.count("usage_update") == 2
         plans = [one.raw["params"]["update"].get("entries") for one in p.heard]
         assert plans.count([{"content": "[secret]"}]) == 2
+
+
+@plays
+async def test_a_suggested_prompt_with_a_secret_is_not_shown() -> None:
+    """It may vanish, and nobody may change it: the user sends it by a click."""
+    one, two = ({"prompt": [text(said)]} for said in ("go on", "use hunter2"))
+    async with play("redact", config=CONFIG, grants=[]) as p:
+        session = await p.new_session()
+        for held in ([one, two], [one], "x"):
+            p.agent.update(session, "prompt_suggestions_update", suggestions=held)
+        shown = [each.raw["params"]["update"]["suggestions"] for each in p.heard]
+        assert shown == [[one], [one], "x"]
+
+
+def test_every_kind_of_update_has_its_row() -> None:
+    redact = load_module("redact")
+    cleaned = {*redact.TEXTS, *redact.NOTICES, *redact.CALLS, redact.SUGGESTIONS}
+    assert cleaned.isdisjoint(AS_THEY_ARE)
+    assert cleaned | AS_THEY_ARE == KINDS, "`components/redact/proxy.py`, or `AS_THEY_ARE` here"
 
 
 @plays
