@@ -47,7 +47,7 @@ static int message_is_plain(span text) {
 /* Whether a prompt, an array, begins with a text that no agent takes for a command, or has none. Such a
  * one takes in front what is added; any other behind, on a line of its own: a command must begin its
  * prompt, and agents have marks of their own for them. What comes with it before its first text counts
- * too: some agents read that first. */
+ * too: some agents read that first. A skill is a command in a block of its own. */
 __attribute__((unused)) static int message_begins_plainly(span prompt) {
     const char *end = prompt.at + prompt.len, *at = json_space(prompt.at + 1, end);
     while (*at != ']') {
@@ -60,6 +60,7 @@ __attribute__((unused)) static int message_begins_plainly(span prompt) {
             if (json_is(walk.name, LITERAL("resource"))) resource = walk.value;
         }
         if (!message_is_plain(text) || !message_is_plain(json_get(resource, LITERAL("text")))) return 0;
+        if (type.len > 1 && type.at[1] == 's') return 0; /* `skill`: no other type begins so */
         if (json_is_string(text) && text.len > 2 && json_is(type, LITERAL("text"))) return 1;
         at = json_space(at + block.len, end);
         if (*at == ',') at = json_space(at + 1, end);

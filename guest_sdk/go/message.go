@@ -114,7 +114,8 @@ func isPlain(text Raw) bool {
 
 // beginsPlainly tells whether a prompt begins with a text that no agent takes for a command, or has
 // none. A command must begin its prompt, and agents have marks of their own for them. What comes with it
-// before its first text counts too: some agents read that first.
+// before its first text counts too: some agents read that first. A skill is a command in a block of its
+// own.
 func beginsPlainly(prompt Raw) bool {
 	for at := space(prompt, 1); prompt[at] != ']'; {
 		end := skip(prompt, at)
@@ -123,7 +124,11 @@ func beginsPlainly(prompt Raw) bool {
 		if !isPlain(text) || !isPlain(block.Get("resource", "text")) {
 			return false
 		}
-		if kind, _ := block.Get("type").Text(); kind == "text" && len(text) > 2 && text[0] == '"' {
+		kind, _ := block.Get("type").Text()
+		if kind == "skill" {
+			return false
+		}
+		if kind == "text" && len(text) > 2 && text[0] == '"' {
 			return true
 		}
 		at = space(prompt, end)

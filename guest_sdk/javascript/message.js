@@ -49,7 +49,7 @@ const marked =
 
 // Whether a prompt begins with a text that no agent takes for a command, or has none. A command must
 // begin its prompt, and agents have marks of their own for them. What comes with it before its first
-// text counts too: some agents read that first.
+// text counts too: some agents read that first. A skill is a command in a block of its own.
 function beginsPlainly(line, at) {
   const mark = line.text[(at = match(space, line.text, at))];
   if (mark === "]") return true;
@@ -58,6 +58,7 @@ function beginsPlainly(line, at) {
   const block = JSON.parse(line.text.slice(at, end));
   const isMarked = (said) => typeof said === "string" && marked.test(said);
   if (isMarked(block?.text) || isMarked(block?.resource?.text)) return false;
+  if (block?.type === "skill") return false;
   if (block?.type === "text" && block.text && typeof block.text === "string") return true;
   return beginsPlainly(line, end);
 }

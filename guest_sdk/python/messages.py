@@ -237,10 +237,16 @@ class Request(Message):
 
     @property
     def is_command(self) -> bool:
-        """Whether an agent may take the prompt for a slash command, which must begin it.
+        """Whether an agent may take the prompt for a slash command, which must begin it, or it
+        begins with a block that calls a skill.
 
-        Its first word is a `/` and a name; a path such as `/etc/hosts` is none, nor is a lone `/`.
+        The first word of a command is a `/` and a name; a path such as `/etc/hosts` is none, nor is
+        a lone `/`.
         """
+        blocks = self._params.get("prompt")
+        first = blocks[0] if isinstance(blocks, list) and blocks else None
+        if isinstance(first, dict) and first.get("type") == _SKILL:
+            return True
         word = (self.text.split(maxsplit=1) or [""])[0]
         return word.startswith("/") and word.count("/") == 1 and len(word) > 1
 
@@ -270,15 +276,20 @@ _MARKED: Final = re.compile(
     "\ud800-\udfff\uf000-\uffff\U000c0000-\U0010ffff-]"
 )
 """What some agent may read a command by, or not see in front of one; and more, to be quick."""
+_SKILL: Final = "skill"
+"""The type of a block by which a user calls a skill."""
 
 
 def _begins_plainly(prompt: list[Any]) -> bool:
     """Whether a prompt begins with a text that no agent takes for a command, or has none.
 
-    What comes with it before its first text counts too: some agents read that first.
+    What comes with it before its first text counts too: some agents read that first. A skill is a
+    command in a block of its own.
     """
     for block in prompt:
         if isinstance(block, dict):
+            if block.get("type") == _SKILL:
+                return False
             resource, said = block.get("resource"), block.get("text")
             inner = resource.get("text") if isinstance(resource, dict) else None
             if any(isinstance(one, str) and _MARKED.match(one) for one in (said, inner)):

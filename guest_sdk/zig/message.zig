@@ -53,7 +53,7 @@ fn isPlain(text: ?[]const u8) bool {
 
 /// Whether a prompt begins with a text that no agent takes for a command, or has none. A command must
 /// begin its prompt, and agents have marks of their own for them. What comes with it before its first
-/// text counts too: some agents read that first.
+/// text counts too: some agents read that first. A skill is a command in a block of its own.
 fn beginsPlainly(prompt: []const u8) bool {
     var at = json.space(prompt, 1);
     while (prompt[at] != ']') {
@@ -61,9 +61,10 @@ fn beginsPlainly(prompt: []const u8) bool {
         const block = prompt[at..end];
         const text = json.get(block, "text");
         if (!isPlain(text) or !isPlain(json.find(block, &.{ "resource", "text" }))) return false;
-        if (text) |said| if (json.isString(said) and said.len > 2) {
-            if (json.get(block, "type")) |kind| if (json.is(kind, "text")) return true;
-        };
+        if (json.get(block, "type")) |kind| {
+            if (json.is(kind, "skill")) return false;
+            if (text) |said| if (json.isString(said) and said.len > 2 and json.is(kind, "text")) return true;
+        }
         at = json.space(prompt, end);
         if (prompt[at] == ',') at = json.space(prompt, at + 1);
     }

@@ -25,7 +25,7 @@ fn is_plain(text: &str) -> bool {
 
 /// Whether a prompt begins with a text that no agent takes for a command, or has none. A command must
 /// begin its prompt, and agents have marks of their own for them. What comes with it before its first
-/// text counts too: some agents read that first.
+/// text counts too: some agents read that first. A skill is a command in a block of its own.
 fn begins_plainly(prompt: &str) -> bool {
     for block in json::elements(prompt).unwrap_or_default() {
         let at = |path: &[&str]| json::get(block, path).unwrap_or_default();
@@ -33,11 +33,10 @@ fn begins_plainly(prompt: &str) -> bool {
         if !is_plain(said) || !is_plain(at(&["resource", "text"])) {
             return false;
         }
-        if said.starts_with('"')
-            && said.len() > 2
-            && json::text(at(&["type"])).as_deref() == Some("text")
-        {
-            return true;
+        match json::text(at(&["type"])).as_deref() {
+            Some("skill") => return false,
+            Some("text") if said.starts_with('"') && said.len() > 2 => return true,
+            _ => {}
         }
     }
     true
