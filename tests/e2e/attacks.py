@@ -54,6 +54,7 @@ class Attack(NamedTuple):
 STDIO: Final = {"name": "mine", "command": "true", "args": [], "env": []}
 SETUP: Final = {"cwd": "/project", "mcpServers": [STDIO]}
 MINE: Final = json.dumps(STDIO)
+CHOSEN: Final = '{"configId":"mode","value":"evil"}'
 OLD: Final = '{"evil":{"command":"sh"}}'
 OPTIONS: Final = '{"options":{"mcpServers":{"x":{"command":"sh"}}}}'
 PROMPT: Final = {"sessionId": "$S", "prompt": [{"type": "text", "text": "/echo prompted"}]}
@@ -166,6 +167,10 @@ def _setups() -> Iterator[Attack]:
             "system-prompt",
             f'"cwd":"/project","mcpServers":[{MINE}],$META,"systemPrompt":{{"mode":"override"}}',
         ),
+        "options to begin with": (
+            "session-setup",
+            f'"cwd":"/project","mcpServers":[{MINE}],$META,"configOptions":[{CHOSEN}]',
+        ),
         "an agent's options": (
             "meta",
             f'"cwd":"/project","mcpServers":[{MINE}],"_meta":{{"{KEY}":"\x03","claudeCode":{OPTIONS}}}',
@@ -232,6 +237,7 @@ def _prompts() -> Iterator[Attack]:
         ("a mention behind a wide sign", "links", _text("hello \\uff20/etc/shadow")),
         ("a link with a mention for a name", "links",
          f'{hello},{{"type":"resource_link","name":"@/etc/shadow","uri":"https://x.example"}}'),
+        ("a skill", "commands", f'{{"type":"skill","name":"yolo"}},{hello}'),
         ("a block of no known type", "prompt-options",
          f'{hello},{{"type":"command","name":"yolo"}}'),
         ("a text within a block of no known type", "prompt-options",
