@@ -77,7 +77,7 @@ async def _open_turn(chain: ScriptedChain) -> tuple[bytes, ScriptedRequest, Rece
     chain.agent.hold("session/prompt", session, _HELLO)
     prompt = b'{"sessionId":%b,"prompt":%b}' % (session, _PROMPT)
     pending = chain.client.request("session/prompt", prompt)
-    return session, pending, await _at_agent(chain, pending, "session/prompt")
+    return session, pending, await at_agent(chain, pending, "session/prompt")
 
 
 async def turn(chain: ScriptedChain) -> None:
@@ -120,7 +120,7 @@ def _complete(chain: ScriptedChain, session: bytes, many: int, when: str) -> Non
     )
 
 
-async def _at_agent(chain: ScriptedChain, pending: ScriptedRequest, method: str) -> Received:
+async def at_agent(chain: ScriptedChain, pending: ScriptedRequest, method: str) -> Received:
     """The request at the agent. Raises `Skipped` if the component answers it by itself."""
     message = await first(chain.agent.next(method), pending.answer())
     if message.method is not None:
@@ -147,7 +147,7 @@ async def side_by_side(chain: ScriptedChain) -> None:
         chain.client.request("session/prompt", b'{"sessionId":%b,"prompt":%b}' % (session, _PROMPT))
         for session in sessions
     ]
-    requests = [await _at_agent(chain, prompt, "session/prompt") for prompt in pending]
+    requests = [await at_agent(chain, prompt, "session/prompt") for prompt in pending]
     held = {request.session: request for request in requests}
     if set(held) != set(sessions):
         raise Fault("prompts reached the agent in other sessions")
@@ -180,7 +180,7 @@ async def replay(chain: ScriptedChain) -> None:
     chain.agent.hold("session/load")
     params = b'{"sessionId":"check-old","cwd":%b,"mcpServers":[]}' % chain.cwd
     pending = chain.client.request("session/load", params)
-    request = await _at_agent(chain, pending, "session/load")
+    request = await at_agent(chain, pending, "session/load")
     if request.session != b'"check-old"':
         raise Fault(
             "`session/load` reached the agent for another session", params, request.params or b""

@@ -206,7 +206,7 @@ class _Runner:
         chain.memory = {**DEFAULT_LIMITS, **spec.limits}["memory_bytes"]
         options = Options(grace=_ENDING, drain=0.0, values=self._values)
         try:
-            planned, guardian = self._planned(spec, chain, options)
+            planned, guardian = self._planned(check, spec, chain, options)
         except ConductorError as error:
             return _outcome(check, "fail", chain, why=error.text)
         closures: list[Closure] = []
@@ -230,7 +230,7 @@ class _Runner:
             guardian.release()
 
     def _planned(
-        self, spec: Spec, chain: ScriptedChain, options: Options
+        self, check: Check, spec: Spec, chain: ScriptedChain, options: Options
     ) -> tuple[list[Planned], Guardian]:
         """The component behind the tap, and the scripted agent."""
         guardian = Guardian()
@@ -246,7 +246,7 @@ class _Runner:
         agent = Planned(
             Component("agent" if spec.name != "agent" else "checker", "agent `checker`"),
             MemoryTransport(chain.agent.run),
-            mcp_bridge="acp",
+            mcp_bridge=check.bridge,
         )
         tapped = chain.tapped(component.transport)
         return [msgspec.structs.replace(component, transport=tapped, renew=None), agent], guardian

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.author.check import ids, passing, robustness, sessions
+from conductor.author.check import ids, passing, robustness, sessions, tools
 from conductor.author.check.scripted_chain import ScriptedChain
 from conductor.author.subject import Subject
 
@@ -24,7 +24,7 @@ class Check(msgspec.Struct, frozen=True):
     rule: str
     """What a component owes, in a sentence."""
     section: str
-    """Of docs/channel-abi.md, where that is written."""
+    """Where that is written: of docs/channel-abi.md, unless it names another page."""
     over_lines: OverLines | None = None
     needs: str = ""
     """`guest`, `channel guest` or `program`: others are skipped."""
@@ -36,13 +36,16 @@ class Check(msgspec.Struct, frozen=True):
     """Limits to try first, since that is quicker; only a pass counts."""
     services: bool = True
     """Whether it gets the services it was granted."""
+    bridge: str = "acp"
+    """How the agent gets MCP servers (`conductor.mcp.KINDS`)."""
     advice: bool = False
     """Whether to break it is only worth a remark."""
 
     @property
     def see(self) -> str:
         """Where the rule is written."""
-        return f"docs/channel-abi.md#{self.section}"
+        page = "" if "#" in self.section else "channel-abi.md#"
+        return f"docs/{page}{self.section}"
 
 
 _KNOWN: Final = "lines"
@@ -100,6 +103,9 @@ CHECKS: Final[tuple[Check, ...]] = (
           "a replayed conversation arrives whole, in order, before the answer", "order"),
     Check("permission", sessions.permission,
           "a permission request reaches the user, and the refusal the agent", _KNOWN),
+    Check("tool-names", tools.tool_names,
+          f"names of tools have at most {tools.LONGEST} characters: models take no longer ones",
+          "mcp.md#what-servers-may-say", bridge="stdio", advice=True),
     Check("only-messages", robustness.only_messages,
           "every line it writes is one message: no batches, nothing else", _NEVER),
     Check("answers", robustness.answered_once, "every request is answered once", "ids"),

@@ -110,6 +110,28 @@ def test_a_careless_proxy_fails_where_it_is_careless(mode: str, check: str, said
     assert found.traffic
 
 
+TOOLS: Final = """
+from guest_sdk.python import Proxy
+proxy = Proxy("kit", profile="tools")
+for length in (1, {length}):
+    proxy.tool(name="x" * length)(lambda: "done")
+proxy.run()
+"""
+
+
+@pytest.mark.parametrize(("length", "status"), [(64, "pass"), (65, "note"), (128, "note")])
+def test_a_tool_with_a_long_name_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, status: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    file = tmp_path / "kit.py"
+    file.write_text(TOOLS.format(length=length))
+    (found,) = run(shlex.join([sys.executable, str(file)]), "tool-names").values()
+    assert found.status == status, found
+    said = f"a tool of its MCP server `kit` has a name of {length} characters"
+    assert (said in found.why) is (status == "note")
+
+
 @pytest.mark.parametrize(
     ("mode", "check"), [("drop_requests", "requests"), ("no_ending", "end-of-input")]
 )
