@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import guest_sdk
 import wasm_host
 from conductor.author.subject import subjects
-from conductor.errors import ComponentError, UsageError
+from conductor.errors import ComponentError, UsageError, one_line
 from conductor.spec import managed, private_files
 from conductor.spec.catalog import resolve
 from conductor.spec.manifest import section
@@ -23,8 +25,12 @@ from conductor.spec.programs import runnable
 from conductor.spec.toml_files import line_of
 
 
-def build_component(folder: str) -> str:
+def build_component(folder: str, begun: Callable[[str], None] = lambda text: None) -> str:
     """Builds the component in a folder; a sentence about what was built.
+
+    Args:
+        folder: Has the component's manifest.
+        begun: Called with the command of the build, as a sentence, before that runs.
 
     Raises:
         UsageError: there is no manifest, or it does not say how to build.
@@ -46,6 +52,7 @@ def build_component(folder: str) -> str:
     if policy is not None and not policy.file.build_commands:
         what = f"the build command of `{manifest.name}`, a program with your rights"
         raise policy.refusal(what, "build-commands")
+    begun(f"building `{manifest.name}`: {one_line(shlex.join(manifest.build.command))}")
     _run(manifest, folder)
     return _record(manifest, folder, path)
 

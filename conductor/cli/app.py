@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from conductor.cli import options, pages, report, surroundings, usage
+from conductor.cli import options, pages, report, silence, surroundings, usage
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import ConductorError
 from conductor.version import version
@@ -218,9 +218,10 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments and (unfit := surroundings.unfit(arguments)) is not None:
             raise unfit
-        code = root.main(
-            typed or ["--help"], prog_name="conductor", standalone_mode=False, obj=rest
-        )
+        with silence.of(arguments):
+            code = root.main(
+                typed or ["--help"], prog_name="conductor", standalone_mode=False, obj=rest
+            )
     except usage.COMPLAINT as error:
         return _failed(usage.explained(error, arguments, root.commands), arguments)
     except ConductorError as error:

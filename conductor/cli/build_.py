@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductor.cli import report
+from conductor.cli import report, silence
 from conductor.cli.typer_options import Folder
 
 HELP: Final = (
@@ -20,5 +20,11 @@ def build(folder: Folder = ".") -> int:
     """Builds a component. Raises `UsageError`, `ComponentError`."""
     from conductor.author.build import build_component
 
-    report.say(build_component(folder))
+    with silence.during("the build goes on"):
+        report.say(build_component(folder, begun))
     return 0
+
+
+def begun(text: str) -> None:
+    """Says that a build has begun: compilers may be silent for a minute."""
+    report.write(f"{text} …", dim=True)

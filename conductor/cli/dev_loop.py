@@ -18,6 +18,7 @@ from typing import Final
 import conductor
 from conductor.author.build import build_component
 from conductor.cli import exec_, report, test_
+from conductor.cli.build_ import begun
 from conductor.cli.exec_output import Output, OutputClosed, TextView
 from conductor.cli.status import waiting
 from conductor.errors import ConductorError, UsageError
@@ -157,7 +158,7 @@ class Dev:
         return seen
 
     def _build(self) -> int:
-        report.say(build_component(self._folder))
+        report.say(build_component(self._folder, begun))
         return 0
 
     def _test(self) -> int:
@@ -166,7 +167,8 @@ class Dev:
     async def _step(self, work: Callable[[], int]) -> bool:
         """Does what takes time beside the chain, which goes on meanwhile; whether it went well."""
         try:
-            code = await asyncio.to_thread(work)
+            async with waiting(lambda: "building and testing"):
+                code = await asyncio.to_thread(work)
         except ConductorError as error:
             report.error(error.text, error.hint)
             code = error.exit_code

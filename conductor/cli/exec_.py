@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import exec_prompt, report
+from conductor.cli import exec_prompt, report, silence
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import RingOnDemand, Started, run_loop
@@ -97,7 +97,8 @@ def execute(
     text, answers = _prompt(prompt), _permissions(permissions, prompt)
     session = folder(cwd, "--cwd")
     played = None if editor is None else _editor(editor, session, view)
-    started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
+    with silence.during("preparing the chain"):
+        started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
     turn = _turn(text, session, answers, fs, view, started, played)
     runtime = started.runtime(MemoryTransport(turn.run))
     turn.knows(runtime.agent_command)

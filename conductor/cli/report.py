@@ -17,6 +17,7 @@ import re
 import select
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -143,7 +144,18 @@ def write(
     _out(encoded(f"{text}\n", sys.stderr))
 
 
+_said: float | None = 0.0
+"""When something was last written, by the machine's monotonic clock; None: a question waits."""
+
+
+def said() -> float | None:
+    """When something was last written; None: it is a question, and its answer is waited for."""
+    return _said
+
+
 def _out(line: bytes) -> None:
+    global _said  # noqa: PLW0603 - there is one terminal
+    _said = time.monotonic()
     try:
         sys.stderr.flush()
         if _is_pipe():
@@ -298,6 +310,8 @@ def page(text: str) -> None:
 
 def ask(question: str) -> None:
     """Shows a question of ours in front of what the user types, on a terminal."""
+    global _said  # noqa: PLW0603 - there is one terminal
+    _said = None
     uncover()
     sys.stderr.write(question)
     sys.stderr.flush()
@@ -324,8 +338,10 @@ def say_line(line: bytes) -> None:
 
 def send(data: bytes) -> None:
     """Writes bytes to standard output. Raises `ConductorError`, `BrokenPipeError`."""
+    global _said  # noqa: PLW0603 - there is one terminal
     if sys.stdout is None:
         raise unwritable("it is closed")
+    _said = time.monotonic()
     uncover()
     try:
         sys.stdout.flush()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from conductor.cli import configured, report
+from conductor.cli import configured, report, silence
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError, visible, visible_path
 from conductor.services.scopes import compile_glob
@@ -95,11 +95,12 @@ def play(
     folder, files, how = _transcripts(paths, component)
     loose = (match or how) == "json"
     rows = []
-    for path, played, text in _play(component or folder, files, loose=loose):
-        outcome = _outcome(path, played, text, update=update)
-        rows.append({"transcript": path, "outcome": outcome, **_facts(played)})
-        if not as_json:
-            _report(path, played, outcome)
+    with silence.during("playing transcripts; a component that is new is compiled first"):
+        for path, played, text in _play(component or folder, files, loose=loose):
+            outcome = _outcome(path, played, text, update=update)
+            rows.append({"transcript": path, "outcome": outcome, **_facts(played)})
+            if not as_json:
+                _report(path, played, outcome)
     failed = sum(row["outcome"] == _FAILED for row in rows)
     scenarios = test_scenarios.play(traces, folder, as_json=as_json) if traces else []
     broken = sum(row["outcome"] == _FAILED for row in scenarios)

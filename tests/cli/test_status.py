@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from conductor.cli import report
+from conductor.cli import report, silence
+from conductor.spec.paths import components_folder
 from tests.harness.process.command import Running, conductor
 
 AGENT = """
@@ -105,6 +107,52 @@ def test_an_agent_that_dies_takes_the_status_line_with_it(tmp_path: Path) -> Non
     assert ran.code == 1
     assert shown(ran.err).startswith("error: agent ")
     assert shown(ran.err).count("no more\n") == 1
+
+
+# -- commands that run no chain --------------------------------------------------------------------
+
+GUEST = components_folder() / "passthrough" / "passthrough.wasm"
+
+
+def slow(folder: Path) -> str:
+    """A component whose build waits for a file."""
+    wait = f"until [ -e {folder}/end ]; do sleep 0.05; done; cp {GUEST} slow.wasm"
+    build = f'[build]\ncommand = ["sh", "-c", "{wait}"]\n'
+    (folder / "component.toml").write_text(f'name = "slow"\nfile = "slow.wasm"\n{build}')
+    return str(folder)
+
+
+def test_a_build_says_what_it_waits_for(tmp_path: Path) -> None:
+    with Running("build", slow(tmp_path), terminal=True, env={"TERM": "xterm"}) as running:
+        running.wait_for(running.err, "building `slow`: sh -c ")
+        running.wait_for(running.err, "the build goes on, ")
+        (tmp_path / "end").touch()
+        ran = running.end()
+    assert ran.code == 0
+    assert len(shown(ran.err).splitlines()) == 1, "the status line is away"
+
+
+def test_without_a_terminal_a_build_says_its_command(tmp_path: Path) -> None:
+    (tmp_path / "end").touch()
+    ran = conductor("build", slow(tmp_path))
+    assert (ran.code, ran.err.count("\n")) == (0, 1)
+    assert ran.err.startswith("building `slow`: sh -c ")
+
+
+def test_every_command_that_is_silent_for_long_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    covered: list[str] = []
+    monkeypatch.setattr(report, "can_cover", lambda: True)
+    monkeypatch.setattr(report, "cover", covered.append)
+    monkeypatch.setattr(silence, "_SILENT", 0.01)
+    with silence.of(["inspect", "x"]), silence.during("compiling"):
+        while not covered:
+            signal.pause()
+    assert covered[0].startswith("compiling, ")
+    covered.clear()
+    with silence.of(["serve", "x"]):
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0), "it runs until it is ended"
 
 
 @pytest.mark.parametrize(

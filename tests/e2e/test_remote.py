@@ -282,7 +282,7 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
         env = {**here, "PYTHONPATH": f"{tmp_path}:{here['PYTHONPATH']}"}
         for command in (("agent", address), ("connect", address)):
             ran = conductor(*command, env=env)
-            ran.assert_error(2, f"needs the package `{package}`", "conductor-acp[remote]")
+            ran.assert_error(2, f"needs the package `{package}`", "[remote]")
 
 
 def test_a_certificate_is_trusted_only_where_its_authority_is(rig: Rig) -> None:

@@ -1,0 +1,74 @@
+"""No command is silent for long on a terminal: after two seconds without a word it says what it
+waits for, in a status line that the next word takes away.
+
+By a signal of the system's clock, since commands wait for processes and compilers, and threads
+would keep those from being forked. What has an event loop uses `conductor.cli.status` instead.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from conductor.cli import report
+
+_SILENT: Final = 2.0
+"""Seconds without a word until the status line comes."""
+_REDRAWN: Final = 0.5
+"""Seconds between two drawings."""
+
+_LASTING: Final = frozenset(
+    {
+        *("agent", "proxy", "exec", "chat", "connect", "serve", "gateway", "worker", "fleet"),
+        *("attach", "top", "dev", "join", "mcp", "agents", "check", "replay"),
+    }
+)
+"""Commands that show what goes on by themselves, or run until somebody ends them."""
+
+_doing: list[tuple[str, float]] = []
+"""What is being done, and since when; the innermost last."""
+
+
+@contextmanager
+def during(text: str) -> Iterator[None]:
+    """While the block lasts, a terminal that hears nothing for long is told this."""
+    if not report.can_cover() or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGALRM)
+    if not _doing:
+        signal.signal(signal.SIGALRM, _tick)
+        signal.setitimer(signal.ITIMER_REAL, _SILENT, _REDRAWN)
+    _doing.append((text, time.monotonic()))
+    try:
+        yield
+    finally:
+        _doing.pop()
+        report.uncover()
+        if not _doing:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def of(arguments: Sequence[str]) -> Iterator[None]:
+    """The same for a whole command line, unless its command shows what goes on."""
+    if not arguments or arguments[0] in _LASTING or list(arguments[:2]) == ["trace", "view"]:
+        yield
+        return
+    with during(f"`conductor {arguments[0]}` is at work"):
+        yield
+
+
+def _tick(number: int, frame: Any) -> None:
+    if not _doing:
+        return
+    text, since = _doing[-1]
+    now = time.monotonic()
+    said = report.said()
+    if said is not None and now - max(since, said) >= _SILENT:
+        report.cover(f"{text}, {now - since:.0f} s")
