@@ -30,7 +30,7 @@ CONNECT: Final = "conductor connect"
 CHAIN: Final = "conductor agent"
 TYPESCRIPT: Final = "TypeScript SDK 2.4.0"
 PYTHON: Final = "Python SDK 0.12.1"
-RUST: Final = "Rust SDK 5.0.0"
+RUST: Final = "Rust SDK 5.2.0"
 SDKS: Final = (TYPESCRIPT, PYTHON, RUST)
 
 PAIRS: Final = (
