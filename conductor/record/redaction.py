@@ -36,12 +36,15 @@ _TOKEN: Final = ("token", "bearer")
 _PAIRS: Final = frozenset({"env", "headers"})
 """Names of lists of `{name, value}` and of maps whose every value may be a secret."""
 
+_ACCOUNTS: Final = "accounts"
+"""What `auth/status` tells of who is logged in: names and addresses of people, to be shown only."""
+
 _LOGIN: Final = frozenset({"authenticate", "auth/login"})
 _LOGIN_KEPT: Final = frozenset({"methodId"})
 
 _HINTS: Final = (
     b"secret", b"passw", b"passphrase", b"key", b"credential", b"authorization", b"cookie",
-    b"token", b"bearer", b'"env"', b'"headers"', b'"url"', b'"args"', b"\\u00",
+    b"token", b"bearer", b'"env"', b'"headers"', b'"url"', b'"args"', b'"accounts"', b"\\u00",
 )  # fmt: skip
 """A payload without any of these, in lower case, holds no secret we would recognise. The search
 spares most payloads from being read. `\\u00` may spell any of them."""
@@ -224,6 +227,8 @@ class _Pass:
             return self._url(value)
         if name == "args":
             return self._arguments(value)
+        if name == _ACCOUNTS:
+            value = self._accounts(value)
         if _holds(name, _SECRET):
             return _blank(value)
         first = _first(value)
@@ -232,6 +237,18 @@ class _Pass:
         if name in _BINARY and first == b'"':
             return value
         return self.clean(value, level, searched)
+
+    def _accounts(self, value: Raw) -> Raw:
+        """Accounts of `auth/status` without their texts; anything else as it is."""
+        entries = _decoded(_list, value) or []
+        accounts = [held for one in entries if "label" in (held := _decoded(_members, one) or {})]
+        if len(accounts) < len(entries) or not entries:
+            return value
+        shown = (
+            {name: REDACTED if _first(one) == b'"' else one for name, one in held.items()}
+            for held in accounts
+        )
+        return Raw(b"[" + b",".join(map(_object, shown)) + b"]")
 
     def _read(self, value: _Value) -> str | None:
         """A text to be searched; None if it is none, or too much was searched already."""

@@ -128,6 +128,17 @@ def test_a_login_keeps_its_method_only(method: str) -> None:
     assert clean(value, "other") == value
 
 
+@pytest.mark.parametrize("method", [None, "auth/status_update"])
+def test_who_is_logged_in_stays_out(method: str | None) -> None:
+    """The schema asks that nobody logs them, or sends them to telemetry."""
+    account = {"label": "Max", "email": "me@example.com", "active": True, "_meta": {"token": S}}
+    shown = {"label": R, "email": R, "active": True, "_meta": {"token": R}}
+    state = {"state": "signed_in", "accounts": [account, {"label": "Key"}]}
+    assert clean(state, method) == {**state, "accounts": [shown, {"label": R}]}
+    for other in ([], [account, 1], [{"name": "x"}], {"label": "x"}, "x", [[S, {"token": S}]]):
+        assert clean({"accounts": other}, method)["accounts"] == clean(other, method)
+
+
 def test_what_is_too_deep_or_no_json_goes_as_a_whole() -> None:
     deep = b'{"a":' * 100 + b'{"token":"%b"}' % S.encode() + b"}" * 100
     assert S.encode() not in redacted(deep)
