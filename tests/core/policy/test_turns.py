@@ -69,6 +69,9 @@ def test_a_prompt_of_its_own_within_the_user_s_turn() -> None:
         given(pb)
         own(pb)
         pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
+        hint = {"sessionUpdate": "prompt_suggestions_update", "suggestions": []}
+        hint = notification(UPDATE, {"sessionId": "S", "update": hint})
+        pb >> ("agent", hint) << ("g", "s", hint)
         pb >> ("agent", tool_call("t")) << ("g", "s", tool_call("t"))
         pb >> ("agent", request("q", PERMISSION, permission()))
         pb << ("client", tool_call("t"))

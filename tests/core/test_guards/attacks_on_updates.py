@@ -137,6 +137,10 @@ def more_than_words() -> Iterator[Attack]:
             "sessionUpdate": "plan_update",
             "plan": {"type": "markdown", "planId": "p", "content": "a", "uri": "x"},
         },
+        "a plan with a path": {
+            "sessionUpdate": "plan_update",
+            "plan": {"type": "markdown", "planId": "p", "content": "a", "path": "/etc/passwd"},
+        },
         "a plan of steps with more": {
             "sessionUpdate": "plan_update",
             "plan": {"type": "items", "planId": "p", "entries": [], "uri": "x"},
