@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .declared import Agent
     from .running import Running
 
+_LONGEST_KEY: Final = 255
 METHODS: Final = {
     "initialize": "initialize",
     "session/new": "new",
@@ -172,7 +173,13 @@ class Acp:
         session, prompt = self._session(request), request.params.get("prompt")
         if not isinstance(prompt, list) or not all(isinstance(one, dict) for one in prompt):
             raise ProxyError("`prompt` is a list of content blocks", INVALID_PARAMS)
+        key = self._key(request)
+        before = session.submitted.get(key)
+        if before is not None and not (before.done() and before.exception()):
+            return dict(await asyncio.shield(before))  # sent again: it is there already
         turn = Turn(session, request, self._agent)
+        if key:
+            session.submitted[key] = turn.begun
         session.turns.append(turn)
         turn.task = self._running.host(turn.run())
         turn.task.add_done_callback(lambda _: session.turns.remove(turn))
@@ -189,6 +196,15 @@ class Acp:
                 turn.cancel()
             else:
                 return result
+
+    def _key(self, request: Request) -> str:
+        """By what a prompt is known that may be sent again (version 2); empty: it never is."""
+        key = request.params.get("idempotencyKey") if self.shape is V2 else None
+        if key is None:
+            return ""
+        if isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY:
+            return key
+        raise ProxyError(f"`idempotencyKey` has 1 to {_LONGEST_KEY} characters", INVALID_PARAMS)
 
     async def cancel(self, notification: Message) -> None:
         """Stops the turns of a session."""

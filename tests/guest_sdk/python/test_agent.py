@@ -271,6 +271,25 @@ async def test_sessions_are_loaded_listed_and_closed(version: int) -> None:
 
 
 @played
+async def test_a_prompt_that_is_sent_again_is_there_already() -> None:
+    """Version 2: also once the session is loaded again."""
+    async with AgentPlayground(assistant, version=2) as p:
+        await p.prompt("first")
+        params = {"sessionId": p.session, "prompt": [{"type": "text", "text": "once"}]}
+        answers: list[Any] = []
+        for key in ("k", "k", "other"):
+            if answers:
+                again = {"sessionId": p.session, "cwd": "/project", "mcpServers": []}
+                await p.request("session/resume", again)
+            answers.append(await p.request("session/prompt", {**params, "idempotencyKey": key}))
+        assert answers[0] == answers[1] != answers[2]
+        for odd in ("", 1, "x" * 256):
+            with pytest.raises(AgentError) as caught:
+                await p.request("session/prompt", {**params, "idempotencyKey": odd})
+            assert caught.value.code == -32602
+
+
+@played
 async def test_an_id_in_use_and_a_request_that_is_cancelled() -> None:
     agent = Agent("asker")
 
