@@ -174,12 +174,12 @@ class Acp:
         if not isinstance(prompt, list) or not all(isinstance(one, dict) for one in prompt):
             raise ProxyError("`prompt` is a list of content blocks", INVALID_PARAMS)
         key = self._key(request)
-        before = session.submitted.get(key)
+        before = session._submitted.get(key)
         if before is not None and not (before.done() and before.exception()):
             return dict(await asyncio.shield(before))  # sent again: it is there already
         turn = Turn(session, request, self._agent)
         if key:
-            session.submitted[key] = turn.begun
+            session._submitted[key] = turn.begun
         session.turns.append(turn)
         turn.task = self._running.host(turn.run())
         turn.task.add_done_callback(lambda _: session.turns.remove(turn))

@@ -40,7 +40,7 @@ class Session:
         self.replays = False
         """Whether the client wants to be shown its past, while it is loaded."""
         self.turns: list[Turn] = []
-        self.submitted: dict[str, asyncio.Future[Any]] = {}
+        self._submitted: dict[str, asyncio.Future[Any]] = {}
         """The answers to prompts that the client may send again (version 2), by their keys."""
         self.order = asyncio.Lock()
         """Held by the turn that runs."""
@@ -115,7 +115,7 @@ class Session:
         """Goes on where the same session was, which is loaded once more."""
         self.state, self.options = before.state, before.options
         self.turns, self.order, self._count = before.turns, before.order, before._count
-        self.submitted = before.submitted
+        self._submitted = before._submitted
 
     async def _chunk(self, kind: str, said: str | dict[str, Any]) -> None:
         members = {"messageId": self.message_id("agent")} if self._running.version == 2 else {}
