@@ -334,7 +334,8 @@ class PolicedNotifications:
     def _is_kept(self, onward: Lane, source: Source, message: Message) -> bool:
         """Whether a notification that goes past a component says, in version 2, that the turn is
         over in which a turn of the component's nests: then it goes on when that is over."""
-        if message.key != _STATE or not onward.peer.policed.shown:
+        policy_state = onward.peer.policed
+        if message.key != _STATE or not (policy_state.shown and policy_state.enforced):
             return False
         later = partial(self._leave, onward, source, message)
         return self.keeps_state(onward.peer, message.params, later)

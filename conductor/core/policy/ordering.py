@@ -39,9 +39,11 @@ _Copied = TypeVar("_Copied", bound=Request)
 
 def _holds_up(entry: Entry, session: str | None) -> bool:
     """Whether an entry of a queue holds up what comes after it in a session; what is of no session
-    keeps its order among what goes past, and waits for nothing that is carried."""
+    keeps its order among what goes past, and behind notifications that are carried."""
     if session is None:
-        return type(entry) is Held and entry.heading.session is None
+        return type(entry) is Notification or (
+            type(entry) is Held and entry.heading.session is None
+        )
     return entry.heading.session == session
 
 
@@ -169,18 +171,18 @@ class InFlight(Generic[_Carried, _Copied]):
             if not left:
                 return None
             session = entry.heading.session
-            if session in blocked:
-                continue
             if (
                 type(entry) is Held
                 and entry.ready
+                and session not in blocked
                 and not (entry.heading.key in AFTER_PROMPTS and self.holds_prompt(session))
             ):
                 self.go(entry)
                 return entry
-            if _holds_up(entry, session):
-                blocked.add(session)
-                left -= session in self.waiting
+            for held_up in (session, None):
+                if held_up not in blocked and _holds_up(entry, held_up):
+                    blocked.add(held_up)
+                    left -= held_up in self.waiting
         return None
 
     # -- what is carried -----------------------------------------------------------------------

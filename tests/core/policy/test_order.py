@@ -538,6 +538,31 @@ def test_what_is_of_no_session_waits_for_nothing_that_is_carried() -> None:
         assert not pb.router.peers["g"].p.in_flight.waiting
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("kind", ["channel", "acp"])
+def test_but_it_keeps_its_place_behind_updates_that_are_carried(kind: str, version: int) -> None:
+    """SEEDS §25 row 6: no message of the agent overtakes another, whatever session it names."""
+    with chain(CARRY_TEXT, version=version, kind=kind) as pb:
+        asked = request("x", "_x/z", {})
+        for session in ("S", "T"):
+            said = update("one", session)
+            pb >> ("agent", said)
+            inside = {"method": "session/update", "params": said["params"]}
+            told = said if kind == "channel" else notification("proxy/successor", inside)
+            pb << ("g", "s" if kind == "channel" else "", told)
+        pb >> ("agent", notification("_n", {})) >> ("agent", asked)
+        above = "p" if kind == "channel" else ""
+        pb >> ("g", above, update("one", "S")) << ("client", update("one", "S"))
+        pb >> ("g", above, update("one", "T")) << ("client", update("one", "T"))
+        pb << ("client", notification("_n", {})) << ("client", request(Hole("x"), "_x/z", {}))
+        # What is kept back longer than a round holds up nothing.
+        pb >> ("agent", update("kept"))
+        skip(pb)
+        pb >> ("agent", notification("_n", {}))
+        pb >> heard if kind == "channel" else pb.wake()
+        pb << ("client", notification("_n", {}))
+
+
 def test_nor_does_it_wait_behind_that_once_its_copy_has_come_back() -> None:
     asked: Json = {"mode": "form", "message": "?"}
     held: Json = {"connectionId": "k", "method": "tools/call"}
