@@ -36,6 +36,7 @@ from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
 
 if TYPE_CHECKING:
+    from conductor.core.early_updates import EarlyUpdates
     from conductor.core.logins import Logins
     from conductor.core.own_folders import OwnFolders
 
@@ -81,6 +82,8 @@ class Exchange:
         self._reserved = frozenset(reserved)
         self.reserve_names(components)
         self.sessions = Sessions()
+        self.may_keep = False
+        """Whether an update for the client may have to wait: it has asked for a new session."""
         self._resolving = resolving
         self.count = first_number
         """The last number that was given."""
@@ -208,6 +211,12 @@ class Exchange:
         return Logins(self.topology)
 
     @cached_property
+    def _early(self) -> EarlyUpdates:
+        from conductor.core.early_updates import EarlyUpdates  # no start waits for it
+
+        return EarlyUpdates(self.sessions.of_client)
+
+    @cached_property
     def _own_folders(self) -> OwnFolders:
         from conductor.core.own_folders import OwnFolders  # no start waits for it
 
@@ -251,6 +260,10 @@ class Exchange:
     def notify(self, lane: Lane, method: str, params: Params, source: Source, out: Effects) -> None:
         """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
+        if self.may_keep and method == UPDATE and lane is self.upstream.p:
+            later = partial(self.notify, lane, method, params, source)
+            if self._early.keeps(params, later, out):
+                return
         if peer.ready:
             self.write(peer, lane.writer.notification(method, params), source.number, out)
             if self.tracing:
@@ -265,6 +278,17 @@ class Exchange:
         else:
             text = f"`{method}` dropped: {peer.label} is not there for it"
             self.log(out, "debug", source.lane.peer, text)
+
+    def opens(self, pending: PendingRequest) -> None:
+        """The client asks for a new session by `pending`."""
+
+        def opened(member: bytes, body: bytes, out: Effects) -> None:
+            self._early.opened(out)
+            self.may_keep = self._early.any
+
+        self._early.opens()
+        self.may_keep = True
+        pending.watchers = (*pending.watchers, opened)
 
     def send(
         self,

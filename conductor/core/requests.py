@@ -307,6 +307,8 @@ class Requests:
                 self._own_turns.client_prompts(pending)
             elif method in MAKES_ONE:
                 sessions.answers(pending)
+                if self._exchange.topology.mode == "agent":
+                    self._exchange.opens(pending)
         elif method == LIST:
             pending.rewriters = (_without_subsessions(sessions),)
         elif method in CLOSING:

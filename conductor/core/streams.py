@@ -80,6 +80,7 @@ class Streams:
             not (lane.port or exchange.tracing or exchange.audited or exchange.version == 2)
             and (peer.admitted and peer.streams and lane.renames is None)
             and (peer.closure is None and peer.turns is None and peer.payloads is None)
+            and not exchange.may_keep
             and not (peer.policy_state is not None or peer.next_number)
         )
 

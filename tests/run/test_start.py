@@ -382,6 +382,7 @@ def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
         ("conductor.core.requests", "conductor.core.terminals"),
         ("conductor.core.exchange", "conductor.core.own_folders"),
         ("conductor.core.exchange", "conductor.core.logins"),
+        ("conductor.core.exchange", "conductor.core.early_updates"),
     }
     # `segment_start` loads it for the guests and the audits that need it.
     assert later - of_agents == {

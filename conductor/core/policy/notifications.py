@@ -111,7 +111,7 @@ class PolicedNotifications:
         The record moves to the next queue as it is: the path of most text.
         """
         peer, exchange = lane.peer, self._exchange
-        if exchange.audited or not peer.ready or peer.numbers is not None:
+        if exchange.audited or not peer.ready or peer.numbers is not None or exchange.may_keep:
             return False
         policy_state, passes = peer.policy_state, notification.number
         if policy_state is not None:

@@ -156,7 +156,11 @@ def test_two_cannot_make_one_of_the_user_s_their_own() -> None:
         pb >> ("far", "p", result(Hole("own"), {"sessionId": "old"}))
         pb << ("near", "s", result("own", {"sessionId": "old"}))
         said = update("shown", "old")
-        pb >> ("agent", said) << ("client", said)
+        pb >> ("agent", said)  # to the client it may be of the session that it asks for
+        pb >> ("far", "p", result(Hole("f"), {"sessionId": "S"}))
+        pb << ("near", "s", result(Hole("n"), {"sessionId": "S"}))
+        pb >> ("near", "p", result(Hole("n"), {"sessionId": "S"}))
+        pb << ("client", result("n", {"sessionId": "S"})) << ("client", said)
         refuses_own_prompt(pb, "old", "near")
 
 

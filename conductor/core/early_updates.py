@@ -1,0 +1,66 @@
+"""Updates of a session that the client cannot know yet: they go behind the answer that names it.
+
+Some agents send the commands of a session before they answer `session/new`; some editors drop what
+comes so early. Whoever has sent the updates, they wait at the client's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Final
+
+from conductor.core.effects import Effects
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import session_of, size_of
+
+_MOST: Final = 1000
+"""Updates that wait, at most …"""
+_MOST_BYTES: Final = 1024 * 1024
+"""… and their bytes. If there are more, all go on as they came."""
+
+
+class EarlyUpdates:
+    """What waits while the client has asked for new sessions."""
+
+    def __init__(self, known: Container[str]) -> None:
+        """`known`: the sessions of the client."""
+        self._known = known
+        self._opening = 0
+        self.any = False
+        """Whether an update for the client may have to wait."""
+        self._waiting: list[tuple[str, Callable[[Effects], None]]] = []
+        self._bytes = 0
+
+    def opens(self) -> None:
+        """The client asks for a new session."""
+        self._opening += 1
+        self.any = True
+
+    def opened(self, out: Effects) -> None:
+        """It has its answer: what is of sessions that it knows now goes on; all, with the last."""
+        self._opening -= 1
+        self._go_on(out, all_=not self._opening)
+        self.any = self._opening > 0
+
+    def keeps(self, params: Params, later: Callable[[Effects], None], out: Effects) -> bool:
+        """Whether an update waits; `later` sends it on."""
+        session = session_of(params)
+        if not self.any or session is None or session in self._known:
+            return False
+        self._bytes += size_of(params)
+        if len(self._waiting) >= _MOST or self._bytes > _MOST_BYTES:
+            self.any = False
+            self._go_on(out, all_=True)
+            return False
+        self._waiting.append((session, later))
+        return True
+
+    def _go_on(self, out: Effects, *, all_: bool) -> None:
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        before, self.any = self.any, False  # what goes on now does not come back
+        for session, later in waiting:
+            if all_ or session in self._known:
+                later(out)
+            else:
+                self._waiting.append((session, later))
+        self.any = before

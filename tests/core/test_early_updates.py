@@ -1,0 +1,116 @@
+"""An update of a session that the client cannot know yet goes behind the answer that names it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from conductor.core import Component, Send
+from tests.harness.router.policed import (
+    CARRY_TEXT,
+    chain_of,
+    error,
+    guest,
+    notification,
+    request,
+    result,
+    trusted,
+    update,
+)
+
+Json = dict[str, Any]
+
+NEW: Json = {"cwd": "/", "mcpServers": []}
+COMPONENTS: dict[str, list[Component]] = {
+    "none": [],
+    "guest": [guest(CARRY_TEXT)],
+    "trusted": [trusted("g")],
+}
+"""Those before the agent; each passes on what it gets."""
+
+
+def commands(session: str, name: str = "x") -> Json:
+    """An update with commands."""
+    listed = [{"name": name, "description": "d"}]
+    told = {"sessionUpdate": "available_commands_update", "availableCommands": listed}
+    return notification("session/update", {"sessionId": session, "update": told})
+
+
+class Play:
+    """A chain whose component, if there is one, passes on all that it gets."""
+
+    def __init__(self, *components: Component, version: int = 1) -> None:
+        with chain_of(*components, version=version) as pb:
+            self.router = pb.router
+        self.asked: list[object] = []
+        """The ids of the requests that the agent got."""
+
+    def says(self, name: str, message: Json) -> list[object]:
+        """What the client gets once a message has come: answers by their ids, updates by their
+        sessions."""
+        got: list[object] = []
+        lines = [(name, json.dumps(message).encode())]
+        while lines:
+            for effect in self.router.receive(*lines.pop(0)):
+                if not isinstance(effect, Send):
+                    continue
+                if effect.peer == "g":
+                    side = {b"p": b"s", b"s": b"p"}.get(effect.frame[:1])
+                    lines += [("g", side + effect.frame[1:])] if side else []
+                    continue
+                frame = json.loads(effect.frame)
+                if effect.peer == "agent":
+                    self.asked.append(frame.get("id"))
+                else:
+                    got.append(frame.get("id") or frame["params"]["sessionId"])
+        return got
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("kind", COMPONENTS)
+@pytest.mark.parametrize("method", ["session/new", "session/fork"])
+def test_it_goes_behind_the_answer_in_order(kind: str, method: str, version: int) -> None:
+    play = Play(*COMPONENTS[kind], version=version)
+    play.says("client", request("l", "session/load", {**NEW, "sessionId": "old"}))
+    play.says("agent", result(play.asked[-1], {}))
+    play.says("client", request("n", method, {**NEW, "sessionId": "old"}))
+    (asked,) = play.asked[-1:]
+    for said in (commands("S"), update("one", "S"), update("two", "T")):
+        assert play.says("agent", said) == []
+    assert play.says("agent", update("of old", "old")) == ["old"], "others do not wait"
+    assert play.says("agent", result(asked, {"sessionId": "S"})) == ["n", "S", "S", "T"]
+    assert play.says("agent", update("three", "S")) == ["S"]
+
+
+def test_with_several_each_comes_behind_its_own() -> None:
+    play = Play()
+    for id_ in ("n", "m"):
+        play.says("client", request(id_, "session/new", NEW))
+    first, second = play.asked[-2:]
+    for session in ("S", "T", "nobody's"):
+        assert play.says("agent", commands(session)) == []
+    assert play.says("agent", result(second, {"sessionId": "T"})) == ["m", "T"]
+    assert play.says("agent", error(first, -32000, "no")) == ["n", "S", "nobody's"]
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+def test_a_replay_comes_before_its_answer(method: str) -> None:
+    """As the agent sends it: the client knows that session."""
+    play = Play()
+    play.says("client", request("n", "session/new", NEW))
+    play.says("client", request("l", method, {**NEW, "sessionId": "S"}))
+    assert play.says("agent", update("replayed", "S")) == ["S"]
+    assert play.says("agent", result(play.asked[-1], {})) == ["l"]
+
+
+@pytest.mark.parametrize("size", [10, 2000])
+def test_so_much_waits_and_no_more(size: int) -> None:
+    play = Play()
+    play.says("client", request("n", "session/new", NEW))
+    got: list[object] = []
+    for _ in range(2000):
+        got += play.says("agent", update("x" * size, "S"))
+    assert got == ["S"] * 2000, "all have come, in order"
+    assert play.says("agent", result(play.asked[-1], {"sessionId": "S"})) == ["n"]
