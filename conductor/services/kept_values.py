@@ -55,16 +55,10 @@ class Space(NamedTuple):
 def prepare(db: sqlite3.Connection, age: int) -> None:
     """Makes the table of spaces, and removes those that are to go; `age` as of `kv.Store`. What
     cannot be removed stays. Raises `sqlite3.Error`."""
-    if not _is_table(db, "spaces"):
-        with contextlib.suppress(sqlite3.OperationalError), db:  # another conductor may be first
+    if not (_is_table(db, "spaces") and has_revisions(db)):
+        with contextlib.suppress(sqlite3.OperationalError), db:  # another may write for long
             db.execute("begin immediate")
-            db.execute(_TABLE)
-            now = time.time()
-            every = "insert into spaces select distinct space, '', '', ?, 1 from kv"
-            db.execute(every, (now,))
-    if not has_revisions(db):
-        with contextlib.suppress(sqlite3.OperationalError), db:
-            db.execute("begin immediate")
+            _prepare_spaces(db)
             prepare_revisions(db)
     with contextlib.suppress(sqlite3.OperationalError):
         gone = [*_old(db, age), *_surplus(db)]
@@ -76,6 +70,14 @@ def has_revisions(db: sqlite3.Connection) -> bool:
     """Whether values have revisions; else an older conductor has made the file. Raises
     `sqlite3.Error`."""
     return _is_table(db, "floor")
+
+
+def _prepare_spaces(db: sqlite3.Connection) -> None:
+    """Makes the table of spaces, within a transaction: another conductor may have been first."""
+    if not _is_table(db, "spaces"):
+        db.execute(_TABLE)
+        every = "insert into spaces select distinct space, '', '', ?, 1 from kv"
+        db.execute(every, (time.time(),))
 
 
 def prepare_revisions(db: sqlite3.Connection) -> None:

@@ -66,7 +66,9 @@ from conductor.services.kv import Store
 from tests.services.support import grantee
 for folder in sys.stdin:
     try:
-        Store(f"{folder.strip()}/kv.sqlite", "/").list(grantee("p"), b"{}")
+        store = Store(f"{folder.strip()}/kv.sqlite", "/")
+        store.set(grantee("p"), b'{"key": "k", "value": 1}')
+        store.list(grantee("p"), b"{}")
     except Exception as error:
         print(error)
     else:
