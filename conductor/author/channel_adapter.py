@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import msgspec
 from msgspec import UNSET, Raw
 
+from conductor.core import json_text
 from conductor.core.dialects import ACP, CANCEL
 from conductor.core.json_text import read_members, write_members
 from conductor.core.services import PREFIX
@@ -83,7 +83,7 @@ class ChannelAdapter:
 
     def _wrapped(self, side: bytes, method: str, message: Message) -> bytes:
         if "id" in message:
-            outer = msgspec.json.encode((side + bytes(message["id"])).decode())
+            outer = json_text.encode((side + bytes(message["id"])).decode())
             self._received[outer] = (side, message["id"])
             message["id"] = Raw(outer)
         if side == b"c":
@@ -136,8 +136,8 @@ def _written(message: Message) -> bytes:
 
 
 def _method(message: Message) -> str | None:
-    return msgspec.json.decode(message["method"], type=str) if "method" in message else None
+    return json_text.decode(message["method"], type=str) if "method" in message else None
 
 
 def _text(text: str) -> Raw:
-    return Raw(msgspec.json.encode(text))
+    return Raw(json_text.encode(text))

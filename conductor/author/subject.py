@@ -19,6 +19,7 @@ import msgspec
 import wasm_host
 from conductor.author.caged import CagedGuests
 from conductor.author.channel_adapter import ChannelAdapter
+from conductor.core import json_text
 from conductor.errors import ComponentError, UsageError
 from conductor.record.replay import player
 from conductor.run.segment_spec import GuestSpec, guest_spec
@@ -175,7 +176,7 @@ class ProgramSubject:
         self._barriers += 1
         barrier = f"conductor-test:{self._barriers}"
         request = {"jsonrpc": "2.0", "id": barrier, "method": "_conductor-test/barrier"}
-        if not self._write(lines + b"c" + msgspec.json.encode(request) + b"\n"):
+        if not self._write(lines + b"c" + json_text.encode(request) + b"\n"):
             raise ComponentError(f"{self._label} has ended", "run it by itself")
         returned: list[bytes] = []
         while not _answers(line := self._line(), barrier):
@@ -260,7 +261,7 @@ def _answers(line: bytes, barrier: str) -> bool:
     if not line.startswith(b"c") or barrier.encode() not in line:
         return False
     try:
-        answer = msgspec.json.decode(line[1:])
+        answer = json_text.decode(line[1:])
     except msgspec.DecodeError:
         return False
     return isinstance(answer, dict) and answer.get("id") == barrier and "method" not in answer

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
+from conductor.core import json_text
 
 _MOST: Final = 1024 * 1024
 """Bytes of one thing that the agent says of a session, or asks: more is not kept."""
@@ -18,7 +18,7 @@ _TOO_MUCH: Final = {"error": "the agent sent too much to show here"}
 _CALL: Final = ("title", "kind", "content", "locations", "rawInput")
 """What a person should see of a tool call before allowing it."""
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = json_text.encode
 
 
 class Session:
@@ -144,6 +144,6 @@ def plain(value: Any) -> Any:
         pass
     try:
         text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-        return msgspec.json.decode(text) if len(text) <= _MOST else _TOO_MUCH
+        return json_text.decode(text) if len(text) <= _MOST else _TOO_MUCH
     except (ValueError, RecursionError):
         return _TOO_MUCH

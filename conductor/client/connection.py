@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.jsonrpc import AUTH_REQUIRED, INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED
 from conductor.core.policy.key_table import STAMP
 from conductor.errors import ConductorError, RequestError, UsageError
@@ -44,7 +45,7 @@ OnUpdate = Callable[[str, dict[str, Any]], Awaitable[None]]
 OnFrame = Callable[[bytes], Awaitable[None]]
 """Takes a frame from the chain, byte for byte."""
 
-_encode = msgspec.json.Encoder().encode
+_encode = json_text.encode
 
 
 class ChainEnded(ConductorError):  # noqa: N818 - an event, not a mistake
@@ -320,7 +321,7 @@ def _messages(line: bytes) -> list[dict[str, Any]]:
     """The messages of a frame. A chain has checked that it is JSON-RPC; where a client connects by
     itself nobody has. Raises `ConductorError`."""
     try:
-        frame = msgspec.json.decode(line)
+        frame = json_text.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
             frame = json.loads(line)  # accepts lone surrogates, which some agents send

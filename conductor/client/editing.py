@@ -15,6 +15,7 @@ import msgspec
 
 from conductor.client.chat_session import plain
 from conductor.client.connection import Handler
+from conductor.core import json_text
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from conductor.core.policy.key_table import STAMP
 from conductor.editor.messages import (
@@ -234,7 +235,7 @@ class Editing:
             if len(self._asked) == _MOST_ASKED:
                 raise RequestError(INTERNAL_ERROR, f"{_MOST_ASKED} operations wait already")
             given = plain(params)
-            if len(msgspec.json.encode(given)) > _MOST_PARAMS:
+            if len(json_text.encode(given)) > _MOST_PARAMS:
                 text = f"an operation takes at most {_MOST_PARAMS} bytes of arguments"
                 raise RequestError(INVALID_PARAMS, text)
             waiting = asyncio.get_running_loop().create_future()

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from conductor.client.connection import CANCELLED, Handler
 from conductor.client.values import OnPermission, Permission, PermissionOption
+from conductor.core import json_text
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from conductor.errors import RequestError, UsageError, one_line
 
@@ -162,7 +163,7 @@ async def ask_terminal(question: str) -> str:
 
     loop.add_reader(fd, read)
     try:
-        os.write(fd, question.encode())
+        os.write(fd, json_text.utf8(question))
         return (await answered).decode(errors="replace")
     finally:
         loop.remove_reader(fd)
@@ -213,9 +214,9 @@ class Files:
         try:
             if path.exists() and not path.is_file():
                 raise RequestError(INVALID_PARAMS, f"{path} is not a file")
-            path.write_text(content, encoding="utf-8", newline="")
+            path.write_bytes(json_text.utf8(content))
         except UnicodeEncodeError:
-            raise RequestError(INVALID_PARAMS, "`content` is not well-formed Unicode") from None
+            raise RequestError(INVALID_PARAMS, "`path` is no name that a file can have") from None
         except OSError as error:
             raise RequestError(INTERNAL_ERROR, f"cannot write {path}: {error.strerror}") from None
         return {}

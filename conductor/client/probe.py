@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.client.connection import PROTOCOL_VERSION
+from conductor.core import json_text
 from conductor.core.jsonrpc import AUTH_REQUIRED, METHOD_NOT_FOUND
 from conductor.errors import ComponentError, one_line
 from conductor.transports.base import Ended
@@ -368,7 +369,7 @@ def _last_words(lines: Sequence[str]) -> str:
 
 
 def _message(**members: object) -> bytes:
-    return msgspec.json.encode({"jsonrpc": "2.0", **members}) + b"\n"
+    return json_text.encode({"jsonrpc": "2.0", **members}) + b"\n"
 
 
 def _declined(message: dict[str, Any]) -> bytes:
@@ -384,7 +385,7 @@ def _read(frame: bytes) -> dict[str, Any] | None:
     if not frame.strip():
         return {}
     try:
-        message = msgspec.json.decode(frame)
+        message = json_text.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
             message = json.loads(frame)  # accepts lone surrogates, which some agents send

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.errors import ConductorError
 
 VERSION: Final = 1
@@ -117,13 +118,13 @@ class ChainState(msgspec.Struct, kw_only=True):
 
 def encode(line: msgspec.Struct) -> bytes:
     """A line, with its end."""
-    return msgspec.json.encode(line) + b"\n"
+    return json_text.encode(line) + b"\n"
 
 
 def decode(line: bytes, shape: type[Shape]) -> Shape:
     """A line as it should be. Raises `ConductorError`."""
     try:
-        return msgspec.json.decode(line, type=shape)
+        return json_text.decode(line, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConductorError(f"a line of the control socket is wrong: {error}") from None
 

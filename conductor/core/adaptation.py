@@ -13,8 +13,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.effects import Adapted, Effects
-from conductor.core.json_text import hide_surrogates, read_members, show_surrogates, write_members
+from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import heading
 from conductor.core.policy.key_table import UPDATE, update
@@ -43,8 +44,8 @@ class _Prompt(msgspec.Struct):
     prompt: list[_Block] = []
 
 
-_list: Final = msgspec.json.Decoder(list[Raw]).decode
-_types: Final = msgspec.json.Decoder(_Prompt).decode
+_list: Final = json_text.Decoder(list[Raw]).decode
+_types: Final = json_text.Decoder(_Prompt).decode
 
 
 def untaken(result: bytes) -> frozenset[str]:
@@ -83,7 +84,7 @@ def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]
             replaced[type_] = None
     if not replaced:
         return params, ()
-    members["prompt"] = Raw(msgspec.json.encode(blocks))
+    members["prompt"] = Raw(json_text.encode(blocks))
     return write_members(members), tuple(replaced)
 
 
@@ -97,13 +98,13 @@ def in_words(block: Raw, type_: str, why: str) -> Raw:
     ]
     if type_ == "resource" and bytes(held.get("text", b"")).startswith(b'"'):
         head, tail = " ".join((type_, *facts)), bytes(held["text"])[1:]
-        text = b'"[%b]\\n%b' % (head.encode(), tail)
+        text = b'"[%b]\\n%b' % (json_text.utf8(head), tail)
     else:
         data = bytes(held.get("blob" if type_ == "resource" else "data", b""))
         size = max(0, len(data) - 2 - data[-4:].count(b"=")) * 3 // 4
         facts.append(f"{size:,} bytes")
         said = f"[{type_}: {', '.join(facts)}; left out, since {why}]"
-        text = msgspec.json.encode(said)
+        text = json_text.encode(said)
     kept: dict[str, Raw] = {name: members[name] for name in _KEPT if name in members}
     return write_members({"type": Raw(b'"text"'), "text": Raw(text), **kept})
 
@@ -113,18 +114,13 @@ def elements(raw: Raw) -> list[Raw]:
     try:
         return _list(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    try:
-        elements = _list(hide_surrogates(bytes(raw)) or b"[]")
-    except (msgspec.DecodeError, UnicodeDecodeError):
         return []
-    return [Raw(show_surrogates(bytes(element))) for element in elements]
 
 
 def text_of(raw: Raw | None) -> str:
     """A text; empty: it is none."""
     try:
-        return msgspec.json.decode(b"null" if raw is None else raw, type=str)
+        return json_text.decode(b"null" if raw is None else raw, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
 
@@ -161,5 +157,5 @@ def words_of(session: str, result: Raw) -> list[Raw]:
         if text_of((read_members(shown) or {}).get("type")):
             chunk = {"sessionUpdate": "agent_message_chunk", "content": shown}
             params = {"sessionId": session, "update": chunk}
-            updates.append(Raw(msgspec.json.encode(params)))
+            updates.append(Raw(json_text.encode(params)))
     return updates

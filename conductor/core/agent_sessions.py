@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.effects import Effects
 from conductor.core.guards.modes import SET_MODE, SET_MODEL, SET_OPTION, VALUES, Which, choice
 from conductor.core.json_text import read_members, write_members
@@ -164,7 +165,7 @@ class AgentSessions:
         update = read_members(members.get("update"))
         if session is None or update is None:
             return
-        kind = text_of(update.get("sessionUpdate")).encode()
+        kind = json_text.utf8(text_of(update.get("sessionUpdate")))
         if kind not in _MODES:
             return
         shown = _shown(update)
@@ -230,9 +231,7 @@ def _shown(listing: dict[str, Raw]) -> dict[Which, Raw]:
     """The options that the agent lists, with their values."""
     shown: dict[Which, Raw] = {}
     try:
-        options = msgspec.json.decode(
-            listing.get("configOptions", b"[]"), type=list[dict[str, Raw]]
-        )
+        options = json_text.decode(listing.get("configOptions", b"[]"), type=list[dict[str, Raw]])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return shown
     for option in options:
@@ -249,10 +248,10 @@ def _object(params: Raw | bytes | UnsetType) -> Raw | bytes:
 def text_of(raw: Raw | None) -> str:
     """The text that a member is; empty: it is none."""
     try:
-        return msgspec.json.decode(b"null" if raw is None else raw, type=str)
+        return json_text.decode(b"null" if raw is None else raw, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
 
 
 def _json(value: Any) -> Raw:
-    return Raw(msgspec.json.encode(value))
+    return Raw(json_text.encode(value))

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.policy.key_table import STAMP, STATE_KIND
 from conductor.core.state import Peer
 
@@ -37,8 +38,13 @@ def reported_state(params: Raw) -> tuple[str, str | None]:
     """The session and the state that an update reports; None: it is no `state_update`."""
     try:
         message = _decode(params)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.ValidationError:
         return "", None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            message = json_text.decode(params, type=_SessionUpdate)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return "", None
     is_state = message.update.sessionUpdate == STATE_KIND
     return message.sessionId, message.update.state if is_state else None
 
@@ -49,7 +55,7 @@ class _Result(msgspec.Struct):
     meta: Any = msgspec.field(name="_meta", default=None)
 
 
-_result = msgspec.json.Decoder(_Result).decode
+_result = json_text.Decoder(_Result).decode
 
 
 def stop_reason(body: bytes) -> str | None:
@@ -125,9 +131,9 @@ def in_version_2(reason: str, by: str, session: str, key: bytes) -> tuple[bytes,
     update: dict[str, Any] = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": reason}
     if by:
         update["_meta"] = {STAMP: by}
-    params = msgspec.json.encode({"sessionId": session, "update": update})
+    params = json_text.encode({"sessionId": session, "update": update})
     message = {"messageId": f"conductor-{key.decode()}"}
-    return msgspec.json.encode(message), Raw(params)
+    return json_text.encode(message), Raw(params)
 
 
 def prompt_accepted(peer: Peer, session: str) -> None:

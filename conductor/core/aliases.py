@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.json_text import read_members, write_members
 from conductor.patterns import lazy_pattern
 
@@ -39,9 +40,9 @@ _NAMED: Final = lazy_pattern(
     % b"|".join(map(_spelled, NAMES)),
     re.DOTALL,
 )
-_encode: Final = msgspec.json.Encoder().encode
-_text: Final = msgspec.json.Decoder(str).decode
-_entries: Final = msgspec.json.Decoder(list[Raw]).decode
+_encode: Final = json_text.encode
+_text: Final = json_text.Decoder(str).decode
+_entries: Final = json_text.Decoder(list[Raw]).decode
 
 
 class Aliases(msgspec.Struct, frozen=True):
@@ -78,7 +79,7 @@ class Aliases(msgspec.Struct, frozen=True):
         return session in self.down and session not in self.bound
 
 
-_aliases: Final = msgspec.json.Decoder(Aliases).decode
+_aliases: Final = json_text.Decoder(Aliases).decode
 
 
 def of_json(raw: Raw | None) -> Aliases | None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core.json_text import read_members
+from conductor.core.json_text import Decoder, read_members
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 
 INITIALIZE: Final = "initialize"
@@ -117,7 +117,7 @@ class Unwrapped(NamedTuple):
 
 
 _wrapped = msgspec.json.Decoder(_Wrapped)
-_text = msgspec.json.Decoder(str)
+_text = Decoder(str)
 
 
 def unwrap(params: Params) -> Unwrapped:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.aliases import renamed
 from conductor.core.component import Role
 from conductor.core.effects import Effects
@@ -25,7 +26,7 @@ from conductor.core.policy.own_answers import event_answer
 from conductor.core.state import Lane, Peer, PendingRequest
 from conductor.core.topology import onward
 
-_text: Final = msgspec.json.Decoder(str).decode
+_text: Final = json_text.Decoder(str).decode
 
 
 class EditorMessages:
@@ -53,7 +54,7 @@ class EditorMessages:
             if self._keeps(lane.peer, method, was):
                 return params
             name = f"{name}/{was}"
-        meta[STAMP] = Raw(msgspec.json.encode(name))
+        meta[STAMP] = Raw(json_text.encode(name))
         return write_members({**members, "_meta": write_members(meta)})
 
     def _keeps(self, peer: Peer, method: str, name: str) -> bool:
@@ -104,7 +105,7 @@ class EditorMessages:
             raise Malformed(METHOD_NOT_FOUND, f"`{method}`: `{first:.80}` is not there")
         if peer.component.hosts or inner:
             rest = owner if peer.component.hosts else inner
-            meta[STAMP] = Raw(msgspec.json.encode(rest))
+            meta[STAMP] = Raw(json_text.encode(rest))
         if meta:
             members["_meta"] = write_members(meta)
         else:

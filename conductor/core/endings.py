@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Raw
 
+from conductor.core import json_text
 from conductor.core.aliases import Aliases
 from conductor.core.component import Role
 from conductor.core.dialects import INITIALIZE
@@ -52,7 +53,7 @@ class _Initialized(msgspec.Struct):
 def _closes(answer: Answer | None) -> bool:
     """Version 1: whether the answer to `initialize` says that the agent closes sessions."""
     try:
-        result = msgspec.json.decode(answer[1] if answer else b"{}", type=_Initialized)
+        result = json_text.decode(answer[1] if answer else b"{}", type=_Initialized)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     capabilities = result.agentCapabilities
@@ -189,7 +190,7 @@ class Endings:
     def _end_subsession(self, peer: Peer, lane: Lane, session: str, out: Effects) -> None:
         """Has the agent, which is at `lane` or behind it, close a session, or stop what it does
         there where it closes none."""
-        exchange, params = self._exchange, Raw(msgspec.json.encode({"sessionId": session}))
+        exchange, params = self._exchange, Raw(json_text.encode({"sessionId": session}))
         answer = peer.recorded_answer if peer.shadow is None else peer.shadow.answer
         if exchange.version == 2 or _closes(answer):
             close = exchange.own_request(CLOSING[0])
@@ -329,12 +330,12 @@ class Endings:
             self._stop_turns(peer, session, out)
             update = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
             update["description"] = reason.hint
-        params = msgspec.json.encode({"sessionId": session, "update": update})
+        params = json_text.encode({"sessionId": session, "update": update})
         self._enforcer.notifications.send_for(peer.p, UPDATE, Raw(params), out)
 
     def _stop_turns(self, peer: Peer, session: str, out: Effects) -> None:
         """Has an agent cancel the turns of a session."""
-        params = msgspec.json.encode({"sessionId": session})
+        params = json_text.encode({"sessionId": session})
         out.append(Send(peer.name, peer.p.writer.notification(STOP, params)))
         if self._exchange.tracing:
             self._exchange.tracer.notified(None, peer.p, STOP, params, out)

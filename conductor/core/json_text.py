@@ -9,13 +9,15 @@ from __future__ import annotations
 import itertools
 import re
 from array import array
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Generic, Literal, TypeVar, cast, overload
 
 import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.patterns import lazy_pattern
+
+T = TypeVar("T")
 
 # -- nesting and number of values ------------------------------------------------------------------
 
@@ -188,10 +190,133 @@ def _pieces(text: bytes) -> Iterator[bytes]:
         start = end
 
 
+# -- values whose texts may hold lone surrogates ---------------------------------------------------
+
+# Stands in a text for what it cannot hold: who wrote that text cannot know the number.
+_SIGN: Final = f"\ufdd0{hash(('sign', id(_PIECE))) & (1 << 40) - 1:010x}"
+_SIGN_BYTES: Final = _SIGN.encode()
+_signed: Final = lazy_pattern(_SIGN + "([0-9a-fA-F]{4})")
+_half: Final = lazy_pattern("[\ud800-\udfff]")
+_plain_encode: Final = msgspec.json.Encoder().encode
+
+
+def _sign(text: str) -> str:
+    return _half.sub(lambda half: f"{_SIGN}{ord(half[0]):04x}", text)
+
+
+def _unsign(text: str) -> str:
+    return _signed.sub(lambda sign: chr(int(sign[1], 16)), text) if _SIGN in text else text
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A value with all its texts changed. One frame of Python a level: values nest deeply."""
+    if type(value) is str:
+        return change(value)
+    if isinstance(value, dict):
+        changed = {}
+        for key, one in value.items():
+            changed[change(key) if type(key) is str else key] = _each_text(one, change)
+        return changed
+    if isinstance(value, list | tuple | set | frozenset):
+        several = []
+        for one in value:
+            several.append(_each_text(one, change))  # noqa: PERF401 - a comprehension is a frame
+        return type(value)(*several) if hasattr(value, "_fields") else type(value)(several)
+    if isinstance(value, Raw):
+        return Raw(bytes(value).replace(_SIGN_BYTES, b"\\u"))
+    if isinstance(value, msgspec.Struct):
+        made = msgspec.structs.replace(value)
+        for name in made.__struct_fields__:
+            msgspec.structs.force_setattr(made, name, _each_text(getattr(made, name), change))
+        return made
+    return value
+
+
+def utf8(text: str) -> bytes:
+    """A text for what is no JSON, such as a file: no UTF-8 holds a lone surrogate, so U+FFFD
+    stands for it there, as editors write it. The halves of a pair become the character."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+class Decoder(Generic[T]):
+    """As `msgspec.json.Decoder`, but texts may hold lone surrogates."""
+
+    @overload
+    def __init__(self: Decoder[Any]) -> None: ...
+
+    @overload
+    def __init__(self: Decoder[T], type: type[T]) -> None: ...
+
+    @overload
+    def __init__(self: Decoder[Any], type: Any) -> None: ...
+
+    def __init__(self, type: Any = Any) -> None:  # noqa: A002
+        self._decode: Callable[[Any], T] = msgspec.json.Decoder(type).decode
+
+    def decode(self, raw: Raw | bytes | memoryview | str) -> T:
+        """The value of a JSON text.
+
+        Raises:
+            msgspec.DecodeError: it is no JSON, or (`ValidationError`) not of the type.
+            UnicodeDecodeError: it is not UTF-8.
+        """
+        try:
+            return self._decode(raw)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            data = raw.encode() if isinstance(raw, str) else bytes(raw)
+            data.decode()
+            hidden = hide_surrogates(data)
+            if hidden is None:
+                raise
+        whole = self._decode(hidden.replace(_MARK, _SIGN_BYTES))
+        return cast("T", _each_text(whole, _unsign))
+
+
+@overload
+def decode(raw: Raw | bytes | memoryview | str) -> Any: ...
+
+
+@overload
+def decode(raw: Raw | bytes | memoryview | str, *, type: type[T]) -> T: ...
+
+
+@overload
+def decode(raw: Raw | bytes | memoryview | str, *, type: Any) -> Any: ...
+
+
+def decode(raw: Raw | bytes | memoryview | str, *, type: Any = Any) -> Any:  # noqa: A002
+    """As `msgspec.json.decode`, but texts may hold lone surrogates. Raises as `Decoder.decode`."""
+    try:
+        return msgspec.json.decode(raw, type=type)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        return Decoder(type).decode(raw)
+
+
+def encode(value: Any, *, order: Literal["sorted", "deterministic"] | None = None) -> bytes:
+    """As `msgspec.json.encode`, but texts may hold lone surrogates: those become escapes."""
+    try:
+        return msgspec.json.encode(value, order=order) if order else _plain_encode(value)
+    except UnicodeEncodeError:
+        whole = msgspec.json.encode(_each_text(value, _sign), order=order)
+        return whole.replace(_SIGN_BYTES, b"\\u")
+
+
+def encode_sorted(value: Any) -> bytes:
+    """`encode`, with the members of objects in order."""
+    return encode(value, order="sorted")
+
+
 # -- the members of one object ---------------------------------------------------------------------
 
-_decode = msgspec.json.Decoder(dict[str, Raw]).decode
-_encode = msgspec.json.Encoder().encode
+_quick = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode = Decoder(dict[str, Raw]).decode
 
 
 def read_members(raw: Raw | bytes | UnsetType | None) -> dict[str, Raw] | None:
@@ -202,18 +327,20 @@ def read_members(raw: Raw | bytes | UnsetType | None) -> dict[str, Raw] | None:
     if raw is None or isinstance(raw, UnsetType):
         return None
     try:
-        return _decode(raw)
+        return _quick(raw)
     except msgspec.ValidationError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     try:
-        members = _decode(hide_surrogates(bytes(raw)) or raw)
+        return _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return None  # not JSON, or a name that is no text
-    return {name: Raw(show_surrogates(bytes(value))) for name, value in members.items()}
+        return None
 
 
 def write_members(members: dict[str, Raw]) -> Raw:
     """The object with these members."""
-    return Raw(_encode(members))
+    try:
+        return Raw(_plain_encode(members))
+    except UnicodeEncodeError:
+        return Raw(encode(members))

@@ -15,7 +15,14 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core.json_text import hide_surrogates, show_surrogates, too_deep, too_many_values
+from conductor.core.json_text import (
+    Decoder,
+    encode,
+    hide_surrogates,
+    show_surrogates,
+    too_deep,
+    too_many_values,
+)
 from conductor.core.message import ErrorObject, Message
 from conductor.errors import hidden_json_line
 from conductor.patterns import lazy_pattern
@@ -65,9 +72,8 @@ class Malformed(Exception):  # noqa: N818 - names the frame's state, as in DESIG
 
 _message = msgspec.json.Decoder(Message)
 _batch = msgspec.json.Decoder(list[Raw])
-_members = msgspec.json.Decoder(dict[str, Raw])
-_text = msgspec.json.Decoder(str)
-_encode = msgspec.json.Encoder().encode
+_members = Decoder(dict[str, Raw])
+_text = Decoder(str)
 
 _NULL: Final = Raw(b"null")
 _VERSION: Final = Raw(b'"2.0"')
@@ -144,13 +150,13 @@ def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
     else:
         return [Raw(show_surrogates(bytes(entry))) for entry in entries] if hidden else entries
     try:
-        members = _members.decode(frame)
+        members = _members.decode(show_surrogates(frame) if hidden else frame)
     except msgspec.ValidationError:
         raise Malformed(INVALID_REQUEST, "message is not a JSON object") from None
-    return _odd({name: shown(raw) for name, raw in members.items()})
+    return _odd(members)
 
 
-def _odd(members: dict[str, Raw | UnsetType]) -> Message:
+def _odd(members: dict[str, Raw]) -> Message:
     """A message of which `method` or `jsonrpc` is no string; for the latter `jsonrpc` is empty.
 
     A `method` of null is none: some agents write all members of a message in each.
@@ -159,7 +165,7 @@ def _odd(members: dict[str, Raw | UnsetType]) -> Message:
     method: str | UnsetType = UNSET
     if members.get("method", _NULL) != _NULL:
         try:
-            method = _text.decode(bytes(members["method"]))  # type: ignore[arg-type]
+            method = _text.decode(members["method"])
         except msgspec.DecodeError:
             raw = canonical_id(id_) if isinstance(id_, Raw) else None
             raise Malformed(INVALID_REQUEST, "`method` must be a string", raw) from None
@@ -180,10 +186,7 @@ def canonical_id(raw: Raw | bytes) -> bytes | None:
     if text[:1] == b'"':
         if b"\\" not in text:
             return text
-        try:
-            return _encode(_text.decode(text))
-        except msgspec.DecodeError:
-            return text  # a lone surrogate: nothing to normalise it to
+        return encode(_text.decode(text))
     if text == b"null":
         return text
     whole = int(text) if _INT.fullmatch(text) else _whole(text)
@@ -209,7 +212,7 @@ def encode_method(method: str) -> bytes:
     # A conversation uses few methods; but peers choose them, so the memory is bounded.
     known = _METHODS.get(method)
     if known is None:
-        known = _encode(method)
+        known = encode(method)
         if len(_METHODS) < 1024 and len(known) < 256:
             _METHODS[method] = known
     return known
@@ -255,10 +258,10 @@ def error_object(code: int, message: str, data: object = None) -> bytes:
     if data is not None:
         body["data"] = data
     # It may quote what a component wrote, and that a secret of its settings.
-    return hidden_json_line(_encode(body))
+    return hidden_json_line(encode(body))
 
 
-_error = msgspec.json.Decoder(ErrorObject)
+_error = Decoder(ErrorObject)
 
 
 def read_error(body: bytes) -> ErrorObject:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.effects import Effects, LogLine
 from conductor.core.json_text import (
-    hide_surrogates,
     read_members,
-    show_surrogates,
     write_members,
 )
 
@@ -81,7 +80,7 @@ class Logins:
                 out.append(LogLine("warning", agent.name, f"the login `{name}` {usable}"))
         # An agent elsewhere is a stranger: what it writes must read the same to every client.
         same = kept == methods and agent.component.logins
-        return listed if same else Raw(msgspec.json.encode(kept))
+        return listed if same else Raw(json_text.encode(kept))
 
     def _usable(self, method: Raw, agent: Peer) -> Raw | str:
         """A login as the client can use it, or why it cannot."""
@@ -94,9 +93,9 @@ class Logins:
             return _NO_TERMINAL
         if _id(members) not in _offered(agent):
             return _NOT_ITS_OWN
-        ours = Raw(msgspec.json.encode(FLAG + agent.name))
+        ours = Raw(json_text.encode(FLAG + agent.name))
         args = [ours, *_list(members.get("args"))]
-        return write_members({**members, "args": Raw(msgspec.json.encode(args))})
+        return write_members({**members, "args": Raw(json_text.encode(args))})
 
 
 def _starts_something(members: dict[str, Raw]) -> bool:
@@ -131,17 +130,15 @@ def _id(members: dict[str, Raw]) -> str:
 
 def _list(raw: Raw | None) -> list[Raw]:
     """The elements of an array; none if it is no array."""
-    text = bytes(raw or b"[]")
     try:
-        listed = msgspec.json.decode(hide_surrogates(text) or text, type=list[Raw])
+        return json_text.decode(raw or b"[]", type=list[Raw])
     except msgspec.DecodeError:
         return []
-    return [Raw(show_surrogates(bytes(each))) for each in listed]
 
 
 def _text(raw: Raw | None) -> str:
     """A text; empty if it is none."""
     try:
-        return msgspec.json.decode(raw or b'""', type=str)
+        return json_text.decode(raw or b'""', type=str)
     except msgspec.DecodeError:
         return ""

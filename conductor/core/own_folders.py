@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.component import Role
 from conductor.core.effects import Effects, Resolve
 from conductor.core.guards.paths import inside
@@ -91,7 +92,7 @@ def _folders(params: Params) -> list[str]:
     has been taken over sends what no guard has seen."""
     members = read_members(params) or {}
     try:
-        held = [msgspec.json.decode(members[name]) for name in _FOLDERS if name in members]
+        held = [json_text.decode(members[name]) for name in _FOLDERS if name in members]
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ["/"]
     each = [one for value in held for one in (value if isinstance(value, list) else [value])]
@@ -102,9 +103,9 @@ def _written(params: Raw, real: dict[str, str]) -> Raw:
     """A set-up with its real folders."""
     members = read_members(params) or {}
     for name in _FOLDERS:
-        held = msgspec.json.decode(members.get(name, b"null"))
+        held = json_text.decode(members.get(name, b"null"))
         if isinstance(held, str) and held in real:
-            members[name] = Raw(msgspec.json.encode(real[held]))
+            members[name] = Raw(json_text.encode(real[held]))
         elif isinstance(held, list):
-            members[name] = Raw(msgspec.json.encode([real.get(one, one) for one in held]))
+            members[name] = Raw(json_text.encode([real.get(one, one) for one in held]))
     return write_members(members)

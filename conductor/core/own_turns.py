@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.agent_turns import Insertions, only_begun, reported_state, updated
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
@@ -119,7 +120,7 @@ class OwnTurns:
             guest: the guest it is for, where `peer` is a host.
         """
         try:
-            wanted = msgspec.json.decode(_given(params), type=_Wanted)
+            wanted = json_text.decode(_given(params), type=_Wanted)
         except _MALFORMED as error:
             self._refuse(request, INVALID_PARAMS, f"`{TURN_BEGIN}`: {error}", out)
             return
@@ -176,7 +177,7 @@ class OwnTurns:
     ) -> None:
         """A component ends its turn by `turn/end`."""
         try:
-            named = msgspec.json.decode(_given(params), type=_Named)
+            named = json_text.decode(_given(params), type=_Named)
         except _MALFORMED as error:
             self._refuse(request, INVALID_PARAMS, f"`{TURN_END}`: {error}", out)
             return
@@ -365,7 +366,7 @@ class OwnTurns:
             session = turn.session
             for aliases in peer.inside:
                 session = aliases.down.get(session, session)
-            params = Raw(msgspec.json.encode({"sessionId": session}))
+            params = Raw(json_text.encode({"sessionId": session}))
             self._notifications.send_for(peer.p.other, STOP, params, out)
 
     # -- here, or in the conductor above ---------------------------------------------------------
@@ -381,7 +382,7 @@ class OwnTurns:
         self._asked.append(turn)
         call = PendingRequest(None, b"null", b"null", TURN_BEGIN)
         call.watchers = (partial(self._decided, turn),)
-        params = msgspec.json.encode(_Wanted(turn.known_as, turn.show, turn.nests))
+        params = json_text.encode(_Wanted(turn.known_as, turn.show, turn.nests))
         self.relay(turn.owner[0], TURN_BEGIN, Raw(params), call, out)
 
     def _decided(self, turn: QueuedTurn, member: bytes, body: bytes, out: Effects) -> None:
@@ -391,7 +392,7 @@ class OwnTurns:
                 self._asked.remove(turn)
                 self._exchange.reply(turn.request, member, body, out)
             return
-        turn.id = msgspec.json.decode(body, type=_Named).turn
+        turn.id = json_text.decode(body, type=_Named).turn
         if turn.move(TurnEvent.BEGUN):
             self._begun(turn, out)
         else:
@@ -407,7 +408,7 @@ class OwnTurns:
             self._over(turn, out)
 
     def _relay_end(self, turn: QueuedTurn, out: Effects) -> None:
-        params = Raw(msgspec.json.encode(_Named(turn.id)))
+        params = Raw(json_text.encode(_Named(turn.id)))
         self.relay(turn.owner[0], TURN_END, params, None, out)
 
     # -- what follows --------------------------------------------------------------------------
@@ -419,7 +420,7 @@ class OwnTurns:
             policy_state.shown[turn.id] = turn.session, turn.show
         turn.owner[0].streams &= not self._is_seen(turn)
         if turn.send is None:
-            self._exchange.reply(request, b"result", msgspec.json.encode(_Named(turn.id)), out)
+            self._exchange.reply(request, b"result", json_text.encode(_Named(turn.id)), out)
             return
         self._follow(request, turn.known_as, turn)
         request.watchers = (*request.watchers, lambda _member, _body, out: self._end(turn, out))
@@ -447,7 +448,7 @@ class OwnTurns:
         elif turn.spoke and not turn.prompted:
             update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "end_turn"}
         if update is not None and peer.p.across is not None:
-            params = msgspec.json.encode({"sessionId": turn.session, "update": update})
+            params = json_text.encode({"sessionId": turn.session, "update": update})
             self._notifications.send_for(peer.p, UPDATE, Raw(params), out)
 
     def _keeps_state(self, peer: Peer, params: Params, later: Callable[[Effects], None]) -> bool:

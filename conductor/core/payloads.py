@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.json_text import read_members
 from conductor.patterns import lazy_pattern
 
@@ -40,7 +41,7 @@ _MOST_PART: Final = 1024 * 1024
 _SWEPT: Final = 8
 """Open requests that are looked at for each message, on average: so many of them cost little."""
 
-_text: Final = msgspec.json.Decoder(str).decode
+_text: Final = json_text.Decoder(str).decode
 
 
 class Text(msgspec.Struct, frozen=True, weakref=True, eq=False):
@@ -206,7 +207,7 @@ class Payloads:
             part = utf8[offset:end].decode()
         except UnicodeDecodeError:
             raise ValueError(f"`offset` {offset} is within a character") from None
-        return msgspec.json.encode({"text": part, "bytes": end - offset, "more": end < text.size})
+        return json_text.encode({"text": part, "bytes": end - offset, "more": end < text.size})
 
     def _utf8(self, text: Text) -> bytes:
         """The UTF-8 of a text: decoded once, not for each part that is read of it."""
@@ -219,6 +220,6 @@ class Payloads:
 
 def _member(members: dict[str, Raw], name: str, kind: type[Any], default: Any) -> Any:
     try:
-        return msgspec.json.decode(members[name], type=kind) if name in members else default
+        return json_text.decode(members[name], type=kind) if name in members else default
     except msgspec.DecodeError:
         raise ValueError(f"`{name}` is no {kind.__name__}") from None

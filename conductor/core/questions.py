@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.effects import Answered, Closure, Effects, Send
 from conductor.core.exchange import Exchange
 from conductor.core.state import PendingRequest
@@ -30,7 +31,7 @@ class _Initialize(msgspec.Struct):
 def _declares_notices(params: Raw) -> bool:
     """Version 1: whether the client's `initialize` says that it shows notices."""
     try:
-        capabilities = msgspec.json.decode(params, type=_Initialize).clientCapabilities
+        capabilities = json_text.decode(params, type=_Initialize).clientCapabilities
     except msgspec.DecodeError:
         return False
     session = capabilities.session if capabilities is not None else None

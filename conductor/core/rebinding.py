@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.aliases import MOST, Aliases
 from conductor.core.effects import Changed, Effects
 from conductor.core.exchange import Exchange
@@ -73,7 +74,7 @@ class Rebinding:
         session, to = (self._exchange.outermost(peer.p, id_) for id_ in ids)
         call = PendingRequest(None, b"null", b"null", REBIND)
         call.watchers = (partial(self._decided, peer, wanted, pending),)
-        self._relay(peer, REBIND, Raw(msgspec.json.encode(_Wanted(session, to))), call, out)
+        self._relay(peer, REBIND, Raw(json_text.encode(_Wanted(session, to))), call, out)
 
     def _decided(
         self,
@@ -87,7 +88,7 @@ class Rebinding:
         """The conductor above a host has answered: with its yes nobody begins a turn there, until
         the session is bound."""
         if member == b"result":
-            turns = msgspec.json.decode(body, type=_Kept).turns
+            turns = json_text.decode(body, type=_Kept).turns
             self._settle(peer, wanted, pending, turns, out)
         elif pending is not None:
             self._exchange.reply(pending, member, body, out)
@@ -106,16 +107,14 @@ class Rebinding:
         elif pending is not None:
             ids = dict.fromkeys((wanted.sessionId, wanted.to))
             turns = [{"turn": self._turns.keep(host, guest, id_, out)} for id_ in ids]
-            self._exchange.reply(pending, b"result", msgspec.json.encode({"turns": turns}), out)
+            self._exchange.reply(pending, b"result", json_text.encode({"turns": turns}), out)
 
     def _read(
         self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
     ) -> _Wanted | None:
         """What a call asks for; None: nothing that can be read, and it is declined."""
         try:
-            return msgspec.json.decode(
-                b"" if isinstance(params, UnsetType) else params, type=_Wanted
-            )
+            return json_text.decode(b"" if isinstance(params, UnsetType) else params, type=_Wanted)
         except (msgspec.DecodeError, UnicodeDecodeError):
             self._decline(peer, "takes two ids of sessions: `sessionId` and `to`", pending, out)
             return None
@@ -185,7 +184,7 @@ class Rebinding:
         session = wanted.sessionId
         if peer.name in self._exchange.audited:
             was = before.down.get(session, session)
-            shown = [msgspec.json.encode({"sessionId": one}) for one in (was, wanted.to)]
+            shown = [json_text.encode({"sessionId": one}) for one in (was, wanted.to)]
             number, name = self._exchange.number, peer.name
             out.append(
                 Changed(
@@ -229,7 +228,7 @@ class Rebinding:
         self, peer: Peer, session: str, kind: str, held: Mapping[str, object], out: Effects
     ) -> None:
         update = {"sessionUpdate": kind, **held}
-        params = Raw(msgspec.json.encode({"sessionId": session, "update": update}))
+        params = Raw(json_text.encode({"sessionId": session, "update": update}))
         self._enforcer.notifications.send_for(peer.p, UPDATE, params, out)
 
     def _decline(

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.adaptation import untaken
 from conductor.core.agent_sessions import UNABLE, AgentSessions, Step, opens_by
 from conductor.core.dialects import INITIALIZE
@@ -85,7 +85,7 @@ class Reviving:
         notice["description"] = reason.hint
         idle = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "cancelled"}
         for update in (notice, idle):
-            params = Raw(msgspec.json.encode({"sessionId": session, "update": update}))
+            params = Raw(json_text.encode({"sessionId": session, "update": update}))
             self._enforcer.notifications.send_for(peer.p, UPDATE, params, out)
         known_as = self._exchange.outermost(peer.p, session)
         self._enforcer.own_turns.reported(known_as, "idle", out)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import dialects, jsonrpc
+from conductor.core import dialects, json_text, jsonrpc
 from conductor.core.aliases import of_json
 from conductor.core.component import Component, Side
 from conductor.core.dispatch import Dispatcher
@@ -253,7 +253,7 @@ class Router:
         if not self._questions.shows_notices():
             return None
         update = {"sessionUpdate": "notice", "severity": severity, "title": text}
-        params = msgspec.json.encode({"sessionId": session, "update": update})
+        params = json_text.encode({"sessionId": session, "update": update})
         out: Effects = []
         self._questions.tell(UPDATE, params, out)
         return out
@@ -476,7 +476,10 @@ class Router:
 
     def turns(self, name: str) -> list[bytes]:
         """Version 2: keys of the turns that run in an agent with limited turns."""
-        return [_TURN + session.encode() for session in self.peers[name].turns or ()]
+        return [
+            _TURN + session.encode(errors="surrogatepass")
+            for session in self.peers[name].turns or ()
+        ]
 
     def end_turn(self, name: str, key: bytes, reason: Closure) -> Effects:
         """Nothing moves in a turn of an agent: it is cancelled, and its prompt is failed.
@@ -489,7 +492,7 @@ class Router:
         """
         out: Effects = []
         if key.startswith(_TURN):
-            session = key.removeprefix(_TURN).decode()
+            session = key.removeprefix(_TURN).decode(errors="surrogatepass")
             self._endings.end_turn(self.peers[name], session, reason, out)
         else:
             self._endings.end_prompt(self.peers[name], key, reason, out)

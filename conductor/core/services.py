@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.aliases import KEPT
 from conductor.core.component import Role
 from conductor.core.effects import Effects, Reached, Send, Serve
@@ -58,7 +59,7 @@ _MOST_LOOKED_AT: Final = 8 * 1024 * 1024
 """Bytes of params that are looked through for where a call goes."""
 _MOST_WHERE: Final = 2000
 """Characters of that."""
-_text: Final = msgspec.json.Decoder(str).decode
+_text: Final = json_text.Decoder(str).decode
 
 _SHOWN: Final = 80
 """Characters of a name chosen by a component that an error repeats."""
@@ -345,9 +346,9 @@ def configuration(peer: Peer) -> bytes | None:
     if members is None:
         return component.configure
     if reaches:
-        members["peers"] = Raw(msgspec.json.encode(reaches))
+        members["peers"] = Raw(json_text.encode(reaches))
     if instance:
-        members["instance"] = Raw(msgspec.json.encode(instance))
+        members["instance"] = Raw(json_text.encode(instance))
         if peer.kept:
             members["kept"] = Raw(peer.kept.to_json())
     return bytes(write_members(members))

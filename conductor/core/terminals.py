@@ -7,9 +7,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.agent_sessions import AgentSessions, text_of
 from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
@@ -65,7 +65,7 @@ class Terminals:
 
     def _release(self, lane: Lane, session: str, terminal: str, out: Effects) -> None:
         """Releases a terminal in the agent's place, by the way that its own messages go."""
-        params = Raw(msgspec.json.encode({"sessionId": session, "terminalId": terminal}))
+        params = Raw(json_text.encode({"sessionId": session, "terminalId": terminal}))
         pending = self._exchange.own_request(RELEASE)
         pending.answer_to = AnswerTo.REVIVING
         if lane.policed:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.adaptation import elements, in_words, text_of
 from conductor.core.json_text import read_members, write_members
 from conductor.core.policy.key_table import UPDATE
@@ -56,7 +56,7 @@ def _adapted(raw: Raw, untaken: frozenset[str], found: dict[str, None]) -> Raw:
     """A block, what a tool shows, or a list of these."""
     if not bytes(raw).startswith(b"["):
         return _of_tool(raw, untaken, found)
-    return Raw(msgspec.json.encode([_of_tool(one, untaken, found) for one in elements(raw)]))
+    return Raw(json_text.encode([_of_tool(one, untaken, found) for one in elements(raw)]))
 
 
 def _of_tool(raw: Raw, untaken: frozenset[str], found: dict[str, None]) -> Raw:

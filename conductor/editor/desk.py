@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 from msgspec import UNSET, Raw
 
+from conductor.core import json_text
 from conductor.core.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND
 from conductor.core.policy.key_table import STAMP, UPDATE
 from conductor.editor import messages, texts
@@ -52,7 +53,7 @@ MOST_WAITING: Final = 2 * MOST
 _LOGGED: Final = 8192
 """Characters of a line that are looked at for the log."""
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = json_text.encode
 _TAKEN: Final = b"{}"
 
 
@@ -375,7 +376,7 @@ class Desk:
         if not self._client.capabilities.ide_operation:
             hint = "an editor says that it has some by `ide_operation` in its capabilities"
             raise Refused(f"the editor has no operations\nhint: {hint}", METHOD_NOT_FOUND)
-        members = msgspec.json.decode(params, type=dict[str, Raw])
+        members = json_text.decode(params, type=dict[str, Raw])
         members.pop("_meta", None)
         self._may_ask(owner, True)
         self._ask_client(id_, method, asked, self._session(asked), members, None, out)
@@ -637,7 +638,7 @@ def _heard(member: bytes, body: bytes) -> tuple[bytes, bytes]:
     """An owner that is not there, or does not know events, has heard of it all the same."""
     if member == b"error":
         try:
-            if msgspec.json.decode(body, type=_Error).code == METHOD_NOT_FOUND:
+            if json_text.decode(body, type=_Error).code == METHOD_NOT_FOUND:
                 return b"result", _TAKEN
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass

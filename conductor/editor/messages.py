@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.policy.key_table import STAMP
 
@@ -132,7 +133,7 @@ _Kind = TypeVar("_Kind", bound=Any_)
 def read(method: str, params: bytes, kind: type[_Kind]) -> _Kind:
     """The params of a message. Raises `Refused` where they are not as they must be."""
     try:
-        found = msgspec.json.decode(params or b"{}", type=kind)
+        found = json_text.decode(params or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(f"`{method}`: {error}") from None
     missing = [n for n in ("id", "url", "start", "text", "name", "message") if _lacks(found, n)]
@@ -161,7 +162,7 @@ class _Initialize(_Places):
 def sections(initialize: bytes) -> list[dict[str, Any]]:
     """The sections `symposium` in an `initialize`, the one that counts most first."""
     try:
-        read = msgspec.json.decode(initialize, type=_Initialize)
+        read = json_text.decode(initialize, type=_Initialize)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return []
     places = (read.clientCapabilities, read.capabilities, read)

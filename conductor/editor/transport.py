@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.json_text import holds
 from conductor.core.message import Message
 from conductor.core.policy.key_table import EVENTS, OF_EDITOR, UPDATE
@@ -118,7 +118,7 @@ class DeskTransport(Wrapper):
         """What the desk makes of a line to the client; None: it goes on."""
         found = _UP.fullmatch(line)
         if found is not None:
-            method = msgspec.json.decode(found[2], type=str)
+            method = json_text.decode(found[2], type=str)
             return self._needed().from_chain(found[1], method, found[3] or b"")
         answer = _ANSWER.fullmatch(line) if self._desk is not None and self._desk.owes else None
         if answer is None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.jsonrpc import INTERNAL_ERROR, Malformed
 from conductor.core.message import Message
 from conductor.fleet import names
@@ -167,7 +167,7 @@ class Journal:
     def mark(self, chain: Journalled, **what: object) -> None:
         """Writes something about a chain."""
         chain.number += 1
-        entry = _Raw(chain, MARK, chain.number, msgspec.json.encode(what), time.time())
+        entry = _Raw(chain, MARK, chain.number, json_text.encode(what), time.time())
         self._raw.append(entry)
         self._raw_bytes += len(entry.frame)
         self._work_soon()
@@ -233,7 +233,7 @@ class Journal:
         """The stream acknowledges an entry, or does not take it."""
         number = int(subject.rpartition(".")[2])
         try:
-            answer = msgspec.json.decode(data, type=_Answer) if data else _NOBODY
+            answer = json_text.decode(data, type=_Answer) if data else _NOBODY
         except msgspec.DecodeError:
             answer = _NOBODY
         if answer.error is None:

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.fleet import names
 from conductor.fleet.bus import Bus, Stored
 from conductor.fleet.journal import A2C, AT, C2A, MARK, MORE, NUMBER, UNREAD
@@ -124,7 +125,7 @@ def _read(stored: Stored) -> tuple[str, _Piece]:
         data=stored.data,
     )
     if not piece.left_out:
-        msgspec.json.decode(b"null" if piece.more or part else piece.data)
+        json_text.decode(b"null" if piece.more or part else piece.data)
     numbers = (epoch, part, piece.number, piece.more, piece.left_out)
     if min(numbers) < 0 or max(numbers) > _HIGHEST or not math.isfinite(piece.at):
         raise ValueError("a number is none that a worker writes")
@@ -234,7 +235,7 @@ class _Chain:
 
 def _is_json(frame: bytes) -> bool:
     try:
-        msgspec.json.decode(frame)
+        json_text.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True
@@ -254,7 +255,7 @@ class _Message(msgspec.Struct):
 def _session(raw: msgspec.Raw) -> str | None:
     """The session that an object names."""
     try:
-        return msgspec.json.decode(raw, type=_Session).sessionId
+        return json_text.decode(raw, type=_Session).sessionId
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
@@ -276,7 +277,7 @@ class Chosen:
                 yield one
             return
         try:
-            message = msgspec.json.decode(one.frame, type=_Message)
+            message = json_text.decode(one.frame, type=_Message)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         id_ = bytes(message.id)

@@ -11,6 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from conductor.core import json_text
 from conductor.errors import ConductorError
 from conductor.page.choice import Choice, Choices, Wanted
 from conductor.page.source import Source, head
@@ -30,7 +31,7 @@ _MOST_HELD: Final = 32 * 1024 * 1024
 """Bytes of the details of turns that are kept."""
 _MOST_RUNNING: Final = 50
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = json_text.encode
 
 
 def failure(status: int, why: str) -> Response:
@@ -182,9 +183,7 @@ class Data:
             return failure(413, f"{why}; it is line {number + 1} of the file")
         before = self._reader.before(number)
         if len(line) > _MOST_EVENT:
-            return await _made(
-                lambda: {"event": _short(msgspec.json.decode(line)), "before": before}
-            )
+            return await _made(lambda: {"event": _short(json_text.decode(line)), "before": before})
         text = line.decode("utf-8", "replace").encode()
         return data({"event": msgspec.Raw(text), "before": before})
 

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from conductor.core import json_text
 from conductor.errors import ConductorError, UsageError
 from conductor.page.data import data, failure, refusal
 
@@ -34,7 +35,7 @@ def taking(
     async def serve(request: Request) -> Response:
         try:
             body = await _body(request, most)
-            asked: Any = msgspec.json.decode(body or b"{}", type=shape)
+            asked: Any = json_text.decode(body or b"{}", type=shape)
         except TooLargeError:
             return failure(413, f"this is more than {most >> 10} KiB, too much for one request")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.errors import UsageError
 from conductor.page.server import STATIC
 from conductor.record.redaction import redacted
@@ -35,7 +36,7 @@ _EXPORT: Final = re.compile(
     re.MULTILINE,
 )
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = json_text.encode
 
 
 class _Held(msgspec.Struct):
@@ -100,7 +101,7 @@ def _held(trace: turns.Reader, number: int | None) -> _Held:
                 )
     made.rows.sort(key=lambda row: row.n)
     # The texts that are made of the lines, too.
-    return msgspec.json.decode(redacted(_encode(made), most=_MOST), type=_Held)
+    return json_text.decode(redacted(_encode(made), most=_MOST), type=_Held)
 
 
 def written(held: Any) -> bytes:

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.json_text import hide_surrogates, show_surrogates
 from conductor.errors import MARK, without_shapes
 from conductor.record.shaped import hinted, may_hold
@@ -78,10 +79,10 @@ _REMEMBERED: Final = 4 * 1024 * 1024
 _ENTRY: Final = 200
 """Bytes that an entry takes beside its payload."""
 
-_list = msgspec.json.Decoder(list[Raw])
-_members = msgspec.json.Decoder(dict[str, Raw])
-_text = msgspec.json.Decoder(str)
-_encode = msgspec.json.Encoder().encode
+_list = json_text.Decoder(list[Raw])
+_members = json_text.Decoder(dict[str, Raw])
+_text = json_text.Decoder(str)
+_encode = json_text.encode
 
 _Value = Raw | bytes
 
@@ -391,10 +392,16 @@ def _argument(text: str) -> tuple[str, bool]:
     return (text, True) if text.startswith("-") else (MARK, False)
 
 
-def _decoded(decoder: msgspec.json.Decoder[T], value: _Value) -> T | None:
+def _decoded(decoder: json_text.Decoder[T], value: _Value) -> T | None:
     """A value, one level deep; None if it is of another type."""
     try:
         return decoder.decode(value)
+    except UnicodeDecodeError:
+        pass  # lone surrogates are marked in it
+    except msgspec.DecodeError:
+        return None
+    try:
+        return decoder.decode(show_surrogates(bytes(value)))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 

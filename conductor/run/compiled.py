@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 import wasm_host
+from conductor.core import json_text
 from conductor.errors import ComponentError
 from conductor.run import spawn
 from conductor.run.report_checks import last_words
@@ -93,7 +94,7 @@ def _compile(spec: Spec, cache: str) -> None:
     )
     try:
         output, _ = process.communicate(
-            msgspec.json.encode(first_line) + b"\n", timeout=until - time.monotonic()
+            json_text.encode(first_line) + b"\n", timeout=until - time.monotonic()
         )
     except subprocess.TimeoutExpired:
         raise ComponentError(
@@ -110,7 +111,7 @@ def _compile(spec: Spec, cache: str) -> None:
 def _failure(spec: Spec, output: bytes, code: int) -> ComponentError:
     """Why a child could not load a module."""
     with contextlib.suppress(msgspec.DecodeError, ValueError):
-        line = msgspec.json.decode(output.partition(b"\n")[0][1:], type=_FirstLine)
+        line = json_text.decode(output.partition(b"\n")[0][1:], type=_FirstLine)
         words = last_words(bytes(line.params))
         return ComponentError(words.text, words.hint, words.data)
     return ComponentError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.core import UPSTREAM
+from conductor.core import UPSTREAM, json_text
 from conductor.core.roles.initialize import successor_name
 from conductor.core.services import READY
 from conductor.errors import ComponentError
@@ -87,7 +87,7 @@ class Handover:
         """Why a host of guests cannot serve, by the first line it sent; None if it is ready."""
         if not self._frames:
             return f"it {self.how.text}" if self.how is not None else "it ended"
-        line = msgspec.json.decode(self._frames[0][1:], type=_FirstLine)
+        line = json_text.decode(self._frames[0][1:], type=_FirstLine)
         return None if line.method == READY else line.params.get("text", "it failed")
 
     def to(self, target: Events) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.component import Component
 from conductor.core.dialects import CHANNEL, INITIALIZE
 from conductor.core.policy.key_table import CARRY, Direction
@@ -182,7 +183,7 @@ class _Host:
             numbers=self._numbers.start + run * _NUMBERS_OF_RUN if self._numbers else 0,
             owned=belongings.by_owner() if max(starts.values()) > 1 else {},
         )
-        return msgspec.json.encode(line) + b"\n"
+        return json_text.encode(line) + b"\n"
 
     def component(self) -> Component:
         """The host as a component of the parent's router."""

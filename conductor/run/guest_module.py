@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 import wasm_host
-from conductor.core import CHANNEL, DIALECTS, Component
+from conductor.core import CHANNEL, DIALECTS, Component, json_text
 from conductor.errors import ConductorError
 from conductor.run.plan import ports
 from conductor.run.segment_spec import NOT_KEPT, GuestSpec
@@ -41,7 +41,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
     """
     if carrier == "wasi":
         dialect = DIALECTS.get(spec.dialect) if spec.dialect else None
-        params = msgspec.json.decode(spec.configure, type=_Configure | None)
+        params = json_text.decode(spec.configure, type=_Configure | None)
         configure = bytes(spec.configure) if params is not None and params.config else None
     else:
         dialect, configure = CHANNEL, bytes(spec.configure)

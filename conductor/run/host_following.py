@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from conductor.core import CHANNEL, UPSTREAM, Closure, Router, Send, Trace
+from conductor.core import CHANNEL, UPSTREAM, Closure, Router, Send, Trace, json_text
 from conductor.core.effects import Effects
 from conductor.run.guest_module import component
 from conductor.run.host_journal import BEGUN, CALLED, DELIVERED, FED, OWN, HostEntries
@@ -180,7 +180,7 @@ class HostFollower:
         return True
 
     def _begin(self, raw: bytes, carriers: dict[str, str]) -> None:
-        spec = msgspec.json.decode(raw, type=SegmentSpec)
+        spec = json_text.decode(raw, type=SegmentSpec)
         if spec.numbers not in self._numbers:
             raise ValueError("it uses numbers of others")
         self._router = router = Router(

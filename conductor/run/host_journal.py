@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.run.journal import LOST
 from conductor.run.segment_spec import SegmentSpec
 
@@ -72,7 +73,7 @@ class HostJournal:
         self._size = 0
         self._fed: list[Any] = [FED, 0.0, "", 0]
         """The entry that counts the lines of a peer."""
-        self._add(BEGUN, msgspec.json.encode(spec), dict(carriers))
+        self._add(BEGUN, json_text.encode(spec), dict(carriers))
 
     def _add(self, kind: str, *what: Any, size: int = 0) -> None:
         self._fed = entry = [kind, time.monotonic(), *what]

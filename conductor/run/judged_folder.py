@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.message import Message
 from conductor.core.policy.key_table import SETUP
 from conductor.errors import visible_path
@@ -28,7 +28,7 @@ class _Params(msgspec.Struct):
     cwd: str = ""
 
 
-_params: Final = msgspec.json.Decoder(_Params).decode
+_params: Final = json_text.Decoder(_Params).decode
 
 
 class JudgedFolder(Wrapper):

@@ -14,6 +14,7 @@ from functools import partial
 import msgspec
 
 from conductor import children
+from conductor.core import json_text
 from conductor.core.component import Component
 from conductor.core.dialects import DIALECTS
 from conductor.core.services import granted_names
@@ -319,7 +320,7 @@ def _component(spec: Spec, role: str, options: Options) -> Component:
         spec.label(role),
         DIALECTS[spec.dialect] if spec.dialect else None,
         granted_names(spec.grants) if spec.grants is not None else None,
-        msgspec.json.encode(configuration(spec)) if configured else None,
+        json_text.encode(configuration(spec)) if configured else None,
         # Only the first message shows whether the last component is an agent: then the router drops
         # its policy. In a conductor that turns out to be a proxy, it is a proxy like the others.
         spec.policy.policy(),

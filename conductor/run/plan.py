@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.component import Component, KeptMembers
 from conductor.errors import ConductorError
 from conductor.services.calls import Grantee
@@ -213,7 +214,7 @@ class Configuration:
 
     def params(self) -> bytes:
         """The params of `configure`, with the file as it is now. Raises `ConductorError`."""
-        self._good = msgspec.json.encode(configuration(self._spec))
+        self._good = json_text.encode(configuration(self._spec))
         return self._good
 
     def last_good(self) -> bytes:

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import msgspec
 from msgspec import Raw
 
-from conductor.core import Changed, Closure, OwnedAddresses, Reached, Trace, Violated, services
+from conductor.core import (
+    Changed,
+    Closure,
+    OwnedAddresses,
+    Reached,
+    Trace,
+    Violated,
+    json_text,
+    services,
+)
 from conductor.core.json_text import read_members, write_members
 from conductor.run.plan import Planned
 from conductor.run.report_lines import Sized
@@ -263,7 +272,7 @@ def loaded(params: bytes | None, guests: Collection[str]) -> dict[str, str]:
 
 def _decoded(params: bytes | Raw | None, shape: type[Shape]) -> Shape:
     try:
-        return msgspec.json.decode(params or b"{}", type=shape)
+        return json_text.decode(params or b"{}", type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
 
@@ -290,7 +299,7 @@ def change(raw: bytes, guests: Collection[str]) -> tuple[Changed, Sized | None, 
     report = _decoded(write_members(fields), _ChangeReport)
     changed = _decoded(report.changed, Changed)
     for raw_id in filter(None, (changed.source_id, changed.target_id)):
-        if "\n" in raw_id or msgspec.json.decode(raw_id, type=int | str | None) is None:
+        if "\n" in raw_id or json_text.decode(raw_id, type=int | str | None) is None:
             raise ValueError("an id is none")
     _check_guest(changed.peer, guests)
     words = ((changed.change, CHANGES), (changed.kind, _KINDS), (changed.direction, _DIRECTIONS))

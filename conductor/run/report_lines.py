@@ -12,13 +12,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import Changed, Closure, OwnedAddresses, Reached, Serve, Violated
+from conductor.core import Changed, Closure, OwnedAddresses, Reached, Serve, Violated, json_text
 from conductor.core.json_text import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.core.services import LAST_WORDS, READY, RELAYED
 from conductor.run.segment_spec import Recovered, Relayed
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = json_text.encode
 
 _CHANGE_ROOM: Final = 8 * 1024
 """Bytes of a report of a change without its payloads, its method and its session."""

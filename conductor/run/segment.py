@@ -33,6 +33,7 @@ from conductor.core import (
     Serve,
     Violated,
     Wake,
+    json_text,
 )
 from conductor.core.accounts import Cause
 from conductor.core.effects import Effects
@@ -317,16 +318,16 @@ class Segment:
 
     def _parent_line(self, line: bytes) -> None:
         """The parent answers a relayed call, or has something for a guest."""
-        message = msgspec.json.decode(line[1:], type=_ParentLine)
+        message = json_text.decode(line[1:], type=_ParentLine)
         if message.params is not None:
             if message.method == RECONFIGURE:
                 relayed = message.params
                 effects = self._router.reconfigure(relayed.component, bytes(relayed.params))
                 self._outboxes.apply(effects)
             elif message.method == RESERVE:
-                self._router.reserve(msgspec.json.decode(message.params.params, type=list[str]))
+                self._router.reserve(json_text.decode(message.params.params, type=list[str]))
             elif message.method == PAUSED:
-                names = msgspec.json.decode(message.params.params, type=list[str])
+                names = json_text.decode(message.params.params, type=list[str])
                 self._outboxes.apply(self._pause(names))
             else:
                 self._guests.tell(message.params)

@@ -9,10 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-import msgspec
-
 import wasm_host
-from conductor.core import Closure
+from conductor.core import Closure, json_text
 from conductor.core.accounts import Account, Cause
 from conductor.core.restart_state import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.core.services import RECOVERED
@@ -257,7 +255,7 @@ class SegmentGuests:
         if self._instances[name].dead:
             return
         if relayed.method == FIRED:
-            timer = msgspec.json.decode(relayed.params, type=FiredTimer).timer
+            timer = json_text.decode(relayed.params, type=FiredTimer).timer
             if timer in self._unheard_timers[name]:
                 # The guest has not taken the timer's last firing yet. Otherwise timers would fill
                 # the queue of a guest that is out of processor time.

@@ -13,10 +13,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-import msgspec
-
 import wasm_host
-from conductor.core import Closure
+from conductor.core import Closure, json_text
 from conductor.run.guest_module import load, memory, optimised_later
 from conductor.run.report_lines import failed_line, ready_line
 from conductor.run.segment import EXIT_GUEST_FAILED, ParentOutput, Segment, serve
@@ -45,7 +43,7 @@ def _read_spec() -> SegmentSpec:
         if not byte:
             raise SystemExit(0)
         line += byte
-    return msgspec.json.decode(bytes(line), type=SegmentSpec)
+    return json_text.decode(bytes(line), type=SegmentSpec)
 
 
 def main() -> NoReturn:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.core import Effect, Router, Serve
+from conductor.core import Effect, Router, Serve, json_text
 from conductor.core.aliases import KEPT
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.rebinding import REBIND
@@ -94,7 +94,7 @@ class ServiceRequests:
                 component.belongings.known = self._router.addresses
                 if new := sorted(names - component.belongings.reserved):
                     component.belongings.reserved |= names
-                    relayed = Relayed("", RESERVE, msgspec.Raw(msgspec.json.encode(new)))
+                    relayed = Relayed("", RESERVE, msgspec.Raw(json_text.encode(new)))
                     self._relay(component.component.name, RESERVE, relayed)
         # Parsing what the client sends has a price, which only chains with files pay.
         granted = (g.grants for g in self._grantees.values())
@@ -159,7 +159,7 @@ class ServiceRequests:
     def _checked(self, host: str, params: bytes | None) -> Relayed:
         """A call that a host relays for a guest. Raises `ValueError` unless the guest may make it:
         the host runs strangers' code, so what its own router has checked counts for nothing."""
-        relayed = msgspec.json.decode(params or b"{}", type=Relayed)
+        relayed = json_text.decode(params or b"{}", type=Relayed)
         if self._hosts.get(relayed.component) != host:
             raise ValueError(f"`{relayed.component}` is not one of its guests")
         relays = CALLS.keys() if self._options.relays else CALLS.keys() - LOCAL
@@ -192,7 +192,7 @@ class ServiceRequests:
 
     def pause(self, host: str, guests: Collection[str]) -> None:
         """Tells a host which of its guests are paused."""
-        relayed = Relayed("", PAUSED, msgspec.Raw(msgspec.json.encode(sorted(guests))))
+        relayed = Relayed("", PAUSED, msgspec.Raw(json_text.encode(sorted(guests))))
         self._relay(host, PAUSED, relayed)
 
     def forget(self, name: str) -> None:
@@ -250,4 +250,4 @@ class ServiceRequests:
             self._relay(host, TELL, Relayed(name, method, msgspec.Raw(params)))
 
     def _relay(self, host: str, how: str, relayed: Relayed) -> None:
-        self._apply(self._router.tell(host, how, msgspec.json.encode(relayed)))
+        self._apply(self._router.tell(host, how, json_text.encode(relayed)))

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import UPSTREAM, Router, jsonrpc
+from conductor.core import UPSTREAM, Router, json_text, jsonrpc
 from conductor.core.dialects import INITIALIZE
 from conductor.core.json_text import holds
 from conductor.core.message import Message
@@ -290,7 +290,7 @@ class Stages:
 
 def _members(value: msgspec.Raw) -> dict[str, object]:
     try:
-        members = msgspec.json.decode(value)
+        members = json_text.decode(value)
     except (msgspec.DecodeError, RecursionError):
         return {}
     return members if isinstance(members, dict) else {}

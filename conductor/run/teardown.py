@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import UPSTREAM, Closure, Router
+from conductor.core import UPSTREAM, Closure, Router, json_text
 from conductor.transports.base import Ended
 
 _KILLED_HINT: Final = "no guest can end its host: see whether the machine ran out of memory"
@@ -153,7 +153,7 @@ class _Call(msgspec.Struct):
 def _is_call(frame: bytes) -> bool:
     """Whether a line is a request or a notification."""
     try:
-        return msgspec.json.decode(frame, type=_Call).method is not None
+        return json_text.decode(frame, type=_Call).method is not None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.message import Message
 from conductor.serve.access import origins
 from conductor.serve.hub import frames
@@ -87,8 +87,8 @@ class _Params(msgspec.Struct):
     sessionId: Raw = msgspec.Raw(b"null")  # noqa: N815 - as on the wire
 
 
-_params: Final = msgspec.json.Decoder(_Params)
-_text: Final = msgspec.json.Decoder(str)
+_params: Final = json_text.Decoder(_Params)
+_text: Final = json_text.Decoder(str)
 
 
 def for_page(headers: Mapping[str, str], allowed: Iterable[str]) -> dict[str, str]:

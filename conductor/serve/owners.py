@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.spec import private_files
 
 _MOST: Final = 100_000
@@ -97,7 +98,7 @@ class Owners:
             return
         # On a full disk the line is missing: after a restart the session is nobody's.
         with contextlib.suppress(OSError):
-            os.write(self._fd, msgspec.json.encode((sign, principal, session)) + b"\n")
+            os.write(self._fd, json_text.encode((sign, principal, session)) + b"\n")
 
     def _read(self) -> None:
         self._lines, self._torn = 0, False
@@ -107,11 +108,11 @@ class Owners:
                 self._lines += 1
                 self._torn = not line.endswith(b"\n")
                 try:
-                    self._take(*msgspec.json.decode(line, type=tuple[str, str, str]))
+                    self._take(*json_text.decode(line, type=tuple[str, str, str]))
                 except msgspec.DecodeError:
                     continue  # the machine went down while it was written
 
     def _rewrite(self) -> None:
         entries = [("+", who, one) for who, sessions in self._of.items() for one in sessions]
-        content = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
+        content = b"".join(json_text.encode(entry) + b"\n" for entry in entries)
         private_files.replace(self._path, content)

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.services import where_of
 
 _FAILED: Final = frozenset(
@@ -42,10 +43,10 @@ def account(
     size = len((result if call in _READS else params) or b"")
     outcome, why = "allowed", ""
     if error is not None:
-        wrong = msgspec.json.decode(error, type=_Error)
+        wrong = json_text.decode(error, type=_Error)
         outcome = "failed" if wrong.data.reason in _FAILED else "refused"
         why = wrong.message.partition("\n")[0]
     if call == "fetch":
-        ended = msgspec.json.decode(result, type=_Result).url if result is not None else ""
+        ended = json_text.decode(result, type=_Result).url if result is not None else ""
         where = where if ended in ("", where) else f"{where}, redirected to {ended}"
     return where, size, outcome, why

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 
 Shape = TypeVar("Shape")
 
@@ -68,6 +68,6 @@ def bad_params(text: str) -> ServiceError:
 def read(params: bytes | None, shape: type[Shape]) -> Shape:
     """Decodes params strictly. Raises `ServiceError` that says where they are wrong."""
     try:
-        return msgspec.json.decode(params or b"{}", type=shape)
+        return json_text.decode(params or b"{}", type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_params(str(error)) from None

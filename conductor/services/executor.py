@@ -17,8 +17,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import msgspec
-
+from conductor.core import json_text
 from conductor.core.accounts import Bucket
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
 from conductor.core.service_table import ALWAYS_GRANTED, CALLS, Performer
@@ -110,7 +109,7 @@ class ServiceExecutor:
         except ServiceError as error:
             done(None, error.body(call))
         else:
-            done(msgspec.json.encode(result), None)
+            done(json_text.encode(result), None)
 
     def forget(self, name: str) -> None:
         """Stops the timers of a component that has ended or is started again."""
@@ -158,7 +157,7 @@ class ServiceExecutor:
             async with self._slots.setdefault((grantee.name, service), slot):
                 # A component that has used up its processor's time waits here, and holds no thread.
                 await asyncio.sleep(self._bucket(grantee).due(time.monotonic()))
-                result = msgspec.json.encode(await self._perform(grantee, call, params))
+                result = json_text.encode(await self._perform(grantee, call, params))
         except ServiceError as error:
             if error.private:
                 text = f"{call} for `{grantee.name}`: {error.private}"

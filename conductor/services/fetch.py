@@ -23,6 +23,7 @@ import anyio
 import httpcore2 as httpcore
 import msgspec
 
+from conductor.core import json_text
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.files import content
 from conductor.services.scopes import METHODS, READING, Destination, destinations, is_public
@@ -146,7 +147,7 @@ def _checked(call: _Params) -> _Request:
         raise bad_params(f"maxBytes must be 1 to {BODY_BYTES}, timeoutMs 1 to {_TIMEOUT_MS}")
     if call.text is not None and call.base64 is not None:
         raise bad_params("a body is text or base64, not both")
-    body = None if call.text is None else call.text.encode()
+    body = None if call.text is None else json_text.utf8(call.text)
     if call.base64 is not None:
         try:
             body = base64.b64decode(call.base64, validate=True)

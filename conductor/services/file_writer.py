@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.services.calls import Grantee, ServiceError, bad_params
 from conductor.services.scopes import folders
 
@@ -68,7 +69,7 @@ def _data(request: Write) -> bytes:
         raise bad_params("a file is text or base64, and not both")
     try:
         if request.text is not None:
-            data = request.text.encode()
+            data = json_text.utf8(request.text)
         else:
             data = base64.b64decode(str(request.base64), validate=True)
     except binascii.Error as error:
@@ -84,7 +85,7 @@ def _names(path: str) -> list[str]:
     names = path.split("/")
     if any(name in ("", ".", "..") for name in names):
         raise bad_params("path is relative, below the session's folder, and without `..`")
-    if not path.isprintable():
+    if not path.isprintable():  # nor is half of a pair of surrogates
         raise bad_params("path has only characters that can be shown")
     sizes = [len(name.encode()) for name in names]
     if sum(sizes) > PATH_BYTES or max(sizes) > _NAME_BYTES or len(names) > _DEEPEST:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.file_writer import Write, write
 from conductor.services.roots import Roots
@@ -99,8 +100,8 @@ class Files:
 
     def _place(self, named: str) -> tuple[str, str]:
         """The path that was named, made absolute, and the innermost root it lies below."""
-        if "\0" in named:
-            raise bad_params("a path has no NUL in it")
+        if "\0" in named or json_text.utf8(named).decode() != named:
+            raise bad_params("a path has no NUL in it, and no half of a pair of surrogates")
         roots = self._roots.paths
         if not roots:
             raise ServiceError("no-root", "no session has been set up yet, so there is no folder")

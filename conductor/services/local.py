@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 
 if TYPE_CHECKING:
     import datetime
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
+_encode = json_text.encode
+_decode = json_text.Decoder().decode
 
 Log = Callable[[str, str, str], None]
 """Called with level, component name and text."""

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.json_text import holds
 
 SETUPS: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
@@ -80,7 +81,7 @@ class Roots:
         if len(frame) > _SETUP_BYTES or not _may_concern(frame):
             return
         try:
-            request = msgspec.json.decode(frame, type=_Request)
+            request = json_text.decode(frame, type=_Request)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         if isinstance(request.id, UnsetType):
@@ -107,7 +108,7 @@ class Roots:
 
     def _settle(self, setup: _PendingSetup, line: bytes) -> None:
         try:
-            result = msgspec.json.decode(line, type=_Answer).result
+            result = json_text.decode(line, type=_Answer).result
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             result = None  # a success all the same, of a kind that names no session
         if isinstance(result, UnsetType):

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 
 DATA_BYTES: Final = 4096
@@ -111,4 +112,4 @@ class Timers:
             fired.count += 1
             self._running[component].pop(fired.timer)
         if not busy:
-            self._fire(component, msgspec.json.encode(fired))
+            self._fire(component, json_text.encode(fired))

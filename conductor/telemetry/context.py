@@ -10,12 +10,13 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.json_text import read_members, write_members
 from conductor.telemetry.span import Context, read_traceparent
 
 _META: Final = "_meta"
 _TRACEPARENT: Final = "traceparent"
-_text = msgspec.json.Decoder(str)
+_text = json_text.Decoder(str)
 
 
 def with_context(params: bytes, context: Context, *, sampled: bool) -> bytes:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-import msgspec
-
+from conductor.core import json_text
 from conductor.telemetry.span import Attributes, Kind, Span, Value, What
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = json_text.encode
 
 KINDS: Final = {Kind.INTERNAL: 1, Kind.SERVER: 2, Kind.CLIENT: 3}
 _UNSET, _ERROR = 0, 2

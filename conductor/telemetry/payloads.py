@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core.json_text import Decoder, encode
 from conductor.record.turns import edits
 
 MOST_TEXT: Final = 64 * 1024
@@ -129,10 +130,10 @@ class Error(msgspec.Struct):
     data: Any = None
 
 
-_params: Final = msgspec.json.Decoder(Params).decode
-_result: Final = msgspec.json.Decoder(Result).decode
-_updated: Final = msgspec.json.Decoder(_Updated).decode
-_error: Final = msgspec.json.Decoder(Error).decode
+_params: Final = Decoder(Params).decode
+_result: Final = Decoder(Result).decode
+_updated: Final = Decoder(_Updated).decode
+_error: Final = Decoder(Error).decode
 
 
 def params(body: msgspec.Raw) -> Params:
@@ -184,7 +185,7 @@ def message(role: str, text: str, finish: str = "") -> str:
     made: dict[str, Any] = {"role": role, "parts": [{"type": "text", "content": text}]}
     if finish:
         made["finish_reason"] = finish
-    return msgspec.json.encode([made]).decode(errors="replace")
+    return encode([made]).decode(errors="replace")
 
 
 def name_of(value: Any) -> str:

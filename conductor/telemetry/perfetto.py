@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
-
+from conductor.core import json_text
 from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR
 from conductor.telemetry.progress import PASSED, TOOLS, TURNS
 from conductor.telemetry.span import Place, Span, What
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = json_text.encode
 _ROWS: Final = 1_000_000
 """Rows that a lane has at most."""
 _FIRST: Final = (TURNS, CLIENT)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.record.turns.line import read_line
 from conductor.record.turns.reader import Reader
 from conductor.telemetry.span import Attributes, Ids, Span
@@ -70,7 +71,7 @@ def _began(first: bytes, trace: Reader, path: str) -> float:
     """When a trace began. Those of other programs do not say: there the file's own time is that of
     the last event."""
     try:
-        began = msgspec.json.decode(first, type=_Head).began
+        began = json_text.decode(first, type=_Head).began
     except (msgspec.DecodeError, UnicodeDecodeError):
         began = None
     if isinstance(began, int | float) and math.isfinite(began) and 0 < began < 1e10:

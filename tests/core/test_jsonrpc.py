@@ -62,7 +62,7 @@ def test_absent_members_are_unset() -> None:
         (b'{"method":5,', -32700, "not JSON"),
         (b'["\\ud800"', -32700, "not JSON"),
         (b'{"jsonrpc":"2.0","x":"\\ud800",}', -32700, "not JSON"),
-        (b'{"jsonrpc":5,"\\ud800":1}', -32700, "not JSON"),
+        (b'{"jsonrpc":5,"\\ud800":}', -32700, "not JSON"),
         (b"{} {}", -32700, "not JSON"),
         (b'{"params":[01]}', -32700, "not JSON"),
         (b"\xef\xbb\xbf\xef\xbb\xbf{}", -32700, "not JSON"),
@@ -88,7 +88,7 @@ def test_what_is_no_message(frame: bytes, code: int, text: str) -> None:
         (b'{"method":5,"id":"a"}', b'"a"'),
         (b'{"method":true,"id":1.5}', None),
         (b'{"method":[]}', None),
-        (b'{"method":"\\ud800","id":"\\ud801"}', b'"\\ud801"'),
+        (b'{"method":["\\ud800"],"id":"\\uD801"}', b'"\\ud801"'),
     ],
 )
 def test_a_method_must_be_a_string(frame: bytes, id_: bytes | None) -> None:
@@ -103,6 +103,7 @@ def test_a_version_that_is_no_string_reads_as_none() -> None:
     members = (message.id, message.params, message.result, message.error)
     assert [bytes(m) for m in members if isinstance(m, Raw)] == [b"1", b"[]", b"2", b"3"]
     assert read(b'{"jsonrpc":"\\ud800","id":1}').id == Raw(b"1")
+    assert read(b'{"jsonrpc":5,"\\ud800":1,"method":"\\udfff"}').method == "\udfff"
 
 
 @pytest.mark.parametrize(
@@ -234,13 +235,15 @@ def test_hidden_surrogates_come_back(text: str, upper: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [None, UNSET, b"[]", b"null", b"{", b'{"\\ud800":1}', b'{"a":"\\x"}']
+    "raw", [None, UNSET, b"[]", b"null", b"{", b'{"\\ud800":1', b'{"a":"\\x"}']
 )
 def test_what_has_no_members(raw: bytes | None) -> None:
     assert read_members(raw) is None
 
 
 def test_members_stay_raw() -> None:
+    assert read_members(b'{"\\ud800":1}') == {"\ud800": Raw(b"1")}
+    assert write_members({"\ud800": Raw(b"1")}) == Raw(b'{"\\ud800":1}')
     raw = b'{ "a" : 1.10,"a": "\\ud800","b":[ 1 ]}'
     found = read_members(raw)
     assert found == {"a": Raw(b'"\\ud800"'), "b": Raw(b"[ 1 ]")}

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.message import Message
 from conductor.transports.base import Ended, Transport, Wrapper
 from conductor.transports.memory import Channel
@@ -76,7 +76,7 @@ class _WithSession(msgspec.Struct):
 def session_of(params: bytes | None) -> bytes | None:
     """The raw `sessionId` of params or a result; None if they cannot be read."""
     try:
-        return bytes(msgspec.json.decode(params or b"{}", type=_WithSession).sessionId)
+        return bytes(json_text.decode(params or b"{}", type=_WithSession).sessionId)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
@@ -295,7 +295,7 @@ class ScriptedChain:
 
     def __init__(self, folder: str) -> None:
         """`folder`: where its sessions are, and the component reads files if it was granted to."""
-        self.cwd = msgspec.json.encode(folder)
+        self.cwd = json_text.encode(folder)
         self._traffic: deque[str] = deque(maxlen=_REPORTED)
         self.client = ScriptedEnd("client", self._on_line)
         self.agent = ScriptedEnd("agent", self._on_line)

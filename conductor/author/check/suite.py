@@ -21,6 +21,7 @@ from conductor.author.check import robustness
 from conductor.author.check.scripted_chain import Fault, ScriptedChain, Skipped
 from conductor.author.check.table import CHECKS, Check
 from conductor.author.subject import subjects
+from conductor.core import json_text
 from conductor.core.component import Component
 from conductor.core.effects import Closure
 from conductor.core.policy.rule_syntax import PolicyWords
@@ -190,7 +191,7 @@ class _Runner:
 
     def _over_lines(self, check: Check) -> CheckOutcome:
         assert check.over_lines is not None
-        config = msgspec.json.encode(configuration(self._spec)["config"])
+        config = json_text.encode(configuration(self._spec)["config"])
         try:
             with subjects(self._spec, guests=self._guests) as make:
                 check.over_lines(make, config)

@@ -11,6 +11,7 @@ import msgspec
 
 from conductor.author.scenario.file import Expectation, Scenario, Step, texts
 from conductor.author.scenario.script import Script
+from conductor.core import json_text
 from conductor.errors import one_line
 from conductor.record.replay import comparison
 from conductor.record.replay.chain_recording import TraceEvent
@@ -79,7 +80,7 @@ def _starts(script: Script, reader: Reader) -> list[int]:
     ]
     places, behind = [], 0
     for message in script.messages:
-        id_ = b"" if message.id is None else msgspec.json.encode(message.id)
+        id_ = b"" if message.id is None else json_text.encode(message.id)
         place = next((at for at, line in sent if at >= behind and _is_of(line, message, id_)), None)
         places.append(len(reader) if place is None else place)
         if place is not None and id_:
@@ -280,7 +281,7 @@ def _tests(expectation: Expectation) -> str:
 
 
 def _quoted(given: str | list[str] | None) -> str:
-    return " and ".join(msgspec.json.encode(text).decode() for text in texts(given))
+    return " and ".join(json_text.encode(text).decode() for text in texts(given))
 
 
 # -- messages --------------------------------------------------------------------------------------
@@ -308,7 +309,7 @@ def _text(message: Message, name: str, pointer: str | None) -> str | None:
     if pointer is None and name == "prompt":
         return edits.text_of(message.body)
     try:
-        value = msgspec.json.decode(message.body or b"null")
+        value = json_text.decode(message.body or b"null")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return message.body.decode("utf-8", "replace")
     own: dict[str, str] = {"stop": "/stopReason", "error": "/message"}
@@ -344,7 +345,7 @@ def _values(value: Any) -> Iterator[str]:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return json_text.encode(value).decode()
 
 
 def _listed(came: list[Message]) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from conductor.author.scenario.expectations import called
 from conductor.author.scenario.file import OPTIONS
 from conductor.author.scenario.script import FIRST_SESSION
+from conductor.core import json_text
 from conductor.errors import UsageError
 from conductor.record.replay import chain_recording, comparison
 from conductor.record.replay.chain_recording import ChainRecording
@@ -254,7 +255,7 @@ def toml(value: Any) -> str:
     if isinstance(value, float):
         return repr(value)  # JSON has no infinity
     # The strings of JSON are strings of TOML, but for one character.
-    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
+    return json_text.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 def _key(key: str) -> str:

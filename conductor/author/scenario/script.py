@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.author.scenario.file import OPTIONS, Action, Scenario, Step
+from conductor.core import json_text
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.record.replay.chain_recording import AGENT, CLIENT, ChainRecording, TraceEvent
 
@@ -155,7 +156,7 @@ class Script:
             target=target,
             method=method,
             session=session if isinstance(session, str) else None,
-            params=msgspec.Raw(msgspec.json.encode(params)),
+            params=msgspec.Raw(json_text.encode(params)),
         )
         if source == CLIENT:
             self.messages.append(event)
@@ -164,7 +165,7 @@ class Script:
     def _response(
         self, source: str, target: str, id_: int, payload: Any, *, is_error: bool = False
     ) -> None:
-        body = error_object(INTERNAL_ERROR, payload) if is_error else msgspec.json.encode(payload)
+        body = error_object(INTERNAL_ERROR, payload) if is_error else json_text.encode(payload)
         self._added(
             type="response",
             source=source,

@@ -12,9 +12,9 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Final, TypeAlias, TypeGuard
 
-import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.names import folded, is_plain
 from conductor.core.guards.reading import (
@@ -369,4 +369,4 @@ def choice(session: str, which: Which, value: object, version: int | None) -> Ra
         elif version == 2:
             params["type"] = "id"
     params[VALUES[method]] = value
-    return Raw(msgspec.json.encode(params))
+    return Raw(json_text.encode(params))

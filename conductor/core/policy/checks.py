@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import guards, jsonrpc
+from conductor.core import guards, json_text, jsonrpc
 from conductor.core.aliases import named
 from conductor.core.effects import Closure, Effect, Violated
 from conductor.core.exchange import Exchange
@@ -60,7 +60,7 @@ _NAMES_NOTHING: Final = (
 _HELD: Final = (State.GIVEN, State.RETURNED)
 _PLAIN: Final = lazy_pattern(r"[A-Za-z0-9_./-]{1,80}")
 
-_decode = msgspec.json.Decoder().decode
+_decode = json_text.Decoder().decode
 
 
 def equal(first: Params | bytes, second: Params | bytes) -> bool:

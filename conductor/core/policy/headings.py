@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.aliases import renamed
-from conductor.core.json_text import hide_surrogates
+from conductor.core.json_text import Decoder
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import KINDS, MCP_FAMILIES, UPDATE, update
 from conductor.core.policy.params import McpMessage, SessionNames, SessionUpdate
@@ -54,7 +54,7 @@ class Message(NamedTuple):
 _session_update: Final = msgspec.json.Decoder(SessionUpdate).decode
 _session: Final = msgspec.json.Decoder(SessionNames).decode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_text: Final = msgspec.json.Decoder(str).decode
+_text: Final = Decoder(str).decode
 
 _KEYS: Final = {kind: update(kind) for kind in KINDS}
 _UNKNOWN: Final = update("")
@@ -78,9 +78,10 @@ def _read(decode: Callable[[Raw | bytes], _Read], params: Raw) -> _Read | None:
     try:
         return decode(params)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        hidden = hide_surrogates(bytes(params))
+        pass
     try:
-        return None if hidden is None else decode(hidden)
+        slowly: Callable[[Raw | bytes], _Read] = _SLOWLY[decode]
+        return slowly(params)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
@@ -135,6 +136,15 @@ def addresses(method: str, params: Params) -> tuple[str, ...]:
 
 
 _inner: Final = msgspec.json.Decoder(McpMessage).decode
+
+
+_SLOWLY: Final[dict[Any, Any]] = {
+    _session_update: Decoder(SessionUpdate).decode,
+    _session: Decoder(SessionNames).decode,
+    _members: Decoder(dict[str, Raw]).decode,
+    _inner: Decoder(McpMessage).decode,
+}
+"""What reads the same where the texts hold half an emoji."""
 
 
 def inner_method(method: str, params: Params) -> str | None:

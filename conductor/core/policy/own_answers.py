@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.effects import Effects
 from conductor.core.guards.every_message import asks_login
 from conductor.core.guards.reading import value_of
@@ -22,7 +23,7 @@ from conductor.core.state import Carried, Peer
 from conductor.errors import visible
 
 _REFUSAL: Final = "refusal"
-_encode = msgspec.json.Encoder().encode
+_encode = json_text.encode
 
 
 def unsigned(carried: Carried, member: bytes, body: bytes) -> bytes:
@@ -121,7 +122,7 @@ def _name(peer: Peer, said: str) -> str:
 
 def _text(raw: Raw | None) -> str:
     try:
-        value = msgspec.json.decode(raw) if raw is not None else ""
+        value = json_text.decode(raw) if raw is not None else ""
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     return value if isinstance(value, str) else ""

@@ -13,10 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.agent_turns import only_begun, reported_state
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
@@ -107,7 +106,7 @@ class Turns:
         session = heading.session
         held = self._held(lane, session)
         if _seen(held):
-            params = Raw(msgspec.json.encode({"sessionId": session}))
+            params = Raw(json_text.encode({"sessionId": session}))
             message = Message(STOP, params, Heading(STOP, session))
             self._observers.notification(lane, message, out, must=True)
         self._cancelled(lane, session, held, out)

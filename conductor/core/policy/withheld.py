@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UnsetType
 
+from conductor.core import json_text
 from conductor.core.guards.reading import Json, pairs, value_of
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import Message, size_of
@@ -41,7 +42,7 @@ class _Update(msgspec.Struct):
     update: _Call
 
 
-_read = msgspec.json.Decoder(_Update).decode
+_read = json_text.Decoder(_Update).decode
 
 
 class Withheld:

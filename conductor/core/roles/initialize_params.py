@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 
@@ -29,7 +30,7 @@ NEWEST_VERSION: Final = 2
 """The latest ACP version the conductor knows."""
 
 _NONE: Final = Raw(b"null")
-_number = msgspec.json.Decoder(int)
+_number = json_text.Decoder(int)
 
 
 def select_version(params: Params) -> Raw:

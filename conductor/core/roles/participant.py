@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.dialects import INITIALIZE, LAUNCH, ROLE_METHODS
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
@@ -77,8 +77,8 @@ class _Servers(msgspec.Struct, frozen=True):
     servers: list[Server]
 
 
-_named = msgspec.json.Decoder(_Servers)
-_listed = msgspec.json.Decoder(list[Server])
+_named = json_text.Decoder(_Servers)
+_listed = json_text.Decoder(list[Server])
 
 
 class Participant:
@@ -134,7 +134,7 @@ class Participant:
             members |= {"info": self._info, "capabilities": {}}
         else:
             members["agentCapabilities"] = {}
-        answer = add_offer(Raw(msgspec.json.encode(members)), "agent")
+        answer = add_offer(Raw(json_text.encode(members)), "agent")
         assert isinstance(answer, Raw)
         return answer
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.adaptation import untaken
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Effects
@@ -81,7 +81,7 @@ def with_peers(params: Params, names: Iterable[str]) -> Params:
     meta = read_members((members or {}).get(_META, Raw(b"{}")))
     if members is None or meta is None:
         return params
-    meta[LISTED] = Raw(msgspec.json.encode(list(names)))
+    meta[LISTED] = Raw(json_text.encode(list(names)))
     members[_META] = write_members(meta)
     return write_members(members)
 

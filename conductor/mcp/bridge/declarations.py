@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.mcp.bridge.json import read, text, value, write
 
 SETUPS: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
@@ -117,7 +118,7 @@ def _entries(container: Raw) -> list[tuple[int | str, Raw]]:
 
 def _list(container: Raw) -> list[Raw] | None:
     try:
-        return msgspec.json.decode(container, type=list[Raw])
+        return json_text.decode(container, type=list[Raw])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -8,12 +8,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.json_text import read_members
 
 NULL: Final = b"null"
 EMPTY: Final = b"{}"
 
-write = msgspec.json.Encoder().encode
+write = json_text.encode
 """JSON of a value; raw members stay as they are."""
 
 
@@ -27,7 +28,7 @@ def text(raw: Raw | bytes | None) -> str | None:
     if raw is None:
         return None
     try:
-        return msgspec.json.decode(raw, type=str)
+        return json_text.decode(raw, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
@@ -37,7 +38,7 @@ def value(raw: Raw | bytes | None) -> Any:
     if raw is None:
         return None
     try:
-        return msgspec.json.decode(raw)
+        return json_text.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

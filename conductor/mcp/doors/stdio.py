@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.errors import ComponentError
 from conductor.mcp import limits
@@ -308,7 +309,7 @@ class _Client:
         """Answers a line that is too long, if its beginning has the id."""
         id_ = _ID.search(head.partition(b'"params"')[0])
         reason = f"the message is longer than {limit} bytes (hint: --line-limit raises that)"
-        error = msgspec.json.encode({"code": INVALID_REQUEST, "message": reason})
+        error = json_text.encode({"code": INVALID_REQUEST, "message": reason})
         raw = id_[1] if id_ else b"null"
         self.send(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (raw, error))
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import UPSTREAM, Changed, Violated
+from conductor.core import UPSTREAM, Changed, Violated, json_text
 from conductor.core.json_text import read_members
 from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.turns import TURNS
@@ -165,7 +165,7 @@ class Auditor(report_checks.Auditing):
         if members is None:
             return
         self._changes[key] += 1
-        self._written[changed.peer] += len(msgspec.json.encode(members))
+        self._written[changed.peer] += len(json_text.encode(members))
         self._record("change", **members)
 
     def _reaches(self, changed: Changed) -> None:
@@ -302,7 +302,7 @@ def _described(spec: Spec, role: str) -> dict[str, Any]:
         command = {"command": spec.command[0], "args": spec.command[1:]}
         members |= {
             "kind": "command",
-            **msgspec.json.decode(redacted(msgspec.json.encode(command))),
+            **json_text.decode(redacted(json_text.encode(command))),
         }
     elif spec.address is not None:
         members |= {"kind": "remote", "address": spec.address}
@@ -318,7 +318,7 @@ def _described(spec: Spec, role: str) -> dict[str, Any]:
 def _clean(text: str) -> str:
     """A text without what looks like a secret, and without logins and queries of addresses."""
     without = _URL.sub(_place, text)
-    cleaned: str = msgspec.json.decode(redacted(msgspec.json.encode(without)), type=str)
+    cleaned: str = json_text.decode(redacted(json_text.encode(without)), type=str)
     return cleaned
 
 

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.errors import UsageError, hidden_json_line
 from conductor.spec.private_files import HINT, open_private, reason
 
@@ -70,13 +71,13 @@ class Record(msgspec.Struct, frozen=True):
     hash: str
 
 
-_decode: Final = msgspec.json.Decoder(Record).decode
+_decode: Final = json_text.Decoder(Record).decode
 
 
 def sealed(head: Head, ts: str, event: str, members: dict[str, Any]) -> tuple[bytes, Head]:
     """The line (newline included) that comes after `head`, and the new end of the chain."""
     body = {"seq": head.records + 1, "ts": ts, "prev": head.digest, "event": event, **members}
-    raw = hidden_json_line(msgspec.json.encode(body))
+    raw = hidden_json_line(json_text.encode(body))
     line = raw[:-1] + b',"hash":"%b"}' % hashlib.sha256(raw).hexdigest().encode()
     digest = hashlib.sha256(line).hexdigest()
     return line + b"\n", Head(head.records + 1, digest, head.size + len(line) + 1)

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import Malformed
 from conductor.core.message import Message
@@ -26,7 +26,7 @@ from conductor.record.replay.chain_recording import AGENT, RECORD_ANEW, TraceEve
 Id = int | str
 """Of a request in a trace."""
 
-_id: Final = msgspec.json.Decoder(int | str).decode
+_id: Final = json_text.Decoder(int | str).decode
 
 
 class _Exchange(msgspec.Struct):
@@ -191,7 +191,7 @@ class Agent:
             if event.type == "response":
                 yield from self._respond(event)
             elif exchange.came and event.type == "request":
-                id_ = msgspec.json.encode(event.id or 0)
+                id_ = json_text.encode(event.id or 0)
                 yield jsonrpc.request(id_, event.method, bytes(event.params))
             elif exchange.came:
                 yield jsonrpc.notification(event.method, bytes(event.params))

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.errors import UsageError
 from conductor.record.replay.recording import MOST_LINE, unreadable, within_memory
 from conductor.record.trace.chain import ChainComponent
@@ -93,9 +94,9 @@ class ChainRecording(msgspec.Struct):
     """Whether its last line is incomplete."""
 
 
-_event: Final = msgspec.json.Decoder(TraceEvent).decode
-_header: Final = msgspec.json.Decoder(_Header).decode
-_chain: Final = msgspec.json.Decoder(list[ChainComponent]).decode
+_event: Final = json_text.Decoder(TraceEvent).decode
+_header: Final = json_text.Decoder(_Header).decode
+_chain: Final = json_text.Decoder(list[ChainComponent]).decode
 _BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -214,7 +215,7 @@ def _check(recording: ChainRecording, met: dict[str, None]) -> None:
 def members(raw: msgspec.Raw) -> dict[str, Any]:
     """The members of an object; none of anything else."""
     try:
-        value = msgspec.json.decode(raw)
+        value = json_text.decode(raw)
     except _BAD:
         return {}
     return value if isinstance(value, dict) else {}

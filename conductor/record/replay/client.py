@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import Malformed
 from conductor.core.message import Message
@@ -132,9 +132,9 @@ class Client:
                 each.place < event.place for each in agent if each.session == event.session
             )
         # Ids of the trace are unique, those of the client may have been used again.
-        id_ = bytes(event.own.id) or msgspec.json.encode(event.id)
+        id_ = bytes(event.own.id) or json_text.encode(event.id)
         if id_ in self._ids:
-            id_ = msgspec.json.encode(f"{event.id}-{len(self._steps)}")
+            id_ = json_text.encode(f"{event.id}-{len(self._steps)}")
         if event.type == "request":
             self._ids.add(id_)
         new, self._known = frozenset(self._wanted - self._known), set(self._wanted)

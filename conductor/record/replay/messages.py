@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.dialects import CANCEL
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Malformed
@@ -53,7 +53,7 @@ class SidedMessage(NamedTuple):
         `cancels`: the id that a cancellation names, in place of its own.
         """
         if self.kind == "text":
-            return self.line.text if self.line.is_message else msgspec.json.encode(
+            return self.line.text if self.line.is_message else json_text.encode(
                 self.line.text.decode("utf-8", "backslashreplace")
             )  # fmt: skip
         body = self.body
@@ -63,7 +63,7 @@ class SidedMessage(NamedTuple):
         if self.kind == "response":
             head = b'{"id":%b' % (self.id or "null").encode()
         else:
-            head = b'{"method":%b' % msgspec.json.encode(self.method)
+            head = b'{"method":%b' % json_text.encode(self.method)
         if not body:
             return head + b"}"
         return head + b',"%b":%b}' % (self.member.encode(), body)

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.json_text import read_members, write_members
 from conductor.errors import ComponentError, UsageError
 from conductor.record import diff
@@ -296,8 +297,8 @@ class _Player:
         text = line.decode("utf-8", "backslashreplace")
         written = self._cleaner.line(text, sent=True)
         if written is None:  # a trace would leave it out
-            return Line("", text.encode(), is_message=False)
-        return Line.read(msgspec.json.decode(written, type=list[msgspec.Raw]))
+            return Line("", json_text.utf8(text), is_message=False)
+        return Line.read(json_text.decode(written, type=list[msgspec.Raw]))
 
 
 def _is_log(message: SidedMessage) -> bool:

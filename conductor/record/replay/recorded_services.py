@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.record import diff
 from conductor.record.redaction import redacted
 from conductor.record.replay.chain_recording import CONDUCTOR, TraceEvent, members
@@ -117,22 +117,22 @@ class RecordedServices:
         if call == "kv/get":
             held = {} if value is None else {"value": value}
             found = {"found": value is not None, **held, "revision": revision}
-            return msgspec.json.encode(found), None
+            return json_text.encode(found), None
         if call == "kv/set":
             if params.get("ifRevision") not in (None, revision):
                 text = f"{call}: the value has revision {revision} now"
                 data = {"service": call, "reason": "conflict", "revision": revision}
                 return None, jsonrpc.error_object(_FAILED, text, data)
             self._revision += 1
-            value = msgspec.Raw(msgspec.json.encode(params.get("value")))
+            value = msgspec.Raw(json_text.encode(params.get("value")))
             self._values[key] = value, self._revision
             stored = {"used": 0, "quota": 0, "revision": self._revision}
-            return msgspec.json.encode(stored), None
+            return json_text.encode(stored), None
         if call == "kv/delete":
-            return msgspec.json.encode({"deleted": self._values.pop(key, None) is not None}), None
+            return json_text.encode({"deleted": self._values.pop(key, None) is not None}), None
         prefix = str(params.get("prefix", ""))
         keys = sorted(k for owner, k in self._values if owner == name and k.startswith(prefix))
-        return msgspec.json.encode({"keys": keys, "more": False}), None
+        return json_text.encode({"keys": keys, "more": False}), None
 
 
 def _same(then: bytes, now: bytes) -> bool:

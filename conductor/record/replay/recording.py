@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor.core.json_text import hide_surrogates, show_surrogates
+from conductor.core import json_text
 from conductor.errors import UsageError
 from conductor.record.trace.records import FORMAT
 from conductor.spec import untrusted_files
@@ -30,12 +30,12 @@ class Line(NamedTuple):
     is_message: bool
 
     @classmethod
-    def read(cls, parts: list[msgspec.Raw], *, hidden: bool = False) -> Line:
-        """A line as a trace holds it; `hidden`: lone surrogates are marked in it."""
+    def read(cls, parts: list[msgspec.Raw]) -> Line:
+        """A line as a trace holds it."""
         side, text = _str.decode(parts[0]), bytes(parts[1])
         if len(parts) > 2:
-            return cls(side, _str.decode(parts[2]).encode(), is_message=False)
-        return cls(side, show_surrogates(text) if hidden else text, is_message=True)
+            return cls(side, json_text.utf8(_str.decode(parts[2])), is_message=False)
+        return cls(side, text, is_message=True)
 
     @property
     def whole(self) -> bytes:
@@ -86,8 +86,8 @@ class _Line(msgspec.Struct):
     records: list[_Record] = []
 
 
-_line: Final = msgspec.json.Decoder(_Line)
-_str: Final = msgspec.json.Decoder(str)
+_line: Final = json_text.Decoder(_Line)
+_str: Final = json_text.Decoder(str)
 
 
 def load(path: str, name: str) -> Recording:
@@ -95,7 +95,7 @@ def load(path: str, name: str) -> Recording:
     header: _Line | None = None
     runs: dict[int, list[Step]] = {}
     recorded: set[str] = set()
-    for line, hidden in _lines(path):
+    for line in _lines(path):
         header = header or _checked(path, line)
         for record in line.records:
             recorded.add(record.component)
@@ -106,7 +106,7 @@ def load(path: str, name: str) -> Recording:
                     f"a message of `{name}` was too large to be recorded",
                     "raise --line-limit when you record",
                 )
-            _add(runs.setdefault(record.run, []), record, hidden=hidden)
+            _add(runs.setdefault(record.run, []), record)
     if header is None:
         raise _no_trace(path)
     if not runs:
@@ -122,7 +122,7 @@ def load(path: str, name: str) -> Recording:
 
 def content_of(path: str) -> str:
     """What the trace at `path` holds of messages: `all` or `redacted`. Raises `UsageError`."""
-    for line, _ in _lines(path):
+    for line in _lines(path):
         return _checked(path, line).content
     raise _no_trace(path)
 
@@ -134,8 +134,8 @@ def _no_trace(path: str) -> UsageError:
     )
 
 
-def _lines(path: str) -> Iterator[tuple[_Line, bool]]:
-    """The lines that hold records, each with whether lone surrogates are marked in it."""
+def _lines(path: str) -> Iterator[_Line]:
+    """The lines that hold records."""
     try:
         size = 0
         with untrusted_files.ordinary(path) as file:
@@ -169,14 +169,11 @@ def within_memory(path: str, size: int) -> int:
     return size
 
 
-def _decoded(text: bytes) -> tuple[_Line, bool] | None:
-    for shown, hidden in ((text, False), (hide_surrogates(text), True)):
-        try:
-            if shown is not None:
-                return _line.decode(shown), hidden
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    return None
+def _decoded(text: bytes) -> _Line | None:
+    try:
+        return _line.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _checked(path: str, header: _Line) -> _Line:
@@ -192,10 +189,10 @@ def _checked(path: str, header: _Line) -> _Line:
     return header
 
 
-def _add(steps: list[Step], record: _Record, *, hidden: bool) -> None:
+def _add(steps: list[Step], record: _Record) -> None:
     """Appends the step of a record, or extends the last: a large delivery has several records."""
-    given = [Line.read(parts, hidden=hidden) for parts in record.given]
-    sent = [Line.read(parts, hidden=hidden) for parts in record.said]
+    given = [Line.read(parts) for parts in record.given]
+    sent = [Line.read(parts) for parts in record.said]
     if record.delivery is not None and steps and steps[-1].delivery == record.delivery:
         last = steps.pop()
         given, sent = last.given + given, last.sent + sent

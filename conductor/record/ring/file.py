@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import msgspec
-
+from conductor.core import json_text
 from conductor.errors import hidden_json_line
 from conductor.record.redaction import clean_text
 from conductor.record.ring.joined import Joiner, Verdict
@@ -26,7 +25,7 @@ _FLUSH: Final = 256 * 1024
 Log = Callable[[str, str, str], None]
 """Writes a line: level, component, text."""
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = json_text.encode
 
 
 def saved(ring: Ring, why: str, mode: Callable[[], str], content: str, log: Log) -> Saved:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.dialects import ENVELOPES, INITIALIZE, ROLE_METHODS
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import Malformed
@@ -24,7 +24,7 @@ _BODIES: Final = {b"params": "params", b"message": "params", b"result": "result"
 _LEVELS: Final = 3
 """Of a line that was cut: the message, an envelope's params, the message in them."""
 
-_text: Final = msgspec.json.Decoder(str)
+_text: Final = json_text.Decoder(str)
 
 
 class Wire(msgspec.Struct, gc=False):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.errors import ConductorError
 from conductor.record.redaction import redacted
@@ -86,6 +87,6 @@ def _config(spec: Spec, content: str) -> dict[str, Any]:
     if content == "all":
         return spec.config
     # `redacted` does not look at the names of the outermost object.
-    clean = redacted(msgspec.json.encode({"config": spec.config}))
-    kept = secrets.kept(msgspec.json.decode(clean)["config"], spec.config)
+    clean = redacted(json_text.encode({"config": spec.config}))
+    kept = secrets.kept(json_text.decode(clean)["config"], spec.config)
     return kept if isinstance(kept, dict) else {}

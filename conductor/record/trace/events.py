@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import Trace, Violated
+from conductor.core import Trace, Violated, json_text
 from conductor.core.json_text import read_members, too_many_values
 from conductor.record.redaction import (
     MOST_VALUES,
@@ -78,11 +78,11 @@ class _Error(msgspec.Struct):
     code: int
 
 
-_error = msgspec.json.Decoder(_Error)
-_text = msgspec.json.Decoder(str)
-_encode = msgspec.json.Encoder().encode
-_any = msgspec.json.Decoder().decode
-_sorted = msgspec.json.Encoder(order="sorted").encode
+_error = json_text.Decoder(_Error)
+_text = json_text.Decoder(str)
+_encode = json_text.encode
+_any = json_text.Decoder().decode
+_sorted = json_text.encode_sorted
 
 
 class EventWriter:

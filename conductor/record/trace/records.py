@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.core import Trace, dialects, jsonrpc
+from conductor.core import Trace, dialects, json_text, jsonrpc
 from conductor.core.dialects import ENVELOPES
 from conductor.core.json_text import read_members, too_many_values, write_members
 from conductor.core.jsonrpc import Malformed
@@ -43,8 +43,8 @@ _HEADERS: Final = frozenset(
 )  # fmt: skip
 """Headers of a fetched answer that are never a secret, and that programs read."""
 
-_encode: Final = msgspec.json.Encoder().encode
-_text: Final = msgspec.json.Decoder(str)
+_encode: Final = json_text.encode
+_text: Final = json_text.Decoder(str)
 _MOST_OPEN: Final = 4096
 """Requests for services that may be pending here: a component may never be answered."""
 _ONE_LINE: Final = bytes.maketrans(b"\r\n", b"  ")

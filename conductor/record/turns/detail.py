@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.jsonrpc import REFUSED
 from conductor.core.policy.key_table import STAMP
 from conductor.record.turns import edits
@@ -48,8 +49,8 @@ SUBCONVERSATION: Final = "conductor.conversation/subconversation"
 """The member of an update's `_meta` that says which exchange it is of (docs/conversation.md)."""
 _DONE: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED}
 
-_any = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
+_any = json_text.Decoder().decode
+_encode = json_text.encode
 
 
 def detail(reader: Reader, turn: Turn) -> TurnDetail:

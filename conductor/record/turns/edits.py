@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.record import diff
 from conductor.record.text_pairs import shared
 from conductor.record.turns import tokens
@@ -96,9 +97,9 @@ def _counted(edit: Edit) -> str:
     return what.rpartition(" ")[2] if what.endswith(" block") else what
 
 
-_encode: Final = msgspec.json.Encoder().encode
-_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_entries: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_encode: Final = json_text.encode
+_members: Final = json_text.Decoder(dict[str, msgspec.Raw]).decode
+_entries: Final = json_text.Decoder(list[msgspec.Raw]).decode
 
 
 def _without_same(before: bytes, after: bytes) -> tuple[bytes, bytes]:
@@ -261,9 +262,9 @@ class _Block(msgspec.Struct):
     resource: _Resource = msgspec.field(default_factory=_Resource)
 
 
-_prompt: Final = msgspec.json.Decoder(_Prompt).decode
-_block: Final = msgspec.json.Decoder(_Block).decode
-_string: Final = msgspec.json.Decoder(str).decode
+_prompt: Final = json_text.Decoder(_Prompt).decode
+_block: Final = json_text.Decoder(_Block).decode
+_string: Final = json_text.Decoder(str).decode
 _BEGINNING: Final = 256 * 1024
 """Bytes of a block of a very large prompt that are read."""
 _ESCAPE: Final = 12

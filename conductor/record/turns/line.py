@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.core.json_text import hide_surrogates
+from conductor.core import json_text
 from conductor.core.policy.key_table import STAMP
 
 PROMPT: Final = "session/prompt"
@@ -193,29 +193,22 @@ class Prompted(msgspec.Struct):
         return self.stop or "ended"
 
 
-_decode: Final = msgspec.json.Decoder(Line).decode
-_any: Final = msgspec.json.Decoder().decode
-_sorted: Final = msgspec.json.Encoder(order="sorted").encode
-_session: Final = msgspec.json.Decoder(_Session).decode
-_error: Final = msgspec.json.Decoder(Error).decode
-_updated: Final = msgspec.json.Decoder(_Updated).decode
-_prompted: Final = msgspec.json.Decoder(Prompted).decode
+_decode: Final = json_text.Decoder(Line).decode
+_any: Final = json_text.Decoder().decode
+_sorted: Final = json_text.encode_sorted
+_session: Final = json_text.Decoder(_Session).decode
+_error: Final = json_text.Decoder(Error).decode
+_updated: Final = json_text.Decoder(_Updated).decode
+_prompted: Final = json_text.Decoder(Prompted).decode
 _BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_line(line: bytes) -> Line | None:
-    """A line, its ends by our names; None if it is none, or one of an impossible time. Lone
-    surrogates are replaced."""
+    """A line, its ends by our names; None if it is none, or one of an impossible time."""
     try:
         read = _decode(line)
     except _BAD:
-        try:
-            hidden = hide_surrogates(line)
-            if hidden is None:
-                return None
-            read = _decode(hidden)
-        except _BAD:
-            return None
+        return None
     read.source, read.target = _name(read.source), _name(read.target)
     if not 0 <= read.ts < _LATEST or (read.own is not None and not _lasts(read.own)):
         return None

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 from msgspec import Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.jsonrpc import encode_method, error_object
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = json_text.encode
 UPDATE: Final = "session/update"
 CANCEL: Final = "$/cancel_request"
 CHUNK: Final = "user_message_chunk"

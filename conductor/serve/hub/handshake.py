@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from conductor.core import json_text
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.serve.hub.effects import CloseChain, OpenChain
@@ -120,7 +121,7 @@ class Handshake:
         if members is None:
             return
         try:
-            chain.version = msgspec.json.decode(members.get("protocolVersion", b"1"), type=int)
+            chain.version = json_text.decode(members.get("protocolVersion", b"1"), type=int)
         except msgspec.DecodeError:
             chain.version = 1
         outside, within = (

@@ -8,6 +8,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.json_text import read_members, too_deep, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, MAX_DEPTH, Malformed, Params
 
@@ -63,17 +64,17 @@ class Prompted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     params: Prompt
 
 
-_scope: Final = msgspec.json.Decoder(Scope)
-_prompted: Final = msgspec.json.Decoder(Prompted)
-_update: Final = msgspec.json.Decoder(_Update)
-_notification: Final = msgspec.json.Decoder(_Notification)
+_scope: Final = json_text.Decoder(Scope)
+_prompted: Final = json_text.Decoder(Prompted)
+_update: Final = json_text.Decoder(_Update)
+_notification: Final = json_text.Decoder(_Notification)
 _HEAD: Final = b'{"jsonrpc":"2.0","method":"session/update","params":'
 _PROMPT: Final = b'"session/prompt"'
 _NEAR: Final = 256
 """Bytes in which the method of a request stands, as nearly all write it."""
-_text: Final = msgspec.json.Decoder(str)
-_list: Final = msgspec.json.Decoder(list[Raw])
-encode: Final = msgspec.json.Encoder().encode
+_text: Final = json_text.Decoder(str)
+_list: Final = json_text.Decoder(list[Raw])
+encode: Final = json_text.encode
 
 
 def text_of(raw: Raw | bytes | None) -> str | None:
@@ -190,6 +191,6 @@ def inner(members: dict[str, Raw] | None, *names: str) -> dict[str, Raw]:
 def same(raw: Raw | None) -> bytes:
     """A JSON text in one spelling, to compare it."""
     try:
-        return msgspec.json.encode(msgspec.json.decode(raw or b"{}"), order="sorted")
+        return json_text.encode(json_text.decode(raw or b"{}"), order="sorted")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return bytes(raw or b"")

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
 from conductor.core.policy.key_table import PERMISSION
 from conductor.core.policy.rules import SAYS
@@ -140,7 +141,7 @@ def params(question: Question, session: str, version: int, call: str) -> bytes:
             "status": "pending",
             "content": content,
         }
-    return msgspec.json.encode(asked)
+    return json_text.encode(asked)
 
 
 class _Outcome(msgspec.Struct):
@@ -165,11 +166,11 @@ def meaning(member: str, body: bytes) -> tuple[Answer, str]:
     """
     try:
         if member == "result":
-            chosen = msgspec.json.decode(body, type=_Result).outcome
+            chosen = json_text.decode(body, type=_Result).outcome
             if chosen.outcome == "selected":
                 return Answer(chosen.optionId), ""
             return Answer.NARROW, "the question was dismissed"
-        if msgspec.json.decode(body, type=_Error).code == METHOD_NOT_FOUND:
+        if json_text.decode(body, type=_Error).code == METHOD_NOT_FOUND:
             return Answer.NARROW, "this editor has no way to ask"
     except (msgspec.DecodeError, ValueError):
         pass

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule
 from conductor.core.policy.rules import (
     NO_PROFILE,
@@ -175,7 +176,7 @@ def _digest_text(key: str, before: str | None, now: str | None) -> str:
 def _shown(value: object) -> str | None:
     if not value:
         return None
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else json_text.encode(value).decode()
 
 
 def _moved(key: str, before: object, now: object, *, refused: bool) -> Difference:

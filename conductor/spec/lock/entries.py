@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.policy.key_table import ROWS, Right
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import PROFILES, TRUSTED, Grants, Rule, merged
@@ -56,7 +57,7 @@ def _entry(
         if spec.config:
             # A reference shows nothing of its secret, and another one is another setting.
             clean = secrets.kept(redacted(spec.config, redact), spec.config)
-            config = msgspec.json.encode(clean, order="sorted")
+            config = json_text.encode(clean, order="sorted")
             fields["config"] = config.decode()
         if spec.config_file is not None:
             fields["config_file"] = _nearby(spec.config_file, folder)
@@ -169,7 +170,7 @@ def redacted(value: Any, redact: Redact) -> Any:
     # names of the outermost object: hence the two levels.
     is_list = isinstance(value, list)
     nested = {"nested": {"args": value} if is_list else value}
-    clean = msgspec.json.decode(redact(msgspec.json.encode(nested)))["nested"]
+    clean = json_text.decode(redact(json_text.encode(nested)))["nested"]
     return clean["args"] if is_list else clean
 
 

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.errors import ConductorError
 
 FINAL: Final = frozenset({401, 403, 404, 410})
@@ -136,8 +136,8 @@ class _Asked(msgspec.Struct, frozen=True):
     session: str | None
 
 
-_heading: Final = msgspec.json.Decoder(_Heading)
-_named: Final = msgspec.json.Decoder(_Named)
+_heading: Final = json_text.Decoder(_Heading)
+_named: Final = json_text.Decoder(_Named)
 
 
 class HttpRules:

@@ -163,7 +163,7 @@ def test_a_message_with_half_an_emoji_in_it_belongs_to_its_session() -> None:
         b'{"sessionId":"S","update":{"sessionUpdate":"tool_call","toolCallId":"t","a":"\\ud83d"}}'
     )
     assert heading("session/update", Raw(told)) == Heading("session/update[tool_call]", "S", "t")
-    assert heading("session/update", Raw(b'{"sessionId":"\\ud83d"}')).session is None
+    assert heading("session/update", Raw(b'{"sessionId":"\\uD83D"}')).session == "\ud83d"
     call = b'{"serverId":"s","method":"tools/call","params":"\\ud83d"}'
     assert heading("mcp/message", Raw(call)) == Heading("mcp/message", None, ("s",))
     assert inner_method("mcp/message", Raw(call)) == "tools/call"

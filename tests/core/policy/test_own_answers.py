@@ -54,7 +54,7 @@ def signed(id_: object, message: str, code: int = REFUSED, name: str = "g", **da
             signed("a", "g: conductor: \\u{1b}]0;x\\u{202e}", 5),
         ),
         ({"code": 5}, signed("a", "g: ", 5)),
-        ({"code": 5, "message": "\ud800"}, signed("a", "g: ", 5)),
+        ({"code": 5, "message": "\ud800"}, signed("a", "g: \\u{d800}", 5)),
         ({"code": 5, "message": {"a": 1}}, signed("a", "g: ", 5)),
     ],
 )
