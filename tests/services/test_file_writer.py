@@ -93,10 +93,7 @@ def test_paths_that_cannot_be(home: Path) -> None:
     for content in ({"text": None}, {"base64": "AA=="}, {"text": None, "base64": "!"}):
         assert refusal(files, path="notes/a", **content) == "params"
     assert refusal(files, path="notes/a", mode=0o777) == "params"
-    for params in (
-        b'{"path": "notes/a", "text": "\\udc00"}',
-        b'{"path": "notes/\\udc00", "text": ""}',
-    ):
+    for params in (b'{"path": "notes/\\udc00", "text": ""}',):
         with pytest.raises(ServiceError):
             files.write(grantee(grants=["write:notes"]), params)
     assert list(home.iterdir()) == []
