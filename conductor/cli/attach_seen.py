@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import msgspec
+from conductor.core import json_text
 
 
 class Seen:
@@ -26,7 +26,7 @@ class Seen:
 
     def is_new(self, update: dict[str, Any]) -> bool:
         """Whether an update has not been shown; from now on it has."""
-        key = hash(msgspec.json.encode(update, order="deterministic"))
+        key = hash(json_text.encode(update, order="deterministic"))
         if self._old[key] > 0:
             self._old[key] -= 1
             return False

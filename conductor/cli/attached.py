@@ -17,6 +17,7 @@ import msgspec
 
 from conductor.cli import attach_list, report
 from conductor.cli.attach_seen import Seen
+from conductor.core import json_text
 from conductor.errors import ConductorError, RequestError, UsageError, one_line
 from conductor.transports import backoff
 
@@ -283,7 +284,7 @@ class Attached:
         from conductor.client.chat_session import members
 
         with contextlib.suppress(msgspec.DecodeError):
-            params = members(members(msgspec.json.decode(line)).get("params"))
+            params = members(members(json_text.decode(line)).get("params"))
             if params.get("sessionId") == self._session and "update" in params:
                 return self._seen.is_new(members(params["update"]))
         return True

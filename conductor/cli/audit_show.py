@@ -16,6 +16,7 @@ import msgspec
 
 from conductor.cli import report
 from conductor.cli.audit import EXIT_BROKEN, unreadable
+from conductor.core import json_text
 from conductor.errors import UsageError, did_you_mean
 from conductor.record.audit.file import BrokenChainError, verified
 from conductor.run.report_checks import CHANGES
@@ -41,7 +42,7 @@ EVENTS: Final = frozenset(
 )  # fmt: skip
 KINDS: Final = EVENTS | CHANGES
 
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode = json_text.Decoder(dict[str, Any]).decode
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import msgspec
 
 from conductor.cli import configured, report
 from conductor.cli.options import FILE, FOLDER, OPTIONAL_FILE
+from conductor.core import json_text
 from conductor.record.redaction import redacted
 from conductor.spec import managed, secrets, syntax
 from conductor.spec.config.layers import State
@@ -120,7 +121,7 @@ def _lines(
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return json_text.encode(value).decode()
 
 
 # -- for programs ----------------------------------------------------------------------------------
@@ -222,11 +223,11 @@ def _shown_text(text: str) -> str:
 
 def _read(text: str) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return json_text.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return "…"  # no component: what it holds is unknown
 
 
 def _clean(value: Any) -> Any:
     """A value without what looks like a secret. A reference to a secret is none."""
-    return secrets.kept(msgspec.json.decode(redacted(msgspec.json.encode(value))), value)
+    return secrets.kept(json_text.decode(redacted(json_text.encode(value))), value)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
 from conductor.core.policy.key_table import STAMP
 from conductor.editor import messages, texts
@@ -211,4 +212,4 @@ def _named(params: dict[str, Any]) -> str:
 
 
 def _json(value: object) -> str:
-    return one_line(msgspec.json.encode(value).decode(), _MOST)
+    return one_line(json_text.encode(value).decode(), _MOST)

@@ -10,6 +10,7 @@ import typer
 from conductor.cli import report
 from conductor.cli.fleet_place import on_bus, place
 from conductor.cli.typer_options import paragraphs, takes
+from conductor.core import json_text
 
 if TYPE_CHECKING:
     from conductor.fleet.bus import Bus
@@ -66,8 +67,8 @@ def journal(
             elif one.fragment:
                 shown["fragment"] = one.frame.decode(errors="replace")
             else:  # an entry is one line
-                shown["frame"] = msgspec.Raw(msgspec.json.format(one.frame, indent=-1))
-            report.say_line(msgspec.json.encode(shown) + b"\n")
+                shown["frame"] = msgspec.Raw(json_text.formatted(one.frame, indent=-1))
+            report.say_line(json_text.encode(shown) + b"\n")
         return 0
 
     return on_bus(place(values, "fleet journal"), show)

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
+from conductor.core.json_text import encode
 from conductor.errors import json_text
 from conductor.run.report_checks import ViolationText
 
@@ -41,7 +40,7 @@ def entry(text: str, level: str, component: str, further: dict[str, Any]) -> byt
             "text": broken.text,
         }
     whole = {key: _proper(value) for key, value in fields.items()}
-    return json_text(msgspec.json.encode(whole).decode()).encode() + b"\n"
+    return json_text(encode(whole).decode()).encode() + b"\n"
 
 
 def _proper(value: Any) -> Any:

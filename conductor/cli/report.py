@@ -319,15 +319,10 @@ def ask(question: str) -> None:
 
 def say_json(value: Any) -> None:
     """Writes a value to standard output as JSON, safe for a terminal."""
-    import msgspec  # `conductor join` must start without it
+    from conductor.core.json_text import encode, formatted  # `conductor join` must start without
 
-    try:
-        data = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # a file name that is not UTF-8
-        import json
-
-        data = json.dumps(msgspec.to_builtins(value)).encode()
-    send(json_text(msgspec.json.format(data).decode()).encode() + b"\n")
+    data = encode(value)
+    send(json_text(formatted(data).decode()).encode() + b"\n")
 
 
 def say_line(line: bytes) -> None:

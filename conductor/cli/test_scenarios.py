@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from conductor.cli import configured, replay_chain, report
 from conductor.cli.test_ import around_change, cut
+from conductor.core import json_text
 from conductor.errors import UsageError, one_line, visible, visible_path
 from conductor.spec.manifest.reading import load, path_of
 
@@ -192,4 +191,4 @@ def _explained(failure: Failure) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    return visible(msgspec.json.encode(text).decode())
+    return visible(json_text.encode(text).decode())

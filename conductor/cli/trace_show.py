@@ -14,6 +14,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.typer_options import paragraphs
+from conductor.core import json_text
 from conductor.errors import UsageError, one_line
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
@@ -119,9 +120,8 @@ def show(
 
 
 def _json(detail: TurnDetail) -> bytes:
-    import msgspec
 
-    return msgspec.json.encode(detail) + b"\n"
+    return json_text.encode(detail) + b"\n"
 
 
 def _chosen(

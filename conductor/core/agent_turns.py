@@ -74,7 +74,7 @@ class _Submission(msgspec.Struct):
     idempotencyKey: str = ""  # noqa: N815 - the wire's name
 
 
-_submission = msgspec.json.Decoder(_Submission).decode
+_submission = json_text.Decoder(_Submission).decode
 
 
 class Insertions:

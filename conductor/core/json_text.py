@@ -313,6 +313,18 @@ def encode_sorted(value: Any) -> bytes:
     return encode(value, order="sorted")
 
 
+def formatted(data: bytes, indent: int = 2) -> bytes:
+    """As `msgspec.json.format`, but texts may hold lone surrogates."""
+    try:
+        return msgspec.json.format(data, indent=indent)
+    except msgspec.DecodeError:
+        hidden = hide_surrogates(data)
+        if hidden is None:
+            raise
+    whole = msgspec.json.format(hidden.replace(_MARK, _SIGN_BYTES), indent=indent)
+    return whole.replace(_SIGN_BYTES, b"\\u")
+
+
 # -- the members of one object ---------------------------------------------------------------------
 
 _quick = msgspec.json.Decoder(dict[str, Raw]).decode

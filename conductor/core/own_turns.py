@@ -225,7 +225,7 @@ class OwnTurns:
         """The agent has taken a prompt for one that it had before. It does not say again that it is
         idle, and everybody waits for that."""
         update = {"sessionUpdate": STATE_KIND, "state": "idle"}
-        params = Raw(msgspec.json.encode({"sessionId": session, "update": update}))
+        params = Raw(json_text.encode({"sessionId": session, "update": update}))
         self._notifications.send_for(agent.p, UPDATE, params, out)
         updated(agent, session, "idle")
         self.reported(self._exchange.outermost(agent.p, session), "idle", out)

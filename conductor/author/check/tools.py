@@ -9,6 +9,7 @@ import msgspec
 
 from conductor.author.check.scripted_chain import Fault, ScriptedChain, Skipped
 from conductor.author.check.sessions import at_agent
+from conductor.core import json_text
 
 LONGEST: Final = 64
 """Characters of a tool's name that every model takes."""
@@ -67,7 +68,7 @@ async def tool_names(chain: ScriptedChain) -> None:
     chain.agent.reply(request, b'{"sessionId":"check-tools"}')
     await pending.result()
     try:
-        servers = msgspec.json.decode(request.params or b"{}", type=_Setup).mcpServers
+        servers = json_text.decode(request.params or b"{}", type=_Setup).mcpServers
     except msgspec.DecodeError:
         raise Skipped("it declares MCP servers in a form of its own") from None
     for server in servers:
@@ -88,7 +89,7 @@ async def _names(server: _Server) -> list[str]:
 
     async def asked(number: int, method: str, params: dict[str, object]) -> _Page:
         request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        writer.write(msgspec.json.encode(request) + b"\n")
+        writer.write(json_text.encode(request) + b"\n")
         return await _answered(reader, number, server.name)
 
     try:
@@ -111,7 +112,7 @@ async def _answered(reader: asyncio.StreamReader, number: int, server: str) -> _
     """The result of this number. Raises `Skipped` where there is none."""
     while line := await reader.readline():
         try:
-            answer = msgspec.json.decode(line, type=_Answer)
+            answer = json_text.decode(line, type=_Answer)
         except msgspec.DecodeError as error:
             raise Skipped(f"its MCP server `{server}` lists no tools: {error}") from None
         if answer.id == number:
