@@ -123,7 +123,7 @@ def written(held: Any) -> bytes:
     )
     page = page.replace('<link rel="stylesheet" href="style.css">\n', parts)
     page = page.replace(f'<script type="module" src="{_MODULE}"></script>\n', "")
-    return page.replace("</body>", end).encode("utf-8", "replace")
+    return json_text.utf8(page.replace("</body>", end))
 
 
 def _hash(text: str) -> str:

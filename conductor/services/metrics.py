@@ -20,6 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.errors import hidden
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 
@@ -146,8 +147,8 @@ def _replace(path: str, text: str) -> None:
         os.unlink(beside)
     try:
         # A new one, with the user's usual mode: a collector is often another user.
-        with open(beside, "x", encoding="utf-8", errors="replace") as file:
-            file.write(text)
+        with open(beside, "xb") as file:
+            file.write(json_text.utf8(text))
         os.replace(beside, path)
     except OSError:  # a full disk gets back what this took
         with contextlib.suppress(OSError):

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from conductor.core import json_text
 from conductor.errors import hidden
 from conductor.transports.entrance import Entrance
 from conductor.transports.host import is_named
@@ -117,7 +118,7 @@ async def _head(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> b
 
 
 def _response(status: str, text: str, *, body: bool = True) -> bytes:
-    data = text.encode(errors="replace")
+    data = json_text.utf8(text)
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: {_TYPE}\r\nContent-Length: {len(data)}\r\n"
         "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
