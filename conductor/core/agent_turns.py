@@ -38,8 +38,6 @@ def reported_state(params: Raw) -> tuple[str, str | None]:
     """The session and the state that an update reports; None: it is no `state_update`."""
     try:
         message = _decode(params)
-    except msgspec.ValidationError:
-        return "", None
     except (msgspec.DecodeError, UnicodeDecodeError):
         try:
             message = json_text.decode(params, type=_SessionUpdate)

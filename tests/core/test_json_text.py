@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.core import json_text, jsonrpc
 from conductor.core.json_text import (
+    Decoder,
     count_values,
+    decode,
+    encode,
+    encode_sorted,
+    formatted,
     hide_surrogates,
     holds,
     show_surrogates,
     too_deep,
     too_many_values,
+    utf8,
 )
 from conductor.core.jsonrpc import MAX_UNUSUAL, Malformed
+from tests.places import ROOT
 
 MIB = 1024 * 1024
 
@@ -138,3 +148,91 @@ def test_a_huge_batch_is_refused_before_its_entries_are_kept(frame: bytes) -> No
     """57 MB of `[11,11,…` were millions of objects."""
     with pytest.raises(Malformed, match="over 250,000 values"):
         jsonrpc.parse(frame % ((b"11," if frame[:1] == b"[" else b'"a":1,') * MAX_UNUSUAL))
+
+
+# -- values whose texts may hold lone surrogates ---------------------------------------------------
+
+
+class _Named(NamedTuple):
+    name: str
+    number: int
+
+
+class _Held(msgspec.Struct, frozen=True):
+    text: str
+    raw: msgspec.Raw = msgspec.Raw()
+    more: dict[str, object] = {}
+    names: tuple[str, ...] = ()
+    one: frozenset[str] = frozenset()
+
+
+HALVES: Final = (
+    "\ud83d",
+    "\udc00 \\ \ud83d",
+    {"\ud83d": ["\udfff", 1, None, {"a": "\ud800"}]},
+    ["\ud83d", "\ude00", "\U0001f600"],
+)
+
+
+@pytest.mark.parametrize("value", HALVES)
+def test_what_is_written_is_read(value: object) -> None:
+    written = encode(value)
+    assert written == encode_sorted(value)
+    assert json.loads(written) == decode(written) == decode(written.decode()) == value
+    assert json.loads(formatted(written)) == value
+    assert json.loads(json.dumps(value)) == decode(json.dumps(value)) == value
+
+
+def test_typed_values_are_written_and_read() -> None:
+    raw = rb'{"text":"\ud83d","raw":{"\uD83D":"\udfff"},"more":{"\ud83d":1},"names":["\ud83d"]}'
+    held = Decoder(_Held).decode(raw)
+    assert (held.text, bytes(held.raw)) == ("\ud83d", rb'{"\uD83D":"\udfff"}')
+    assert (held.more, held.names) == ({"\ud83d": 1}, ("\ud83d",))
+    assert decode(encode(held), type=_Held) == msgspec.structs.replace(held)
+    assert decode(encode(_Named("\ud83d", 1)), type=_Named) == _Named("\ud83d", 1)
+    assert encode({1: {"\ud83d"}}) == rb'{"1":["\ud83d"]}'
+
+
+def test_halves_that_come_together_are_the_character() -> None:
+    assert decode(encode("\ud83d" + "\ude00")) == "\U0001f600"
+    assert utf8("\ud83d\ude00 \ud83d.") == "\U0001f600 \ufffd.".encode()
+    assert utf8("é") == "é".encode()
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b'"\\ud83d', b'{"a":"\\ud83d",}', b'"\xff\\ud83d"', b'"\xed\xa0\xbd"', b"[1"]
+)
+def test_what_is_no_json_stays_none(raw: bytes) -> None:
+    for read in (decode, Decoder(Any).decode):
+        with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
+            read(raw)
+
+
+@pytest.mark.parametrize("raw", [b"[1]", rb'["\ud83d"]'])
+def test_a_value_of_another_type_is_none(raw: bytes) -> None:
+    for read in (partial(decode, type=int), Decoder(int).decode):
+        with pytest.raises(msgspec.ValidationError):
+            read(raw)
+
+
+def test_what_is_no_json_is_not_formatted() -> None:
+    for raw in (b"", b'"\\ud83d', b'{"a":"\\ud83d",}'):
+        with pytest.raises(msgspec.DecodeError):
+            formatted(raw)
+
+
+def test_no_text_is_taken_for_a_sign() -> None:
+    text = '"\ufdd00123456789d83d \\ud83d"'.encode()
+    assert decode(text) == "\ufdd00123456789d83d \ud83d"
+
+
+def test_who_reads_what_peers_say_reads_half_an_emoji() -> None:
+    """Those few read by msgspec alone what most is, and by `json_text` what msgspec refuses."""
+    quick = {"agent_turns", "dialects", "json_text", "jsonrpc", "headings", "streams"}
+    found = {
+        path.stem
+        for part in ("core", "record", "services", "editor", "telemetry", "serve/hub", "client")
+        for path in (ROOT / "conductor" / part).rglob("*.py")
+        if re.search(r"msgspec\.json\.(Decoder|Encoder|decode|encode)\b", path.read_text("utf-8"))
+    }
+    assert found <= quick

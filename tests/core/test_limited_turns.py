@@ -105,6 +105,22 @@ def test_odd_updates_say_nothing() -> None:
         assert len(router.turns("agent")) == 1
 
 
+def test_half_an_emoji_hides_no_state_and_no_session() -> None:
+    router = chain()
+    answered(router)
+    half = {"_meta": {"a": "\ud83d"}}
+    say(router, "agent", notification(UPDATE, {"sessionId": 1, "update": half, **half}))
+    assert len(router.turns("agent")) == 1
+    told = state("idle")
+    say(router, "agent", {**told, "params": {**told["params"], **half}})
+    assert router.turns("agent") == []
+    say(router, "client", request("b", PROMPT, {**prompt("hi"), "sessionId": "\ud83d"}))
+    answered(router)
+    (key,) = router.turns("agent")
+    out = [one.frame for one in router.end_turn("agent", key, REASON) if isinstance(one, Send)]
+    assert [json.loads(frame)["params"]["sessionId"] for frame in out] == ["\ud83d", "\ud83d"]
+
+
 def ended(router: Router) -> list[tuple[str, Json]]:
     """What is sent to whom when the turn is ended."""
     (key,) = router.turns("agent")
