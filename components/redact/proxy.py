@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from shapes import SHAPES
 
-from guest_sdk.python import Proxy, Request, Session, Update
+from guest_sdk.python import REFUSED, Proxy, ProxyError, Request, Session, Update
 
 KEY_BEGINS = re.compile(r"-----BEGIN[A-Z0-9 -]{0,64}\Z")
 KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,64}PRIVATE KEY-----")
@@ -355,7 +355,9 @@ async def finish(session: Session) -> None:
 @proxy.request("session/prompt", "session/load", "session/resume")
 async def asked(request: Request, following: Any) -> Any:
     if proxy.config.prompts and request.method == "session/prompt" and "prompt" in request.params:
-        request.params["prompt"] = clean(request.params["prompt"])
+        prompt = request.params["prompt"]
+        request.params["prompt"] = clean(prompt)
+        refuse_command(prompt, request.params["prompt"])
     if not isinstance(request.params, dict) or not isinstance(request.params.get("sessionId"), str):
         return await following(request)
     result: Any = None
@@ -367,6 +369,21 @@ async def asked(request: Request, following: Any) -> Any:
     finally:
         await ended(request, result)
     return result
+
+
+def refuse_command(prompt: Any, cleaned: Any) -> None:
+    """A command with a secret goes nowhere: the conductor lets nobody change what the agent does
+    by a command, so it would refuse the change, in words for authors. Raises `ProxyError`."""
+    first = prompt[0] if isinstance(prompt, list) and prompt else None
+    text = first.get("text") if isinstance(first, dict) else None
+    command = text.split()[0] if isinstance(text, str) and text.lstrip()[:1] == "/" else ""
+    if command.count("/") == 1 and first != cleaned[0]:  # else it is a path
+        raise ProxyError(
+            f"a secret stands in the command `{command[:80]}`, so it was not sent: what a command "
+            "says cannot be changed\nhint: send it without the secret; or begin with another word, "
+            "then the secret is taken out and the agent reads the rest as text",
+            REFUSED,
+        )
 
 
 async def ended(request: Request, result: Any) -> None:

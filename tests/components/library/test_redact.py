@@ -283,13 +283,20 @@ def test_row_92_behind_a_real_agent(rig: Rig) -> None:
         if e.frame.get("method") == "session/update"
     ]
     assert "".join(chunks[-2:]) == "open sesame"
+    # A command is not changed: the user is told, in words for users, and reaches the agent without.
+    for command, sent in (("/echo hunter2", False), ("/echo", True)):
+        blocks = [text(command), text(AWS)] if command == "/echo hunter2" else [text(command)]
+        asked = chain.start("session/prompt", {"sessionId": session, "prompt": blocks})
+        told = chain.answer(asked).get("error", {}).get("message", "")
+        assert ("a secret stands in the command `/echo`" in told) is not sent
+        assert "hint: send it without the secret" in told or sent
     # What is beyond its limits is not looked at, and does not go on as it is.
     deep: Any = []
     for _ in range(200):
         deep = [deep]
     prompt = {"sessionId": session, "prompt": [text(AWS, deep=deep)]}
     assert "depth" in chain.answer(chain.start("session/prompt", prompt))["error"]["message"]
-    assert len(received(rig, "session/prompt")) == 2
+    assert len(received(rig, "session/prompt")) == 3
     assert chain.finish() == 0
     assert [("not delivered" in line) for line in chain.stderr.splitlines()] == [True]
 
