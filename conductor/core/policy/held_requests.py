@@ -17,10 +17,10 @@ from conductor.core.aliases import listed, renamed
 from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
-from conductor.core.jsonrpc import error_object
+from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
 from conductor.core.own_turns import OwnTurns
 from conductor.core.policy import changes
-from conductor.core.policy.checks import HOLD, IDENTITY, Checks, equal, error, lacks
+from conductor.core.policy.checks import HOLD, IDENTITY, RIGHTS, Checks, equal, error, lacks
 from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.entries import Excuse, Held
 from conductor.core.policy.headings import Heading, Message
@@ -224,8 +224,16 @@ class HeldRequests(ABC):
             self._notifications.leaves(lane, carried, out)
             self.over(carried, member, body, out)
             return
+        if violation.guard == RIGHTS and member == b"error" and _is_failure(body):
+            # It breaks no rule: it has failed, and says so where it can do nothing else.
+            closed = self._fails_closed(carried)
+            what = "who asked gets the error" if closed else "what it had goes on as it came"
+            text = f"it failed at `{carried.method}`; {what}"
+            self._exchange.log(out, "warning", lane.peer, text)
+            self._give_up(carried, plain(lane.peer, body), out)
+            return
         self._report(carried, violation, out)
-        self._give_up(carried, violation, out)
+        self._give_up(carried, error(lane.peer, violation), out)
 
     def _samples_too_often(
         self, carried: Carried, member: bytes, body: bytes, out: list[Effect]
@@ -243,18 +251,25 @@ class HeldRequests(ABC):
         lane = carried.lane
         self._checks.report(lane.peer, lane.other.direction, carried.heading, violation, out)
 
-    def _give_up(self, carried: Carried, violation: Violation, out: list[Effect]) -> None:
-        """A component loses a request by a violation.
-
-        Its answer is the one that came back. One that was not passed on goes on unchanged; if the
-        component fails closed, or nobody else can answer it, it is answered with the violation.
-        """
+    @staticmethod
+    def _fails_closed(carried: Carried) -> bool:
+        """Whether a request that its component loses is answered with an error: the component
+        fails closed, or nobody else can answer it."""
         peer, detail = carried.lane.peer, carried.heading.detail
         its_server = type(detail) is tuple and peer.policed.owns(detail)
+        open_ = carried.state is State.RETURNED
+        return not open_ and (its_server or peer.policed.policy.fails == "closed")
+
+    def _give_up(self, carried: Carried, why: bytes, out: list[Effect]) -> None:
+        """A component loses a request by a violation, or since it failed.
+
+        Its answer is the one that came back. One that was not passed on goes on unchanged; if the
+        component fails closed, or nobody else can answer it, it is answered with the error `why`.
+        """
         if carried.state is State.RETURNED:
             self._finish(carried, out)
-        elif its_server or peer.policed.policy.fails == "closed":
-            self._fail(carried, error(peer, violation), out)
+        elif self._fails_closed(carried):
+            self._fail(carried, why, out)
         else:
             self._continue_without(carried, out)
 
@@ -376,7 +391,7 @@ class HeldRequests(ABC):
         if carried.state is state and carried.retries == retries:
             text = f"held `{carried.method}` for more than {seconds:g} s"
             self._report(carried, violation := Violation(HOLD, text), out)
-            self._give_up(carried, violation, out)
+            self._give_up(carried, error(carried.lane.peer, violation), out)
 
     # -- components that are gone, frames that are not taken --------------------------------------
 
@@ -441,6 +456,11 @@ def crossing(lane: Lane, message: Message, pending: PendingRequest) -> Message:
     assert back is not None
     pending.rewriters = (*pending.rewriters, partial(_answer, message.method, back, lane))
     return message.renamed(ids)
+
+
+def _is_failure(body: bytes) -> bool:
+    """Whether an error says that its sender has failed, as the error of a handler does."""
+    return read_error(body).code == INTERNAL_ERROR
 
 
 def _answer(

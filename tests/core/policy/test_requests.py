@@ -548,3 +548,19 @@ def test_two_that_both_answer_what_they_may_not() -> None:
         pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
         pb >> ("agent", result(Hole("a"), DONE)) << ("client", result("a", DONE))
         assert settled(pb.router)
+
+
+@pytest.mark.parametrize("fails", ["open", "closed"])
+def test_a_handler_that_fails_breaks_no_rule(fails: str) -> None:
+    """It has no right to answer, and says so where it can do nothing else."""
+    failed = {"code": -32603, "message": "proxy `g` failed at `session/prompt`: boom"}
+    with chain("down:session/prompt:carry", fails=fails) as pb:
+        given(pb)
+        pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-a"), "error": failed})
+        told = "what it had goes on as it came" if fails == "open" else "who asked gets the error"
+        pb << Noted("warning", "g", f"it failed at `session/prompt`; {told}")
+        if fails == "open":
+            pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
+        else:
+            wrong = {**failed, "data": {"component": "g"}}
+            pb << ("client", {"jsonrpc": "2.0", "id": "a", "error": wrong})
