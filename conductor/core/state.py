@@ -301,16 +301,20 @@ class PendingRequests:
         """
         if len(self.sent) != 1 or self.lost:
             return None
-        was_sent = id_ is not None and id_.isdigit() and 0 < int(id_) < int(self.fresh_id())
-        return None if was_sent else next(iter(self.sent))
+        if id_ is not None and id_.isdigit():
+            # A count tells its next number by its name alone; to take it would change later ids,
+            # and to keep it beside the count would cost each request.
+            fresh = int(repr(self._ids).removeprefix("count(").removesuffix(")"))
+            if 0 < int(id_) < fresh:
+                return None
+        return next(iter(self.sent))
 
     def ignore(self, id_: bytes, pending: PendingRequest) -> None:
         """Expects an answer that concerns nobody; the oldest such are expected no longer."""
-        self.lost = True
         self.sent[id_] = self._ignored[id_] = pending
         if len(self._ignored) > _MOST_IGNORED:
             oldest = next(iter(self._ignored))
-            pending = self._ignored.pop(oldest)
+            self.lost, pending = True, self._ignored.pop(oldest)
             if self.sent.get(oldest) is pending:
                 del self.sent[oldest]
 

@@ -167,7 +167,7 @@ def test_other_metadata_goes_along() -> None:
         (PANEL, -32602, f"`{EVENT}` names no owner"),
         ([1], -32602, f"`{EVENT}` names no owner"),
         ({"_meta": 1}, -32602, f"`{EVENT}` names no owner"),
-        ({"_meta": {STAMP: "\ud800"}}, -32601, f"`{EVENT}`: `` is not there"),
+        ({"_meta": {STAMP: "\ud800"}}, -32601, f"`{EVENT}`: `\ud800` is not there"),
     ],
 )
 def test_without_an_owner_it_goes_nowhere(params: Any, code: int, said: str) -> None:

@@ -117,7 +117,7 @@ def test_no_answer_without_its_id_gives_a_permission() -> None:
             pb << Noted("warning", "client", f"without an answer: `{PERMISSION}`")
         pb >> ("client", result(1, 2)) << ("agent", result(1, 2))
         pb >> ("agent", request(1, "fs/read_text_file"))
-        pb << ("client", request(Hole("id"), "fs/read_text_file"))
+        pb << ("client", request(2, "fs/read_text_file"))  # none was lost on the way
         pb >> ("client", NULL) << Noted("warning", "client", "fs/read_text_file")
         pb << ("agent", result(1, 9))
 
