@@ -371,6 +371,14 @@ async def asked(request: Request, following: Any) -> Any:
     return result
 
 
+@proxy.request("session/request_permission", "elicitation/create")
+async def asks_user(request: Request, following: Any) -> Any:
+    """The agent asks the user something: what it said before is shown before."""
+    if proxy.config.updates and getattr(request, "session", None) is not None:
+        await finish(request.session)
+    return await following(request)
+
+
 def refuse_command(prompt: Any, cleaned: Any) -> None:
     """A command with a secret goes nowhere: the conductor lets nobody change what the agent does
     by a command, so it would refuse the change, in words for authors. Raises `ProxyError`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -299,6 +300,41 @@ def test_row_92_behind_a_real_agent(rig: Rig) -> None:
     assert len(received(rig, "session/prompt")) == 3
     assert chain.finish() == 0
     assert [("not delivered" in line) for line in chain.stderr.splitlines()] == [True]
+
+
+ASKS: Final = """
+import json, sys
+def tell(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def say(text):
+    content = {"type": "text", "text": text}
+    update = {"sessionUpdate": "agent_message_chunk", "content": content}
+    tell(method="session/update", params={"sessionId": "S", "update": update})
+for asked in map(json.loads, sys.stdin):
+    if asked.get("method") == "session/prompt":
+        prompted = asked["id"]
+        say("I delete it now")
+        tell(id=7, method=sys.argv[1], params={"sessionId": "S", "options": []})
+        say("Done")
+    elif "method" in asked:
+        tell(id=asked["id"], result={"protocolVersion": 1, "sessionId": "S"})
+    else:
+        tell(id=prompted, result={"stopReason": "end_turn"})
+"""
+"""An agent that asks in the middle of a word, for all that `redact` knows."""
+
+
+@pytest.mark.parametrize("method", ["session/request_permission", "elicitation/create"])
+def test_what_was_said_before_a_question_is_shown_before_it(rig: Rig, method: str) -> None:
+    asking = rig.program(sys.executable, "-c", ASKS, method, name="asking")
+    chain = agent(rig, component("redact"), asking)
+    chain.serves[method] = lambda _: {"outcome": {"outcome": "cancelled"}}
+    session = chain.begin()
+    chain.answer(chain.start_prompt(session, "hi"))
+    asked = [frame.get("method") == method for frame in chain.frames if "method" in frame]
+    assert asked == [False, True, False]
+    assert chain.texts(session) == ["I delete it now", "Done"]
+    assert chain.finish() == 0
 
 
 def test_row_92_in_the_metadata_that_clients_show(rig: Rig) -> None:
