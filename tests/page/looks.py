@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-WIDTHS: Final = (800, 1280, 1680)
+NARROW: Final = 400
+WIDTHS: Final = (NARROW, 800, 1280, 1680)
 
 
 def look_at(page: Page, name: str, folder: Path | None, *, dark: bool = False) -> None:
@@ -17,6 +18,8 @@ def look_at(page: Page, name: str, folder: Path | None, *, dark: bool = False) -
     `dark`: axe looks at its dark colours, too."""
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
+        if width == NARROW:
+            _look_at_tabs(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (name, width)
         for scheme in ("light", "dark") if folder is not None else ():
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
@@ -28,6 +31,13 @@ def look_at(page: Page, name: str, folder: Path | None, *, dark: bool = False) -
         page.emulate_media(color_scheme="dark", reduced_motion="reduce")
         assert _findings(page, {"runOnly": ["color-contrast"]}) == []
         page.emulate_media(color_scheme="light", reduced_motion="reduce")
+
+
+def _look_at_tabs(page: Page) -> None:
+    """Axe looks at each pane of a narrow window, with the keyboard where it was."""
+    for tab in page.locator(".tabs [role=tab]").all()[::-1]:
+        page.evaluate("(one) => one.click()", tab.element_handle())
+        assert _findings(page, {}) == []
 
 
 def _findings(page: Page, options: dict[str, Any]) -> list[Any]:

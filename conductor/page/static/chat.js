@@ -6,7 +6,7 @@ import { Composer } from "./composer.js";
 import * as conversation from "./conversation.js";
 import { open, Trouble } from "./data.js";
 import { Details } from "./details.js";
-import { el, fill, renew, several } from "./dom.js";
+import { el, fill, renew, scrolled, several } from "./dom.js";
 import { help, listen } from "./help.js";
 import { TurnPane } from "./pane.js";
 import { show } from "./panes.js";
@@ -30,11 +30,22 @@ let head = { components: ["client", "agent"], events: 0, turns: 0, gaps: [], liv
 let chat = null;
 const turns = new Turns(data);
 let failure = null;
-let stuck = true;
+/** What stays in view until somebody scrolls away from it: a turn, or the end; null: nothing. */
+let goal = chosen().turn ?? "end";
+let aimed = chosen().turn;
+let scrolledTo = 0;
 const articles = new Map();
 
 function go(changes, options) {
   change(changes, options);
+  aim();
+}
+
+/** Draws what the address has chosen, and goes to its turn if it is another one. */
+function aim() {
+  const { turn } = chosen();
+  if (turn !== aimed) goal = turn ?? "end";
+  aimed = turn;
   draw();
 }
 
@@ -73,6 +84,7 @@ function choose(id) {
   choices += 1;
   $("sessions").close();
   go({ session: id, turn: null, event: null });
+  write();
 }
 
 /** Opens a session, and shows it, unless the person has chosen another one meanwhile. */
@@ -156,7 +168,7 @@ function talk(held, now) {
     place.dataset.session = held.id;
     if (isOther) {
       articles.clear();
-      stuck = true;
+      goal = now.turn ?? "end";
     }
     fill(place, setUp(current), held.history ? before(held) : null, visible.map((turn) => articles.get(turn.number) ?? article(turn)),
       el("p.working", { id: "working" }));
@@ -216,8 +228,11 @@ function article(turn) {
   const made = el("article.turn", { "aria-label": `turn ${turn.number}`, "data-turn": turn.number }, heading, el("div.turn-inside"));
   articles.set(turn.number, made);
   near.observe(made);
+  grown.observe(made);
   return made;
 }
+
+const grown = new ResizeObserver(stick);
 
 /** Turns that are far from the view are not asked for in detail. */
 const near = new IntersectionObserver((entries) => {
@@ -244,16 +259,25 @@ async function whole(turn, made) {
     else renew(drawn, [...fresh.childNodes]);
     if (detail.turn.events?.[1] === turn.events?.[1]) made.dataset.whole = mark(turn);
     else made.dataset.mark = "";
-    if (chosen().turn === null) stick();
+    stick();
   } catch (error) {
     if (error.status !== 413) trouble(error);
   }
 }
 
-/** The end of the conversation stays in view, unless somebody has scrolled away from it. */
+/** Keeps in view what is to stay there. */
 function stick() {
   const place = $("conversation");
-  if (stuck) place.scrollTop = place.scrollHeight;
+  const made = goal === 0 ? place.querySelector(".set-up") : articles.get(goal);
+  if (goal === "end") place.scrollTop = place.scrollHeight;
+  else if (made) place.scrollTop = scrolled(place, made.offsetTop, made.offsetTop + made.offsetHeight);
+  scrolledTo = place.scrollTop;
+}
+
+/** Goes to the field of the prompt. */
+function write() {
+  show("conversation");
+  $("prompt").focus();
 }
 
 // -- news -------------------------------------------------------------------------------------
@@ -333,15 +357,14 @@ function step(by) {
   if (!numbers.length) return;
   const number = neighbour(numbers, chosen().turn ?? numbers.at(-1), by);
   go({ turn: number, event: null });
-  articles.get(number)?.scrollIntoView({ block: "nearest" });
 }
 
 const KEYS = [
   ["j", "next turn", () => step(1)], ["k", "turn before", () => step(-1)],
   ["d", "next message that a component changed", () => pane.nextChange()],
-  [".", "newest turn, and go with the chat", () => { go({ turn: null, event: null }); stuck = true; stick(); }],
-  ["p", "write a prompt", () => $("prompt").focus()],
-  ["a", "the question that waits for an answer", () => $("questions").querySelector(".ask")?.focus()],
+  [".", "newest turn, and go with the chat", () => { goal = "end"; go({ turn: null, event: null }); }],
+  ["p", "write a prompt", write],
+  ["a", "the question that waits for an answer", () => { show("conversation"); $("questions").querySelector(".ask")?.focus(); }],
   ["?", "this help", () => explain()],
 ];
 
@@ -363,10 +386,12 @@ $("new-session").addEventListener("click", async ({ currentTarget: button }) => 
 $("cancel").addEventListener("click", () => act("cancel", { session: session()?.id }));
 $("conversation").addEventListener("scroll", () => {
   const place = $("conversation");
-  stuck = place.scrollHeight - place.scrollTop - place.clientHeight < 80;
+  if (!place.clientHeight || place.scrollTop === scrolledTo) return;
+  goal = place.scrollHeight - place.scrollTop - place.clientHeight < 80 ? "end" : null;
 });
 new ResizeObserver(stick).observe($("conversation"));
-addEventListener("popstate", draw);
-addEventListener("hashchange", draw);
+addEventListener("popstate", aim);
+addEventListener("hashchange", aim);
 draw();
+$("prompt").focus();
 follow();

@@ -36,8 +36,11 @@ export class Composer {
   /** @param {object} session  @param {boolean} takesPictures  @param {boolean} isOver  nothing can be sent any more */
   show(session, takesPictures, isOver) {
     if (session?.id !== this.session?.id) {
+      // What was written before there was a session belongs to the first one.
+      const early = this.session === null ? this.text.value : "";
       this.session = session;
-      this.text.value = sessionStorage.getItem(KEPT + session?.id) ?? "";
+      this.text.value = early || (sessionStorage.getItem(KEPT + session?.id) ?? "");
+      if (early) this.typed();
       this.pictures = [];
       this.drawPictures();
     }

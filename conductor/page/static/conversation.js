@@ -23,6 +23,9 @@ function text(words) {
   return made;
 }
 
+/** Words of the page before or behind those of somebody: their direction stays that of their own first letter. */
+const label = (...words) => el("span", {}, words);
+
 /** A content block of ACP. */
 export function block(content) {
   if (typeof content !== "object" || content === null) return null;
@@ -37,9 +40,9 @@ export function block(content) {
       text === undefined ? null : el("pre.code", { tabindex: 0, "aria-label": "resource" }, text));
   }
   if (content.type === "resource_link") {
-    return el("p.note", {}, `↗ ${content.title ?? content.name ?? ""} ${content.uri ?? ""}`);
+    return el("p.note", {}, label("↗ "), content.title ?? content.name ?? "", " ", el("span", {}, content.uri ?? ""));
   }
-  if (content.type === "skill") return el("p.note", {}, `skill ${content.name ?? ""}`);
+  if (content.type === "skill") return el("p.note", {}, label("skill "), content.name ?? "");
   if (content.type === "session") return el("p.note", {}, `session ${content.sessionId ?? ""}`);
   if (content.type === "content") return block(content.content);
   if (content.type === "diff") return fileDiff(content);
@@ -89,7 +92,7 @@ function tool(item) {
   const blocks = item.blocks ?? [];
   const status = item.status ?? "";
   const title = [el("span.sign", { "aria-hidden": true }, SIGNS[status] ?? "▸"), " ",
-    item.component ? `${item.component}: ` : "", item.text || "tool call", " ",
+    label(item.component ? `${item.component}: ` : ""), item.text || "tool call", " ",
     el("span.note", {}, status, item.ms ? ` · ${duration(item.ms)}` : "")];
   if (!blocks.length) return el("div.act.tool", { "data-status": status }, title);
   return el("details.act.tool", { "data-status": status, open: blocks.some((b) => b.type === "diff") },
@@ -126,7 +129,7 @@ function item(held) {
       return tool(held);
     case "question":
       return el("div.act.question", {}, el("span.sign", { "aria-hidden": true }, "?"), " ",
-        held.component ? `${held.component} asks: ` : "The agent asks: ", held.text ?? "", " ",
+        label(held.component ? `${held.component} asks: ` : "The agent asks: "), held.text ?? "", " ",
         el("b", {}, held.status ?? "no answer yet"), " ",
         el("span.note", {}, held.ms ? duration(held.ms) : ""));
     case "mcp":
@@ -146,11 +149,11 @@ function item(held) {
       return el("div.act.refused", {}, el("b", {}, "error "), held.text ?? "");
     case "notice":
       return held.component ? el("p.happened", {}, el("b", {}, `${held.component} `), held.text ?? "", held.status === "error" ? " → error" : "")
-        : el("p.note", {}, held.text ?? "", held.status ? ` → ${held.status}` : "", held.ms ? ` · ${duration(held.ms)}` : "");
+        : el("p.note", {}, held.text ?? "", label(held.status ? ` → ${held.status}` : "", held.ms ? ` · ${duration(held.ms)}` : ""));
     case "mode":
-      return el("p.note", {}, `mode: ${held.text ?? ""}`);
+      return el("p.note", {}, label("mode: "), held.text ?? "");
     default:
-      return held.text ? el("p.note", {}, held.component ? `${held.component}: ` : "", held.text) : null;
+      return held.text ? el("p.note", {}, label(held.component ? `${held.component}: ` : ""), held.text) : null;
   }
 }
 

@@ -21,12 +21,25 @@ export function el(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** Appends children; arrays are flattened, null is left out. */
+const CODE = new Set(["PRE", "CODE", "KBD"]);
+/** Parts of a sentence: they have the direction of the whole. */
+const PARTS = new Set(["STRONG", "EM", "A"]);
+
+/** Appends children; arrays are flattened, null is left out. What holds a text has the direction of that text; code
+ * goes from left to right. */
 export function append(parent, children) {
+  const isOwn = !parent.hasAttribute("dir") && !PARTS.has(parent.tagName);
   for (const child of children.flat(4)) {
     if (child === null || child === undefined || child === false) continue;
-    parent.append(child instanceof Node ? child : shown(String(child)));
+    if (child instanceof Node) parent.append(child);
+    else {
+      parent.append(shown(String(child)));
+      if (isOwn) parent.dir = "auto";
+    }
   }
+  if (!CODE.has(parent.tagName)) return;
+  parent.dir = "ltr";
+  for (const each of parent.querySelectorAll("[dir=auto]")) each.removeAttribute("dir");
 }
 
 /** Replaces what an element holds. */
@@ -44,6 +57,12 @@ export function shown(text) {
   if (PLAIN.test(text)) return text;
   return text.replaceAll("\r\n", "\n").replace(HIDDEN, (one) => (
     one === "\n" || one === "\t" ? one : `\\u{${one.codePointAt(0).toString(16)}}`));
+}
+
+/** Where a pane must be scrolled to, so that what stands between `top` and `bottom` is in view. */
+export function scrolled({ scrollTop, clientHeight }, top, bottom) {
+  const isSeen = top >= scrollTop && (bottom <= scrollTop + clientHeight || top < scrollTop + clientHeight / 2);
+  return isSeen ? scrollTop : Math.max(top - 12, 0);
 }
 
 /** A time in words, from milliseconds. */

@@ -30,7 +30,7 @@ export class Files {
     this.selected = null;
     this.view = el("div.file", { tabindex: 0, role: "group", "aria-label": "file" });
     this.names = el("div.file-names", { role: "group", "aria-label": "files" });
-    this.input = el("input", { id: "file-path", type: "text", autocomplete: "off", spellcheck: "false", placeholder: "open a file: src/main.rs" });
+    this.input = el("input", { id: "file-path", type: "text", dir: "auto", autocomplete: "off", spellcheck: "false", placeholder: "open a file: src/main.rs" });
     this.note = el("p.problem", { role: "alert" });
     fill(place, el("form.file-form", { onsubmit: (event) => this.asked(event) },
       el("label.visually-hidden", { for: "file-path" }, "Open a file"), this.input), this.names, this.note, this.view);
@@ -91,7 +91,7 @@ export class Files {
       if (this.input.value.trim()) await this.open(this.input.value.trim());
       this.input.value = "";
     } catch (error) {
-      this.note.textContent = error.message;
+      fill(this.note, error.message);
     }
   }
 
@@ -185,7 +185,7 @@ export class Files {
   }
 
   answer(comment, key) {
-    const input = el("textarea", { rows: 1, "aria-label": `reply to ${comment.component}`, placeholder: "Reply …", "data-key": `reply ${key}`,
+    const input = el("textarea", { rows: 1, dir: "auto", "aria-label": `reply to ${comment.component}`, placeholder: "Reply …", "data-key": `reply ${key}`,
       oninput: () => this.drafts.set(key, input.value),
       onkeydown: (event) => {
         if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

@@ -28,7 +28,7 @@ export function filterHelp() {
 export function listen(keys) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (event.target.closest?.("input, textarea, select, dialog[open]")) return;
+    if (event.target.closest?.("input, textarea, select") || document.querySelector("dialog[open]")) return;
     const found = keys.find(([key]) => key === event.key);
     if (found === undefined) return;
     event.preventDefault();

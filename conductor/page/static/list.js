@@ -1,6 +1,6 @@
 // A list of very many things of different heights: only those near the view exist.
 
-import { el } from "./dom.js";
+import { el, scrolled } from "./dom.js";
 
 const GUESS = 150;
 const SPARE = 600;
@@ -16,10 +16,19 @@ export class List {
     this.heights = new Map();
     this.drawn = new Map();
     this.tops = [0];
+    /** What is to stay in view until somebody scrolls, and where this list has scrolled to. */
+    this.revealed = null;
+    this.scrolledTo = 0;
     this.space = el("div.space", { role: "feed", "aria-label": "turns" });
     this.measure = new ResizeObserver((entries) => this.measured(entries));
-    pane.addEventListener("scroll", () => this.soon());
-    new ResizeObserver(() => this.soon()).observe(pane);
+    pane.addEventListener("scroll", () => {
+      if (pane.clientHeight && pane.scrollTop !== this.scrolledTo) this.revealed = null;
+      this.soon();
+    });
+    new ResizeObserver(() => {
+      this.keep();
+      this.soon();
+    }).observe(pane);
   }
 
   /** Shows things with these keys, in this order. */
@@ -42,15 +51,22 @@ export class List {
     this.drawn.set(key, made);
   }
 
-  /** Scrolls to a thing, unless it is in view. */
+  /** Scrolls to a thing, as soon as it is there, unless it is in view. */
   reveal(key) {
-    const place = this.places.get(key);
-    if (place === undefined) return;
-    const { scrollTop, clientHeight } = this.pane;
-    const [top, bottom] = [this.tops[place], this.tops[place + 1]];
-    if (top >= scrollTop && (bottom <= scrollTop + clientHeight || top < scrollTop + clientHeight / 2)) return;
-    this.pane.scrollTop = Math.max(top - 12, 0);
+    this.revealed = key;
+    this.keep();
     this.draw();
+  }
+
+  /** What is near the chosen thing may get its height later: that must not push it out of view. */
+  keep() {
+    const place = this.places.get(this.revealed);
+    if (place !== undefined) this.scroll(scrolled(this.pane, this.tops[place], this.tops[place + 1]));
+  }
+
+  scroll(top) {
+    if (this.pane.scrollTop !== top) this.pane.scrollTop = top;
+    this.scrolledTo = this.pane.scrollTop;
   }
 
   /** The first thing in view, and how far it is scrolled. */
@@ -69,7 +85,8 @@ export class List {
     });
     this.space.style.height = `${this.tops.at(-1)}px`;
     const place = this.places.get(key);
-    if (place !== undefined && by > 0) this.pane.scrollTop = this.tops[place] + by;
+    if (place !== undefined && by > 0) this.scroll(this.tops[place] + by);
+    this.keep();
     this.draw();
   }
 

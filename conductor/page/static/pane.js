@@ -40,6 +40,7 @@ export class TurnPane {
   /** Says why there is no turn to show. */
   empty(why) {
     this.key = "";
+    this.turn = undefined;
     fill(this.section, el("p.empty", {}, why));
   }
 
@@ -192,9 +193,13 @@ export class TurnPane {
 
   /** Opens the next message that a component changed. */
   async nextChange() {
-    const visits = (await this.details.get(this.turn)).visits ?? [];
-    const changed = visits.filter((each) => each.edits?.length && (!this.chosen.component || each.component === this.chosen.component));
-    const at = changed.findIndex((each) => each.sent === this.chosen.event);
-    if (changed.length) this.go({ event: changed[(at + 1) % changed.length].sent });
+    const { turn } = this;
+    if (turn === undefined) return;
+    // Why a turn has no detail stands in the place of its cards.
+    const visits = (await this.details.get(turn).catch(() => null))?.visits ?? [];
+    if (turn !== this.turn) return;
+    const changed = visits.filter((each) => each.edits?.length && (!this.chosen.component || each.component === this.chosen.component))
+      .map((each) => each.sent ?? each.got);
+    if (changed.length) this.go({ event: changed[(changed.indexOf(this.chosen.event) + 1) % changed.length] });
   }
 }

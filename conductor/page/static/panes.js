@@ -9,7 +9,7 @@ const tabs = new Map(NAMES.map((name, place) => [name, el("button", {
   role: "tab", type: "button", id: `tab-${name}`, "aria-controls": sections[place].id,
   onclick: () => show(name), onkeydown: (event) => other(event, name),
 }, sections[place].dataset.tab ?? `${name[0].toUpperCase()}${name.slice(1)}`)]));
-main.before(el("div.tabs", { role: "tablist", "aria-label": "panes" }, [...tabs.values()]));
+main.before(el("nav", { "aria-label": "panes" }, el("div.tabs", { role: "tablist", "aria-label": "panes" }, [...tabs.values()])));
 show("conversation");
 
 /** Shows a pane where there is room for one only. */

@@ -166,10 +166,11 @@ export class Sequence {
   }
 
   key(event) {
+    if (!this.rows?.count) return;
     const step = {
       ArrowDown: 1, ArrowUp: -1, PageDown: TALLEST, PageUp: -TALLEST, Home: -this.rows.count, End: this.rows.count,
     }[event.key];
-    if (step === undefined || !this.rows.count) return;
+    if (step === undefined) return;
     event.preventDefault();
     const place = Math.min(Math.max((this.at ?? -1) + step, 0), this.rows.count - 1);
     this.reveal(place);

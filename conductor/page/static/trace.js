@@ -135,13 +135,14 @@ function talk(number) {
     return;
   }
   const isAtEnd = head.live && chosen().turn === null && hits === null;
+  const isOther = list.current !== number;
   list.current = number;
   list.show(visible.map((turn) => turn.number));
   for (const [key, element] of list.drawn) {
     element.setAttribute("aria-current", String(key === number));
     if (element.dataset.mark !== markOf(turns.at(key))) list.renew(key);
   }
-  if (isAtEnd) list.reveal(number);
+  if (isOther || isAtEnd) list.reveal(number);
 }
 
 function empty() {
@@ -237,9 +238,7 @@ async function follow() {
 function step(by) {
   const numbers = turns.all.filter(wantedTurn).map((turn) => turn.number);
   if (!numbers.length) return;
-  const number = neighbour(numbers, chosen().turn ?? usual(), by);
-  go({ turn: number });
-  list.reveal(number);
+  go({ turn: neighbour(numbers, chosen().turn ?? usual(), by) });
 }
 
 function stepComponent(by) {
