@@ -22,6 +22,7 @@ from conductor.serve.client_sockets import ClientSocket, ClientSockets, Visitor
 from conductor.serve.connections import Connection, Farewell, Outlet
 from conductor.serve.room import CHAIN, Room, Served
 from conductor.transports import entrance
+from conductor.transports.buffers import Tidying
 from conductor.transports.entrance import Entrance
 from conductor.transports.received import Received
 from conductor.transports.remote.address import ENDPOINT, Address
@@ -72,7 +73,9 @@ class Server:
         self.settings = settings
         self.gate = gate
         self.draining = False
-        self.received = Received(_MESSAGES * settings.message)
+        self._loop = asyncio.get_running_loop()
+        self._tidying = Tidying(self._loop)
+        self.received = Received(_MESSAGES * settings.message, passed=self._tidying.passed)
         self.is_ready: Callable[[], bool] = lambda: True
         self.more_numbers: Callable[[], str] = str
         self._factory = factory
@@ -86,7 +89,6 @@ class Server:
         self._changed = asyncio.Event()
         self._counts = metrics.Counts()
         self._sockets = ClientSockets()
-        self._loop = asyncio.get_running_loop()
         self._runner = web.AppRunner(
             App(self).made(),
             access_log=None,
@@ -243,6 +245,7 @@ class Server:
         assert manager is not None
 
         def greet(taken: socket.socket) -> Visitor:
+            self._tidying.passed(0)
             visitor = Visitor(taken, self.settings.login, here.leave)
             gone = self._sockets.gone
             make = functools.partial(
@@ -301,6 +304,7 @@ class Server:
                     await self._changed.wait()
 
     async def _end(self) -> None:
+        self._tidying.stop()
         for one in self._entrances:
             one.close()
         for path, status in self._paths:

@@ -12,6 +12,7 @@ too long, it goes.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, Protocol
 
 PATIENCE: Final = 30.0
@@ -39,8 +40,15 @@ class Received:
         held: Bytes that are held.
     """
 
-    def __init__(self, most: int, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        most: int,
+        patience: float = PATIENCE,
+        passed: Callable[[int], None] = lambda size: None,
+    ) -> None:
+        """`passed` hears of each piece that comes: how many bytes it has."""
         self.most = most
+        self._passed = passed
         self.held = 0
         self._patience = patience
         self._accounts: dict[str, _Account] = {}
@@ -53,6 +61,8 @@ class Received:
     def counted(self, entry: Entry, size: int) -> None:
         """An entry holds so many bytes more."""
         account = self._accounts.setdefault(entry.principal, _Account())
+        if size > 0:
+            self._passed(size)
         self.held += size
         account.held += size
         if entry.held:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
+import time
 from typing import TYPE_CHECKING, Final
 
 from tests.e2e.test_serve_attacks import WS, tokens
@@ -23,6 +25,8 @@ _SIZE: Final = 3_900_000
 _EACH: Final = 10
 """Connections of each kind: together they send far more than there may be."""
 _ROUNDS: Final = 60
+_TURN: Final = 0.1
+"""Seconds between two looks."""
 
 
 def _connected(server: Served, head: str, token: str) -> socket.socket:
@@ -124,3 +128,31 @@ def test_what_one_principal_has_half_sent_is_bounded(rig: Rig) -> None:
             _push(links, lambda: other.prompt(session, "/echo on"))
             assert resident(server) - before < 64 * _MIB
             assert other.prompt(session, "/echo on") == "on"
+
+
+_GONE: Final = struct.pack("ii", 1, 0)
+"""What a connection has sent and nobody has read goes with its end."""
+
+
+@needs_proc
+def test_the_memory_of_those_who_have_left_goes_back(rig: Rig) -> None:
+    token = new_token(rig, "alice")
+    kinds = (_half_message, _half_body, _half_packets)
+    with served(rig, "serve", rig.demo(), *WS, *tokens(rig)) as server:
+        before = most = resident(server)
+        for _ in range(4):
+            links = [kind(server, token) for kind in kinds for _ in range(10)]
+            for taken, data in links:
+                taken.settimeout(0.2)
+                with contextlib.suppress(TimeoutError):
+                    taken.sendall(data)
+            for taken, _ in links:
+                most = max(most, resident(server))
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _GONE)
+                taken.close()
+        assert most - before > 30 * _MIB
+        for _ in range(int(DEADLINE / _TURN)):
+            if resident(server) - before < 15 * _MIB:
+                break
+            time.sleep(_TURN)
+        assert resident(server) - before < 15 * _MIB
