@@ -141,7 +141,8 @@ def test_an_agent_with_a_proxy_is_told_what_goes_past_it(
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     agent = shlex.join([sys.executable, "-m", "tests.e2e.actors.terminal_agent"])
-    chain = rig.agent(rig.program("sh", "-c", f"env > A; exec {agent}", name="A", env=own), **given)
+    program = rig.program("sh", "-c", f"env > A; exec {agent}", name="A", env=own)
+    chain = rig.agent(program, options=(), **given)
     chain.initialize()
     assert chain.finish() == 0
     lines = (rig.folder / "A").read_text().splitlines()
