@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 as ACP uses it: one JSON text a line, ids compared as raw JSON.
+"""JSON-RPC 2.0 as ACP uses it: one JSON text a line, ids compared as JSON values.
 
 A frame is the bytes of one line without its newline. `parse` turns it into a `Message` (or a list
 of raw batch entries) and raises `Malformed` for everything else. This module knows nothing of ACP

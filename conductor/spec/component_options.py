@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy.older_rules import Translated, is_old, lifted, read_rule, today
 from conductor.core.policy.rule_syntax import read_grant, shown, surplus
@@ -438,7 +439,7 @@ def apply(spec: Spec, options: Options) -> Spec:
             quoted = isinstance(value, str) and value.startswith('"') and option.change != _config
             spec = option.change(spec, _json(value) if quoted else value, key.partition(".")[2])
         except ValueError as error:
-            written = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            written = value if isinstance(value, str) else json_text.encode(value).decode()
             # A setting that is refused may be a secret where a reference to it was meant.
             is_hidden = key.startswith("config.") or key == "token"
             shown_as = key if is_hidden else f"{key}={written}"
@@ -476,6 +477,6 @@ def _json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return msgspec.json.decode(value)
+        return json_text.decode(value)
     except msgspec.DecodeError:
         return value

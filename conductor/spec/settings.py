@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from conductor import children
+from conductor.core import json_text
 from conductor.errors import UsageError, did_you_mean
 from conductor.spec import untrusted_files
 from conductor.spec.model import Spec
@@ -95,7 +94,7 @@ def _read(path: str) -> dict[str, Any]:
     try:
         text = untrusted_files.read(path, _MOST)
         if path.endswith(".json"):
-            return msgspec.json.decode(text, type=dict[str, Any])
+            return json_text.decode(text, type=dict[str, Any])
         from conductor.spec import toml_files
 
         return toml_files.loads(text.decode())

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.errors import UsageError, one_line
 from conductor.patterns import lazy_pattern
 from conductor.spec.component_options import HINT, PATTERN, Options, option_like
 
-_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode: Final = json_text.Decoder(dict[str, Any]).decode
 _LIKE_OPTION: Final = lazy_pattern(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
 _OBJECT_HINT: Final = (
     'an object has "command" (with "args" and "env"), "wasm" or "name", '
@@ -163,7 +164,7 @@ def _object_options(members: dict[str, Any]) -> Iterable[tuple[str, Any]]:
             # Text stays text, whatever it looks like: `_config` reads JSON.
             for inner, setting in value.items():
                 text = isinstance(setting, str)
-                yield f"config.{inner}", msgspec.json.encode(setting).decode() if text else setting
+                yield f"config.{inner}", json_text.encode(setting).decode() if text else setting
         elif key == "limits" and isinstance(value, dict):
             for inner, limit in value.items():
                 yield f"limit.{inner}", limit

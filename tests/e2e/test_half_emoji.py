@@ -26,9 +26,12 @@ def _chain(rig: Rig, folder: Path) -> Chain:
                for part in (f"--{name}", str(folder / name))]  # fmt: skip
     options = (*written, "--trace-content", "all", "--isolation", "inline")
     agent = rig.actor("half_agent", name="A")
-    return rig.agent(f"{KEEPER},{GRANTS}", agent, options=options, XDG_DATA_HOME=str(folder))
+    return rig.agent(
+        PREFIX, f"{KEEPER},{GRANTS}", agent, options=options, XDG_DATA_HOME=str(folder)
+    )
 
 
+PREFIX: Final = json.dumps({"name": "prompt-prefix", "config": {"text": HALF}})
 READERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "audit verify": (("audit", "verify", "audit"), "unbroken"),
     "audit show": (("audit", "show", "audit"), "half \\u{d83d}"),
@@ -52,7 +55,7 @@ def test_half_an_emoji_is_text_everywhere(
         chain = _chain(rig, tmp_path)
         chain.initialize()
         assert chain.new_session(cwd=str(tmp_path)) == SESSION
-        said = chain.prompt(SESSION, f"an {HALF}")
+        said = chain.prompt(SESSION, "hi")
         assert said == f"{HALF}\ude00{HALF}, half \ufffd{HALF}"
         (tool,) = [f for f in chain.seen("session/update") if "rawInput" in f["params"]["update"]]
         assert tool["params"]["update"]["rawInput"] == {HALF: HALF}

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.policy.rule_syntax import parse_grant
 from conductor.core.policy.rules import TRUSTED, Grants, merged
 from conductor.errors import ConductorError, UsageError, visible_path
@@ -78,7 +79,7 @@ def digest(spec: Spec) -> str:
 def key(digest: str, manifest: Manifest) -> str:
     """What an agreement is kept under: a changed file has another key, and a changed manifest, of
     which defaults of settings may say what the file does."""
-    return digests.of_bytes(msgspec.json.encode([digest, manifest], order="sorted"))
+    return digests.of_bytes(json_text.encode([digest, manifest], order="sorted"))
 
 
 # -- what of it the user has agreed to -------------------------------------------------------------

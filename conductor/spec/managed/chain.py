@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.errors import ConductorError, UsageError
 from conductor.spec import catalog, guarded
 from conductor.spec.managed import bounds, identity, real_path
@@ -104,7 +105,7 @@ def _resolved(entry: Required) -> Spec:
     written: dict[str, Any] = {"component": source, **entry.options}
     if entry.args:
         written = {"command": source, "args": entry.args, **entry.options}
-    return catalog.resolve(msgspec.json.encode(written).decode())
+    return catalog.resolve(json_text.encode(written).decode())
 
 
 def _in_place(entry: Required, spec: Spec, proxies: Sequence[Spec]) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule, surplus
 from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.errors import UsageError, did_you_mean, hint_of, visible_path
@@ -149,7 +150,7 @@ class Managed(msgspec.Struct, frozen=True):
         """Each key that the policy has, its value as JSON, and where it is written."""
         tables = toml_files.loads(self.text)
         for at, value in _leaves(tables, ()):
-            yield shown(at), msgspec.json.encode(value).decode(), self.line(*at)
+            yield shown(at), json_text.encode(value).decode(), self.line(*at)
 
 
 def shown(at: Sequence[Key]) -> str:
