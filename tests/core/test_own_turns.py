@@ -29,6 +29,7 @@ from tests.harness.router.policed import (
     error,
     given,
     guest,
+    heard,
     notification,
     passed,
     prompt,
@@ -249,17 +250,30 @@ def test_in_version_2_nobody_nests_in_a_prompt_that_the_agent_works_on(answer: J
 
 
 @pytest.mark.parametrize("how", ["ended", "cancelled", "gone"])
-def test_in_version_2_the_users_turn_goes_on_while_one_nests_in_it(how: str) -> None:
+@pytest.mark.parametrize("reads", [False, True])
+def test_in_version_2_the_users_turn_goes_on_while_one_nests_in_it(how: str, reads: bool) -> None:
     """SEEDS §25 row 30: one turn is one turn. The client is told `idle` when both are over."""
-    with chain(CARRIES, version=2, grants="turns=within") as pb:
+    rights = [CARRIES, *([CARRY_TEXT] if reads else [])]
+    with chain(*rights, version=2, grants="turns=within") as pb:
         given(pb)
         turn = begun(pb)
         passed(pb)
         came_back(pb, INSERTED)
         pb >> ("g", "p", result(Hole("g-a"), INSERTED)) << ("client", result("a", INSERTED))
-        pb >> ("agent", state("running")) << ("client", state("running"))
-        pb >> ("agent", update("work")) << ("client", update("work"))
-        pb >> ("agent", state("idle"))
+        pb >> heard >> ("agent", state("running"))
+        if reads:
+            pb << ("g", "s", state("running"))
+            pb >> heard
+        pb << ("client", state("running"))
+        pb >> ("agent", update("work"))
+        if reads:  # the idle comes while that is on its way
+            pb << ("g", "s", update("work"))
+            pb >> ("agent", state("idle")) << ("g", "s", state("idle"))
+            pb >> ("g", "p", update("work")) << ("client", update("work"))
+            pb >> heard
+        else:
+            pb << ("client", update("work"))
+            pb >> ("agent", state("idle"))
         if how == "ended":
             end(pb, turn)
             pb << ("client", state("idle")) << ("g", "c", result(2, {}))
