@@ -438,7 +438,7 @@ def test_what_is_bundled_gets_what_it_asks_for() -> None:
     assert catalog.resolve("datetime,profile=observer").policy.profile == "observer"
     assert catalog.resolve("redact").policy == PolicyWords(
         "context",
-        ("up:session/update:copy+carry+drop",),
+        ("down:session/prompt:answer", "up:session/update:copy+carry+drop"),
         Grants(texts=True),
         fails="closed",
     )
