@@ -19,7 +19,7 @@ import msgspec
 from conductor.cli import report
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import SAYS
-from conductor.spec import lacking, managed, paths
+from conductor.spec import lacking, managed, paths, private_files
 from conductor.spec.consent import Where
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Answer, Question
@@ -160,7 +160,7 @@ def _remember(place: str, what: Any) -> bool:
     if _read(file) == reported:
         return False
     try:
-        os.makedirs(paths.first_use(), mode=0o700, exist_ok=True)
+        private_files.make_folders(paths.first_use())
         with open(file, "wb") as now:
             now.write(reported)
     except OSError:

@@ -21,7 +21,7 @@ from conductor.editors.record import Settings
 from conductor.editors.swap import swap
 from conductor.editors.target import Edit, Target
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.spec import paths, private_files, untrusted_files
+from conductor.spec import guarded, paths, private_files, untrusted_files
 
 MOST: Final = 1 << 20
 """Bytes of a file of settings."""
@@ -173,12 +173,15 @@ def read(path: str) -> Snapshot:
         if not os.path.isdir(folder):
             raise _refused(path, f"{visible_path(folder)} is no folder")
         _refuse_strangers(path, os.stat(folder))
+        guarded.refuse_changeable(path)
         if not os.path.lexists(real):
             return Snapshot(path, real, None)
         _refuse_strangers(path, os.stat(real))
         return Snapshot(path, real, untrusted_files.read(real, MOST))
     except OSError as error:
         raise _refused(path, str(error.strerror)) from None
+    except guarded.UnguardedError as error:
+        raise _refused(path, visible_path(str(error))) from None
 
 
 def _missing(path: str) -> list[str]:
@@ -242,7 +245,7 @@ def _write(snapshot: Snapshot, content: bytes | None) -> None:
     """Puts the content in the place of the file, or removes it. Raises `OSError`, and
     `_ChangedError` if the file is not as it was read."""
     folder, name = os.path.split(snapshot.real)
-    os.makedirs(folder, exist_ok=True)
+    private_files.make_folders(folder)
     prefix, suffix = f".{name}.", ".conductor"
     for left in os.listdir(folder):  # of a `setup` that was killed: this one is alone
         if left.startswith(prefix) and left.endswith(suffix):

@@ -211,7 +211,7 @@ def _make() -> None:
     """Makes the folders of the store, for this user alone. Raises `OSError`, `UsageError`."""
     store = paths.installed()
     above = os.path.dirname(store)
-    os.makedirs(above, mode=0o700, exist_ok=True)
+    private_files.make_folders(above)
     if not os.path.lexists(store):  # one that is there may be a stranger's: it is refused below
         os.chmod(above, stat.S_IMODE(os.stat(above).st_mode) & ~0o022)
     for folder in (store, installed.receipts()):

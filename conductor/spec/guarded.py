@@ -9,6 +9,8 @@ from collections.abc import Collection
 from typing import Final
 
 _MOST_LINKS: Final = 40
+OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+"""Permissions to write of all others than the owner."""
 
 
 class UnguardedError(Exception):
@@ -18,16 +20,29 @@ class UnguardedError(Exception):
         super().__init__(f"`{place}` {why}")
 
 
-def real(path: str, owners: Collection[int]) -> str:
+def refuse_changeable(path: str) -> None:
+    """Raises `UnguardedError` if another user can change what a path leads to, `OSError` for a link
+    that leads nowhere.
+
+    Of a path that is not there yet the folders count that are. A group may write: some users share
+    theirs with nobody.
+    """
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    real(path, {0, os.geteuid()}, stat.S_IWOTH)
+
+
+def real(path: str, owners: Collection[int], others: int = OTHERS) -> str:
     """The absolute `path` without links, which only the users `owners` can change.
 
-    Each step is examined as the kernel takes it, so no link of somebody else is on the way. Raises
-    `UnguardedError`, or `OSError` where there is no such file.
+    Each step is examined as the kernel takes it, so no link of somebody else is on the way.
+    `others` are the permissions that nobody else may have. Raises `UnguardedError`, or `OSError`
+    where there is no such file.
     """
     if "\0" in path or not os.path.isabs(path):
         raise OSError(errno.EINVAL, "is no absolute path", path)
     here = os.sep
-    _examine(here, os.lstat(here), owners)
+    _examine(here, os.lstat(here), owners, others)
     waiting = path.split(os.sep)[::-1]
     links = 0
     while waiting:
@@ -39,7 +54,7 @@ def real(path: str, owners: Collection[int]) -> str:
             continue
         place = os.path.join(here, part)
         status = os.lstat(place)
-        _examine(place, status, owners)
+        _examine(place, status, owners, others)
         if not stat.S_ISLNK(status.st_mode):
             here = place
             continue
@@ -52,18 +67,18 @@ def real(path: str, owners: Collection[int]) -> str:
     return here
 
 
-def _examine(place: str, status: os.stat_result, owners: Collection[int]) -> None:
+def _examine(place: str, status: os.stat_result, owners: Collection[int], others: int) -> None:
     if status.st_uid not in owners:
         raise UnguardedError(place, f"belongs to user {status.st_uid}")
     if stat.S_ISLNK(status.st_mode):
         return  # its mode means nothing: who may write in its folder may replace it
     # In a sticky folder, such as /tmp, nobody replaces what belongs to others.
     if not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX):
-        refuse_others(place, status)
+        refuse_others(place, status, others)
 
 
-def refuse_others(place: str, status: os.stat_result) -> None:
+def refuse_others(place: str, status: os.stat_result, others: int = OTHERS) -> None:
     """Raises `UnguardedError` for a file or a folder that others than its owner may write."""
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_mode & others:
         mode = stat.S_IMODE(status.st_mode)
         raise UnguardedError(place, f"may be written by others (mode {mode:04o})")

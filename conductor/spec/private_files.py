@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from conductor.spec import guarded
+
 _WAIT: Final = 30.0
 """Seconds that another conductor may hold a file: it changes something small, on a busy machine."""
 
@@ -28,7 +30,7 @@ def refuse_what_others_write(path: str) -> None:
             raise OSError(errno.EPERM, f"`{place}` {why}", path)
 
 
-def not_ours(status: os.stat_result, others: int = stat.S_IWGRP | stat.S_IWOTH) -> str:
+def not_ours(status: os.stat_result, others: int = guarded.OTHERS) -> str:
     """Why what is in a file or folder may be somebody else's word; empty: it is the user's own.
 
     `others` are the permissions that nobody else may have. Those of a link say nothing.
@@ -43,13 +45,25 @@ def not_ours(status: os.stat_result, others: int = stat.S_IWGRP | stat.S_IWOTH) 
 def need_folder(path: str) -> None:
     """Makes the folder of a file whose place the user has chosen. One that is there may be a
     project, or the user's home: it stays as it is."""
-    os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+    make_folders(os.path.dirname(os.path.abspath(path)))
+
+
+def make_folders(folder: str) -> None:
+    """Makes a folder, and those above it that are not there: whatever the umask, nobody else may
+    write there, nor enter them."""
+    if folder and not os.path.isdir(folder):
+        make_folders(os.path.dirname(folder))
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:  # another conductor has just made it
+            if not os.path.isdir(folder):
+                raise
 
 
 def make_folder(path: str) -> None:
     """Makes the folder of a file that is new, so that nobody else may write there."""
     folder = os.path.dirname(path)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_folders(folder)
     if not os.path.lexists(path):  # one that is there may be a stranger's, which reading refuses
         os.chmod(folder, 0o700)
 

@@ -64,7 +64,7 @@ def prepare(folder: str) -> None:
     """Makes a folder of ours if need be. Raises `OSError` for one that is not the user's alone."""
     if not os.path.isabs(folder):
         raise OSError(errno.ENOENT, "there is no home folder")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    private_files.make_folders(folder)
     with _opened(folder):
         pass
 

@@ -61,6 +61,18 @@ def test_an_entry_goes_in_and_out(home: Home, editor: str) -> None:
     assert not path.exists()
 
 
+def test_nobody_else_may_write_in_the_folders_it_makes(home: Home) -> None:
+    before = os.umask(0)
+    try:
+        fine(home.run("setup", "zed", "demo"))
+    finally:
+        os.umask(before)
+
+    made = [each for each in home.path.rglob("*") if each.name != "conductor" or each.is_dir()]
+    assert {each.name for each in made} >= {".config", "zed", "state", "editors", "logs"}
+    assert [each for each in made if each.stat().st_mode & 0o022] == []
+
+
 SHAPES: dict[str, Any] = {
     "jetbrains": {"agent_servers": {"Conductor": {"command": "C", "args": ["agent"], "env": {}}}},
     "vscode": {"acp.agents": {"Conductor": {"command": "C", "args": ["agent"], "env": {}}}},

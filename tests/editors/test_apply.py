@@ -148,7 +148,7 @@ CANNOT = {
     "a named pipe": (pipe, "no ordinary file"),
     "no folder": (no_folder, "is no folder"),
     "not UTF-8": (lambda path: path.write_bytes(b'{"a": "\xe4"}'), r"not UTF-8 \(byte 8\)"),
-    "others may write it": (lambda path: path.chmod(0o666), "can be written by other users"),
+    "others may write it": (lambda path: path.chmod(0o666), "may be written by others"),
     "others may write its folder": (lambda path: path.parent.chmod(0o777), "a folder of it"),
     "read-only": (lambda path: path.chmod(0o400), "is read-only"),
     "read-only folder": (lambda path: path.parent.chmod(0o500), "is read-only"),
@@ -293,7 +293,7 @@ def test_a_record_that_others_may_write_counts_as_none(settings: Path) -> None:
     before = settings.read_bytes()
     Path(record.path()).chmod(0o666)
 
-    with pytest.raises(UsageError, match="can be written by other users"):
+    with pytest.raises(UsageError, match="may be written by others"):
         remove()
 
     assert settings.read_bytes() == before
@@ -337,6 +337,21 @@ def test_a_folder_that_is_a_link_to_nowhere_is_left_alone(settings: Path, tmp_pa
         add()
 
     assert not (tmp_path / "gone").exists()
+
+
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_STATE_HOME"])
+def test_what_others_can_lead_elsewhere_is_left_alone(settings: Path, variable: str) -> None:
+    """Somebody else could put a link there to another folder of the user's, such as a checkout."""
+    add()
+    before = settings.read_bytes()
+    above = Path(os.environ[variable])
+    above.chmod(0o777)
+
+    for change in (add, remove):
+        with pytest.raises(UsageError, match=f"{above}` may be written by others"):
+            change("another" if change is add else "Conductor")
+
+    assert settings.read_bytes() == before
 
 
 def test_folders_with_something_in_them_stay(settings: Path) -> None:
