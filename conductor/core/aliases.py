@@ -98,24 +98,14 @@ def to_json(aliases: Aliases | None) -> bytes:
 
 def named(text: bytes) -> set[str]:
     """All ids of sessions that `renamed` would change if they were bound."""
-
-    def id_of(quoted: bytes) -> str:
-        try:
-            return _text(quoted)
-        except msgspec.DecodeError:  # half an emoji: no id of a session that was bound
-            return ""
-
-    return {id_of(found[2]) for found in _NAMED.finditer(text)}
+    return {_text(found[2]) for found in _NAMED.finditer(text)}
 
 
 def renamed(text: bytes, ids: Mapping[str, str]) -> bytes:
     """Params, a result or an error with other ids of sessions; all else stays byte for byte."""
 
     def other(found: re.Match[bytes]) -> bytes:
-        try:
-            id_ = ids.get(_text(found[2]))
-        except msgspec.DecodeError:  # half an emoji: no id of a session that was bound
-            return found[0]
+        id_ = ids.get(_text(found[2]))
         return found[0] if id_ is None else found[1] + _encode(id_)
 
     return _NAMED.sub(other, text)

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from conductor.core import CHANNEL, Component, Router
+from conductor.core import CHANNEL, Component, Router, jsonrpc
 from conductor.core.effects import Closure, Effects
 from conductor.core.policy.rules import Policy
 from tests.harness.router.playbook import Hole, Noted, Playbook
@@ -48,6 +48,25 @@ def test_an_answer_in_its_odd_form(answer: bytes) -> None:
         if answer in UNKNOWN:
             pb << Noted("warning", "agent", "taken for that to `_x`")
         pb << ("client", b'{"jsonrpc":"2.0","id":1,%b}' % {**ANSWERS, **UNKNOWN}[answer])
+
+
+@pytest.mark.parametrize(
+    ("members", "counts"),
+    [
+        (b'"result":1', (b"result", b"1")),
+        (b'"result":null', (b"result", b"null")),
+        (b'"result":null,"error":%b' % TEXT, (b"error", TEXT)),
+        (b'"result":1,"error":null', (b"result", b"1")),
+        (b'"error":null', None),
+    ],
+)
+def test_of_result_and_error_the_member_that_is_not_null_counts(
+    members: bytes, counts: tuple[bytes, bytes] | None
+) -> None:
+    message = jsonrpc.parse(b'{"jsonrpc":"2.0","id":1,%b}' % members)
+    assert isinstance(message, jsonrpc.Message)
+    found = jsonrpc.outcome(message)
+    assert (found and (found[0], bytes(found[1]))) == counts
 
 
 @pytest.mark.parametrize("peer", ["client", "agent"])

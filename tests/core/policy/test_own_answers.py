@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -127,8 +128,11 @@ def test_a_refusal_of_the_agent_s_names_nobody() -> None:
         pb >> ("g", "p", result(Hole("g-a"), changed)) << ("client", result("a", changed))
 
 
-@pytest.mark.parametrize(("said", "named"), [("f", "f"), ("g", "g"), ("agent", "f+g"), ("", "f+g")])
-def test_a_host_names_its_guests_and_nobody_else(said: str, named: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [("f", "f"), ("g", "g"), ("agent", "f+g"), ("", "f+g"), (["f"], "f+g")],
+)
+def test_a_host_names_its_guests_and_nobody_else(said: object, named: str) -> None:
     host = Component(
         "f+g", "", CHANNEL, policy=policy(ANSWERS), hosts=True, known_as=frozenset(("f", "g"))
     )
@@ -154,6 +158,21 @@ def test_a_host_names_its_guests_and_nobody_else(said: str, named: str) -> None:
         pb << ("f+g", "p", request(Hole("g-d"), PROMPT, prompt("go")))
         strange = {**DONE, "_meta": {"x.example/y": "conductor.component"}}
         pb >> ("f+g", "p", result(Hole("g-d"), strange)) << ("client", result("d", strange))
+
+
+def test_a_host_names_nobody_by_a_number_beyond_all_bounds() -> None:
+    host = Component(
+        "f+g", "", CHANNEL, policy=policy(ANSWERS), hosts=True, known_as=frozenset(("f", "g"))
+    )
+    with chain_of(host) as pb:
+        pb >> ("client", request("a", PROMPT, prompt("go")))
+        pb << ("f+g", "p", request(Hole("g-a"), PROMPT, prompt("go")))
+        id_ = json.dumps(pb.values["g-a"]).encode()
+        meta = b'"_meta":{"conductor.component":1e999}'
+        answer = b'{"jsonrpc":"2.0","id":%b,"result":{"stopReason":"refusal",%b}}' % (id_, meta)
+        pb >> ("f+g", "p", answer)
+        held = {"stopReason": "refusal", "_meta": {"conductor.component": "f+g"}}
+        pb << ("client", result("a", held))
 
 
 def test_who_is_trusted_answers_as_it_likes() -> None:
