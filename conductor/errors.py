@@ -332,3 +332,36 @@ def _is_seen(character: str, match: re.Match[str]) -> bool:
     if character.isprintable():
         return character not in _BLANK
     return unicodedata.category(character) == _SPACES
+
+
+# -- numbers, articles and verbs of sentences ------------------------------------------------------
+
+_WITH_ES: Final = ("s", "x", "z", "ch", "sh")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 file`, `2 files`, `3 more deliveries`, `1,024 bytes`. Nothing else
+    decides between the two."""
+    return f"{number:,} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """The plural of a noun, whose last word it changes."""
+    if noun[-1:] == "y" and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(_WITH_ES) else f"{noun}s"
+
+
+def agrees(number: int, one: str, more: str) -> str:
+    """The form of a verb that a number asks for: `differs` or `differ`."""
+    return one if number == 1 else more
+
+
+def are(number: int) -> str:
+    """`is` or `are`."""
+    return agrees(number, "is", "are")
+
+
+def a(word: str) -> str:
+    """A word with its article: `a FILE`, `an ADDRESS`."""
+    return f"{'an' if word[:1].lower() in 'aeio' else 'a'} {word}"

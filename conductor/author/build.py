@@ -14,7 +14,7 @@ from pathlib import Path
 import guest_sdk
 import wasm_host
 from conductor.author.subject import subjects
-from conductor.errors import ComponentError, UsageError, one_line
+from conductor.errors import ComponentError, UsageError, counted, one_line
 from conductor.spec import managed, private_files
 from conductor.spec.catalog import resolve
 from conductor.spec.manifest import section
@@ -132,7 +132,7 @@ def _record(manifest: Manifest, folder: str, path: str) -> str:
     if not same:
         private_files.replace(path, with_digest(source, info.digest).encode(), mode=0o666)
     digest = f"{info.digest[:16]}… {'as recorded' if same else 'recorded'}"
-    return f"{manifest.file}: {info.carrier}, {info.size:,} bytes, sha256 {digest}"
+    return f"{manifest.file}: {info.carrier}, {counted(info.size, 'byte')}, sha256 {digest}"
 
 
 def without_digest(source: str) -> str:

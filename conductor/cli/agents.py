@@ -227,10 +227,13 @@ def overview(findings: Sequence[Finding], width: int) -> list[str]:
     first = max((len(each.id) for each in missing), default=0)
     if missing:
         page.append("not installed, with the command that installs it:")
-        page += [f"  {each.id:<{first}}  {each.install}" for each in missing]
+        for each in missing:
+            row = f"  {each.id:<{first}}  {each.install}"
+            fits = len(row) <= width
+            page.append(row if fits else f"  {each.id:<{first}}  `conductor agents {each.id}`")
         page.append("")
-    page.append("`conductor agents NAME` shows one in detail, `conductor agent NAME` starts it.")
-    return page
+    end = "`conductor agents NAME` shows one in detail, `conductor agent NAME` starts it."
+    return [*page, *_wrapped(end, width, "")]
 
 
 def _wrapped(text: str, width: int, before: str) -> list[str]:
@@ -243,6 +246,10 @@ def _wrapped(text: str, width: int, before: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+_COMMANDS: Final = ("command", "to install", "try it")
+"""The labels of commands."""
 
 
 def _notes(found: Finding) -> list[str]:
@@ -265,7 +272,11 @@ def details(findings: Sequence[Finding], width: int) -> list[str]:
         page += [f"{found.name} (`{found.id}`)", ""]
         for label, texts in _rows(found):
             for at, text in enumerate(texts):
-                page += _wrapped(text, width, f"  {label if at == 0 else '':<{_INDENT}}")
+                head = f"  {label if at == 0 else '':<{_INDENT}}"
+                *more, last = _wrapped(text, width - 2, head)
+                # What a user copies stays one command.
+                end = " \\" if label in _COMMANDS else ""
+                page += [*(f"{line}{end}" for line in more), last]
         page.append("")
     return page[:-1]
 

@@ -18,7 +18,7 @@ import msgspec
 from conductor.cli import attach_list, report
 from conductor.cli.attach_seen import Seen
 from conductor.core import json_text
-from conductor.errors import ConductorError, RequestError, UsageError, one_line
+from conductor.errors import ConductorError, RequestError, UsageError, are, counted, one_line
 from conductor.transports import backoff
 
 if TYPE_CHECKING:
@@ -232,7 +232,9 @@ class Attached:
         others = max(0, len(said.get("connectedClients") or []) - 1)
         keys = "Ctrl-C cancels a turn, Ctrl-D leaves" if self._wanted.drives else "Ctrl-C leaves"
         name = one_line(self._session, 100)
-        self._view.note(f"session {name}: {role}, {others} others are attached; {keys}")
+        self._view.note(
+            f"session {name}: {role}, {counted(others, 'other')} {are(others)} attached; {keys}"
+        )
         if is_terminal():
             self._typing.begin()
             self._marked()

@@ -17,7 +17,7 @@ import msgspec
 from conductor.cli import report
 from conductor.cli.audit import EXIT_BROKEN, unreadable
 from conductor.core import json_text
-from conductor.errors import UsageError, did_you_mean
+from conductor.errors import UsageError, counted, did_you_mean
 from conductor.record.audit.file import BrokenChainError, verified
 from conductor.run.report_checks import CHANGES
 from conductor.spec import untrusted_files
@@ -160,11 +160,13 @@ class _Words:
             report.say_styled((PLAIN, ""))
             report.say_styled((HEAD, "In short"))
         for (who, change, kind, method), count in sorted(self._changes.items()):
-            report.say_styled((PLAIN, f"  {who}: {change} {kind} {method}, {count} times"))
+            report.say_styled(
+                (PLAIN, f"  {who}: {change} {kind} {method}, {counted(count, 'time')}")
+            )
         for (who, what, outcome), count in sorted(self._effects.items()):
-            report.say_styled((PLAIN, f"  {who}: {what} {outcome}, {count} times"))
+            report.say_styled((PLAIN, f"  {who}: {what} {outcome}, {counted(count, 'time')}"))
         for who, count in sorted(self._violations.items()):
-            report.say_styled((PLAIN, f"  {who}: stopped {count} times"))
+            report.say_styled((PLAIN, f"  {who}: stopped {counted(count, 'time')}"))
         if broken is None:
             report.say_styled((DIM, "The record is unbroken."))
 
@@ -236,15 +238,15 @@ def _sentence(record: Record) -> Line:
 
 
 _OUTCOMES: Final = {
-    "allowed": "{who} reached out of the chain: {what}{where}, {bytes} bytes",
-    "refused": "{who} was kept from {what}{where}, {bytes} bytes",
-    "failed": "{who} tried {what}{where}, {bytes} bytes, and it failed",
+    "allowed": "{who} reached out of the chain: {what}{where}, {bytes}",
+    "refused": "{who} was kept from {what}{where}, {bytes}",
+    "failed": "{who} tried {what}{where}, {bytes}, and it failed",
 }
 
 
 def _effect(record: Record) -> Line:
     where = f" {record['where']}" if record.get("where") else ""
-    words = {name: record[name] for name in ("what", "bytes")}
+    words = {"what": record["what"], "bytes": counted(record["bytes"], "byte")}
     text = _OUTCOMES[record["outcome"]].format(who=record["component"], where=where, **words)
     why = f": {record['text']}" if record.get("text") else ""
     return (HEAD if record["outcome"] == "allowed" else WRONG), f"{text}{why}"
@@ -292,7 +294,10 @@ def _difference(record: Record) -> Iterator[Line]:
         for end in ("before", "after"):
             if record[end] is not None:
                 digest = record[end]
-                yield PLAIN, f"    {end:6}  {digest['bytes']} bytes, sha256 {digest['sha256']}"
+                yield (
+                    PLAIN,
+                    f"    {end:6}  {counted(digest['bytes'], 'byte')}, sha256 {digest['sha256']}",
+                )
         return
     for path in record.get("repeated", ()):
         yield (
@@ -302,7 +307,7 @@ def _difference(record: Record) -> Iterator[Line]:
     for operation in diff:
         yield from _operation(operation)
     if more := record.get("more"):
-        yield DIM, f"    … and {more} more differences"
+        yield DIM, f"    … and {counted(more, 'more difference')}"
 
 
 def _operation(operation: Record) -> Iterator[Line]:
@@ -310,9 +315,10 @@ def _operation(operation: Record) -> Iterator[Line]:
     yield POINTER, f"    {operation['pointer'] or 'the whole'} {what}"
     if "at" in operation:
         sizes = [operation[f"{end}_digest"]["bytes"] for end in ("before", "after")]
+        before, at = counted(sizes[0], "byte"), operation["at"]
         yield (
             DIM,
-            f"      {sizes[0]} bytes before, {sizes[1]} after; at character {operation['at']}",
+            f"      {before} before, {sizes[1]:,} after; at character {at}",
         )
         yield from _side(operation, "removed", REMOVED, "-")
         yield from _side(operation, "added", ADDED, "+")
@@ -333,7 +339,7 @@ def _side(operation: Record, name: str, style: str, sign: str) -> Iterator[Line]
         digest = operation[f"{name}_digest"]
         for line in operation[f"{name}_cut"].split("\n"):
             yield style, f"      {sign} {line}"
-        yield DIM, f"        ({digest['bytes']} bytes, sha256 {digest['sha256']})"
+        yield DIM, f"        ({counted(digest['bytes'], 'byte')}, sha256 {digest['sha256']})"
 
 
 def _worded(value: Any) -> list[str]:

@@ -18,6 +18,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.typer_options import Json, takes
+from conductor.errors import counted
 from conductor.fleet.bundle_cache import BundleCache, Kept
 from conductor.spec import paths
 from conductor.spec.limits import size_in_words
@@ -60,7 +61,7 @@ def show(context: typer.Context, json_: Json = False, cache: str | None = None) 
         row = {"kind": kind, "folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
         folders.append(row)
         if not json_ and (sizes or kind != "bundles"):
-            files = _count(len(sizes), _NAMES[kind])
+            files = counted(len(sizes), _NAMES[kind])
             report.say(f"{files:<24} {size_in_words(sum(sizes)):>11}  {folder}")
     if json_:
         report.say_json({"folders": folders})
@@ -89,16 +90,12 @@ def prune(
     if json_:
         report.say_json({"removed": {"files": len(removed), "bytes": size}})
     else:
-        report.say(f"removed {_count(len(removed), 'file')}, {size_in_words(size)}")
+        report.say(f"removed {counted(len(removed), 'file')}, {size_in_words(size)}")
     return 0
 
 
 def _folder(cache: str | None) -> Path:
     return Path(cache or paths.compiled_modules())
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _guests() -> Iterator[store.Entry]:

@@ -71,8 +71,10 @@ class ChainLog:
     def tell(self, error: str) -> None:
         """Standard error gets what was withheld, as far as it is kept: something has failed, and
         lines that the error quotes stand there."""
+        from conductor.cli import error_details  # no start needs it
+
         for name, line in self._withheld:
-            if line.strip() not in error:
+            if not error_details.repeats(line, error):
                 self._places[0].relay(name, line)
         self._withheld.clear()
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import report, trace_view
-from conductor.cli.exec_ import lend_terminal, shown_details
+from conductor.cli import error_details, report, trace_view
+from conductor.cli.exec_ import lend_terminal
 from conductor.cli.run import Started, run_loop
 from conductor.client.chat import Attach, Chat
 from conductor.client.connection import ChainEnded
@@ -164,7 +164,7 @@ class _Sitting:
         log = self._started.log.path
         if isinstance(error, RequestError):
             hint = error.hint or _DEBUG
-            text = f"{error.text}{shown_details(error.details)}"
+            text = error_details.shown(error.text, error.details)
             return text, with_log(hint, log) if log else hint
         text = "the chain ended" if error is None else error.text
         return text, with_log(_DEBUG, log) if log else _DEBUG

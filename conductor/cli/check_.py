@@ -12,7 +12,7 @@ import typer
 
 from conductor.cli import configured, report
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import UsageError, did_you_mean, visible
+from conductor.errors import UsageError, counted, did_you_mean, visible
 from conductor.spec import catalog, lacking
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def check(
     failed = [outcome.name for outcome in outcomes if outcome.status == "fail"]
     if not failed:
         return 0
-    rules = f"{len(failed)} rule{'' if len(failed) == 1 else 's'}"
+    rules = counted(len(failed), "rule")
     single = f"`conductor check --only {failed[0]} {shlex.quote(component)}` repeats a single check"
     page = "docs/authoring.md says what a proxy has to do"
     report.error(f"`{spec.name}` breaks {rules}: {', '.join(failed)}", page if only else single)

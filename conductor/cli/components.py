@@ -6,10 +6,16 @@ from typing import Annotated, Final
 
 import typer
 
-from conductor.cli import report
+from conductor.cli import pages, report
+from conductor.cli.pages import Entry, Page
 from conductor.spec import catalog
+from conductor.spec.manifest.reading import Manifest
 
 HELP: Final = "List the components that come with conductor."
+_END: Final = (
+    "All are proxies in a sandbox, but for those marked. `conductor inspect NAME` shows what one "
+    "may do."
+)
 
 
 def components(
@@ -25,7 +31,7 @@ def show(*, as_json: bool) -> int:
         each for name in catalog.bundled() if (each := catalog.bundled_manifest(name)) is not None
     ]
     if as_json:
-        rows = [
+        listed = [
             {
                 "name": manifest.name,
                 "kind": manifest.kind,
@@ -35,10 +41,14 @@ def show(*, as_json: bool) -> int:
             }
             for manifest in manifests
         ]
-        report.say_json(rows)
+        report.say_json(listed)
         return 0
-    width = max((len(manifest.name) for manifest in manifests), default=0)
-    for manifest in manifests:
-        kind = "sandboxed proxy" if manifest.file is not None else manifest.kind
-        report.say(f"{manifest.name:<{width}}  {kind:<15}  {manifest.description}")
+    rows = pages.Section("", tuple(Entry(each.name, _described(each)) for each in manifests))
+    report.page(pages.laid_out(Page("", "", (rows,), _END)))
     return 0
+
+
+def _described(manifest: Manifest) -> str:
+    """What a component does, and what only few are."""
+    text = manifest.description.rstrip(".")
+    return text if manifest.file is not None else f"{text} ({manifest.kind}, not sandboxed)"

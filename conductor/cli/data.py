@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from conductor.cli import report
+from conductor.cli import pages, report
 from conductor.cli.data_kinds import KINDS, Item, Kind, failed, named, reason
 from conductor.cli.typer_options import Json, paragraphs
-from conductor.errors import ConductorError, UsageError, one_line, visible_path
+from conductor.errors import ConductorError, UsageError, agrees, counted, one_line, visible_path
 from conductor.spec.limits import size_in_words
 
 HELP: Final = (
@@ -47,11 +47,12 @@ def show(context: typer.Context, json_: Json = False) -> int:
         problem = f"cannot be read: {row['problem']}" if row["problem"] else ""
         much = f"{row['number']:>6}  {size_in_words(row['bytes']):>9}  {_age(row['oldest'])}"
         report.say(f"{row['kind']:<11}{problem or much}")
-        report.say(f"{'':<11}{row['what']}: {visible_path(row['place'])}")
-        report.say(f"{'':<11}stays: {row['rule']}")
+        for text in (f"{row['what']}: {visible_path(row['place'])}", f"stays: {row['rule']}"):
+            lines = pages.wrapped(f"{'':<11}{text}", pages.columns(), " " * 13)
+            report.say(*lines.splitlines())
         for one in row.get("components", ()):
             name = one_line(one["component"], 40) or "(not recorded)"
-            count = f"{one['number']} place{'' if one['number'] == 1 else 's'}"
+            count = counted(one["number"], "place")
             report.say(f"{'':<13}{name:<24} {count:>10}  {size_in_words(one['bytes']):>9}")
     report.say("", "Traces, audits and metrics are where you have put them.")
     report.say("What conductor makes again by itself: `conductor cache`.")
@@ -134,7 +135,8 @@ def delete(
         return 0
     report.say(f"deleted {number} of {wanted.what}")
     if number < len(items):
-        report.say(f"{len(items) - number} stay: chains that run use them")
+        stay = len(items) - number
+        report.say(f"{stay} {agrees(stay, 'stays', 'stay')}: chains that run use them")
     return 0
 
 

@@ -17,7 +17,7 @@ from typing import Final
 
 import conductor
 from conductor.author.build import build_component
-from conductor.cli import exec_, report, test_
+from conductor.cli import error_details, exec_, report, test_
 from conductor.cli.build_ import begun
 from conductor.cli.exec_output import Output, OutputClosed, TextView
 from conductor.cli.status import waiting
@@ -223,8 +223,8 @@ class Dev:
 
     def _show(self, error: ConductorError) -> None:
         self._failed = True
-        details = exec_.shown_details(getattr(error, "details", None))
-        report.error(f"{error.text}{details}", error.hint)
+        details = getattr(error, "details", None)
+        report.error(error_details.shown(error.text, details), error.hint)
 
     async def _permit(self, permission: conductor.Permission) -> bool:
         self._answers()

@@ -20,9 +20,9 @@ from typing import Final
 import msgspec
 
 from conductor import installation
-from conductor.cli import consent, doctor_editors, report
+from conductor.cli import consent, doctor_editors, pages, report
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import ConductorError, UsageError, one_line
+from conductor.errors import ConductorError, UsageError, counted, one_line
 from conductor.spec import catalog, installed, lacking, managed, paths, retention
 from conductor.spec.limits import size_in_words
 from conductor.spec.python_guest import scripts
@@ -35,6 +35,7 @@ HELP: Final = paragraphs(
     "Exit code 1 when something that conductor needs is missing.",
 )
 
+_INDENT: Final = " " * 11
 OLDEST_PYTHON: Final = (3, 11)
 
 _SLOW_CALLS: Final = (
@@ -66,7 +67,7 @@ def show(cache: str | None, *, as_json: bool) -> int:
     if as_json:
         report.say_json({"ok": not failed(results), "checks": results})
     else:
-        report.say(*lines(results))
+        report.say(*lines(results, pages.columns()))
     return 1 if failed(results) else 0
 
 
@@ -107,17 +108,23 @@ def failed(results: Sequence[CheckResult]) -> list[CheckResult]:
     return [check for check in results if check.needed and not check.ok]
 
 
-def lines(results: Sequence[CheckResult]) -> list[str]:
-    """The results for people, each hint below its check."""
+def lines(results: Sequence[CheckResult], columns: int) -> list[str]:
+    """The results for people, each hint below its check, on lines of so many columns."""
     width = max(len(check.name) for check in results)
     page = []
     for check in results:
         mark = "ok" if check.ok else "MISSING" if check.needed else "-"
-        page.append(f"{mark:<7}  {check.name:<{width}}  {check.detail}")
+        # Below the name: beside it there is no room for a path.
+        text = f"{mark:<7}  {check.name:<{width}}  {check.detail}"
+        page += pages.wrapped(text, columns, _INDENT).splitlines()
         if check.hint and not check.ok:
-            page.append(f"{'':<9}{'':<{width}}  hint: {check.hint}")
+            page += pages.wrapped(f"{_INDENT}hint: {check.hint}", columns, _INDENT).splitlines()
     bad = failed(results)
-    verdict = f"{len(bad)} of {len(results)} checks failed" if bad else "everything needed is there"
+    verdict = (
+        f"{len(bad)} of {counted(len(results), 'check')} failed"
+        if bad
+        else "everything needed is there"
+    )
     return [*page, "", verdict]
 
 
@@ -184,7 +191,7 @@ def _cache(folder: str | None) -> CheckResult:
         hint = f"chmod 700 {path}, or choose another folder: --cache; modules are compiled anew"
         return CheckResult(name, False, f"{path} {problem}", hint)
     sizes = [entry.size for entry in store.entries(path)]
-    modules = f"{len(sizes)} module{'' if len(sizes) == 1 else 's'}"
+    modules = counted(len(sizes), "module")
     return CheckResult(name, True, f"{path}: {modules}, {size_in_words(sum(sizes))}")
 
 

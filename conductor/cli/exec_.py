@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json as json_
 import os
 import signal
 import sys
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import exec_prompt, report, silence
+from conductor.cli import error_details, exec_prompt, report, silence
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import RingOnDemand, Started, run_loop
@@ -41,11 +40,6 @@ EXIT_INTERRUPTED: Final = 130
 
 _CANCEL_GRACE: Final = 2.0
 """Seconds that an agent gets to end a turn that ran out of time."""
-
-_MOST_DETAILS: Final = 4000
-"""Characters of an error's `data` that are shown …"""
-_MOST_LINES: Final = 30
-"""… and lines."""
 
 _DEBUG: Final = "run it again with --log debug to see what the chain does"
 _DEBUGGED: Final = "`--trace FILE` writes down what the messages hold"
@@ -255,8 +249,9 @@ def _report(control: _Control, turn: ExecTurn, started: Started, runtime: Runtim
     if control.signal:
         return 128 + control.signal
     if turn.stop_reason not in ("end_turn", "refusal"):
-        failure = runtime.failure.text if runtime.failure is not None else str(turn.error)
-        started.log.tell(failure)
+        error = runtime.failure if runtime.failure is not None else turn.error
+        text = getattr(error, "text", "")
+        started.log.tell(error_details.shown(text, getattr(error, "details", None)))
     if control.timed_out:
         limit = f"{control.timeout:g} s"
         waits = f": {control.waited_for}" if control.waited_for else ""
@@ -293,28 +288,10 @@ def _fail(started: Started, text: str, hint: str) -> None:
     report.error(text, with_log(hint, started.log.path) if started.log.path else hint)
 
 
-def shown_details(details: object) -> str:
-    """The `data` of an error behind its text, on lines of their own; as much as a person reads."""
-    if isinstance(details, dict):  # conductor's own errors name the component in their text
-        details = {key: value for key, value in details.items() if key != "component"}
-    if details in (None, "", {}, []):
-        return ""
-    if isinstance(details, dict) and len(details) == 1:  # `{"details": "why"}` is frequent
-        details = next(iter(details.values()))
-    try:
-        text = json_.dumps(details, indent=2, ensure_ascii=False)
-    except RecursionError:
-        text = ""
-    text = details if isinstance(details, str) else text
-    lines = text[:_MOST_DETAILS].splitlines()
-    cut = len(text) > _MOST_DETAILS or len(lines) > _MOST_LINES
-    return "".join(f"\n{line}" for line in [*lines[:_MOST_LINES], *(["…"] if cut else [])])
-
-
 def _report_error(turn: ExecTurn, started: Started) -> int:
     match turn.error:
         case RequestError(code=code, text=text, hint=hint, method=method, details=details):
-            _fail(started, f"{text}{shown_details(details)}", hint)
+            _fail(started, error_details.shown(text, details), hint)
             if code == REFUSED:
                 return EXIT_REFUSED
             return EXIT_NO_SESSION if method == "session/new" else EXIT_FAILED

@@ -11,7 +11,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.typer_options import Json, paragraphs
-from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.errors import ConductorError, UsageError, counted, visible_path
 from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle import MOST, Bundle
 from conductor.fleet.bundle_cache import BundleCache
@@ -111,7 +111,7 @@ def bundle(
     signed = "" if key else "; not signed, so no worker takes it"
     again = ["conductor", "fleet", "rollout", out, *(["--key", key] if key else [])]
     report.say(
-        f"{out}: {len(files)} files, {len(data):,} bytes{signed}",
+        f"{out}: {counted(len(files), 'file')}, {counted(len(data), 'byte')}{signed}",
         *(f"  {part.path}" for part in made.manifest.files),
         f"sha256 {made.digest}",
         f"to roll it out: {shlex.join(again)}",
@@ -162,7 +162,8 @@ def _verdict(file: str, keys: list[str], lines: list[str], warnings: list[str]) 
         warnings.append("whose it is was not compared: name the public key with `--bundle-key`")
     folder = BundleCache().unpacked(read, data)
     size = sum(part.size for part in read.manifest.files)
-    lines.append(f"sha256 {read.digest}: {len(read.manifest.files)} files, {size:,} bytes")
+    files = counted(len(read.manifest.files), "file")
+    lines.append(f"sha256 {read.digest}: {files}, {counted(size, 'byte')}")
     found = bundled.Bundled.of(folder)
     if found.policy is not None:
         lines.append(f"policy of {found.policy.file.contact}")

@@ -13,7 +13,7 @@ from conductor.cli import report
 from conductor.cli.fleet_bundle import Keys, content, opened, short
 from conductor.cli.fleet_place import on_bus, place
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import ConductorError, UsageError, one_line
+from conductor.errors import ConductorError, UsageError, agrees, are, counted, one_line
 from conductor.fleet import bundle as bundles
 from conductor.fleet import rollout as rolling
 from conductor.fleet.rollout import Count, Phase, Record, Verdict
@@ -254,8 +254,10 @@ class _Controller:
             await self._look()
             reports = [worker.bundles or {} for worker in self._workers]
             count = rolling.counted(digest, reports, at)
-            text = f"{count.ready} of {count.workers} workers ready" + (
-                f", {count.failed} refuse it" if count.failed else ""
+            text = f"{count.ready} of {counted(count.workers, 'worker')} ready" + (
+                f", {count.failed} {agrees(count.failed, 'refuses', 'refuse')} it"
+                if count.failed
+                else ""
             )
             if text != shown:
                 self._say(text)
@@ -273,7 +275,9 @@ class _Controller:
             if Phase.READY.value not in phases:
                 break
         used = sum(worker.phase(digest) == Phase.IN_USE.value for worker in self._workers)
-        self._say(f"{used} of {len(self._workers)} workers use it")
+        self._say(
+            f"{used} of {counted(len(self._workers), 'worker')} {agrees(used, 'uses', 'use')} it"
+        )
 
     def _failure(self, count: Count, wait: float) -> str:
         """Why nothing is switched."""
@@ -284,10 +288,11 @@ class _Controller:
             for worker in self._workers
             if worker.phase(self._digest) not in (Phase.READY.value, Phase.IN_USE.value)
         ]
+        ready = f"{count.ready} of {counted(count.needed, 'worker')}"
         late = "" if count.verdict is Verdict.GIVE_UP else f" within {wait:g} s"
         return "\n".join(
             [
-                f"{count.ready} of {count.needed} workers are ready{late}:",
+                f"{ready} {are(count.ready)} ready{late}:",
                 *lines[:20],
                 "nothing was switched",
             ]

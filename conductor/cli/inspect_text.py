@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from conductor.cli import inspect_policy
 from conductor.cli.inspect_policy import GuardFact, PolicyFacts
-from conductor.errors import CONTINUED, one_line
+from conductor.errors import CONTINUED, counted, one_line
 from conductor.spec import limits
 from conductor.spec.limits import DEFAULT_LIMITS
 
@@ -115,7 +115,7 @@ def _what(facts: Facts) -> Iterator[tuple[str, Iterable[str]]]:
     yield "command", [" ".join(map(one_line, facts.command))] if facts.command else []
     yield "address", [one_line(facts.address, 1000)] if facts.address is not None else []
     yield "file", [one_line(facts.file, 1000)] if facts.file is not None else []
-    yield "size", [f"{facts.size} bytes"] if facts.size is not None else []
+    yield "size", [counted(facts.size, "byte")] if facts.size is not None else []
     yield "sha256", _digest(facts)
     yield "carrier", [_CARRIERS[facts.carrier]] if facts.carrier is not None else []
     if facts.exports is not None:

@@ -16,7 +16,7 @@ from conductor.author.caged import CagedReader
 from conductor.cli import configured, consent, options, report
 from conductor.cli.typer_options import paragraphs, takes
 from conductor.core.dialects import CHANNEL
-from conductor.errors import UsageError
+from conductor.errors import UsageError, counted
 from conductor.record.redaction import redacted as redact
 from conductor.run.plan import Options
 from conductor.spec import digests, managed, peer_agents, syntax, toml_files
@@ -286,7 +286,7 @@ def _line(entry: Entry) -> str:
 
 
 def _count(entries: Sequence[Entry]) -> str:
-    return f"{len(entries)} component{'' if len(entries) == 1 else 's'}"
+    return counted(len(entries), "component")
 
 
 def _head(options: LockOptions) -> list[str]:

@@ -10,6 +10,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.typer_options import Folder, paragraphs
+from conductor.errors import counted
 
 HELP: Final = paragraphs(
     "Make an archive of a component: its manifest and what that names, its README, its licence "
@@ -54,7 +55,7 @@ def pack(
     shown = path if os.path.dirname(path) else f"./{path}"
     url = f"https://HOST/{os.path.basename(path)}#sha256={package.sha256}"
     report.say(
-        f"{path}: {len(package.files)} files, {len(package.archive):,} bytes",
+        f"{path}: {counted(len(package.files), 'file')}, {counted(len(package.archive), 'byte')}",
         *(f"  {name}" for name in package.files),
         f"sha256 {package.sha256}",
         f"to install it: {shlex.join(['conductor', 'add', shown])}",

@@ -20,7 +20,8 @@ from conductor.cli import options, report
 Foreign: TypeAlias = Any
 """An object of typer's parser. Its classes have no public names."""
 
-_WIDEST: Final = 100
+WIDEST: Final = 100
+"""Columns of a text: longer lines are hard to read."""
 _NARROWEST: Final = 20
 _ROOM: Final = 36
 """Columns that an explanation needs beside its word. With less it stands below."""
@@ -199,10 +200,15 @@ def _option(parameter: Foreign, *, short: bool) -> Entry:
 # -- for a terminal --------------------------------------------------------------------------------
 
 
+def columns() -> int:
+    """The columns that a text for people has: those of the terminal, within bounds."""
+    return max(_NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
+
+
 def laid_out(page: Page) -> str:
     """The page for standard output: as wide as it is, with colours where it shows them."""
-    width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns))
-    blocks = [_wrapped(f"Usage: {page.usage}", width, "  ")] if page.usage else []
+    width = columns()
+    blocks = [wrapped(f"Usage: {page.usage}", width, "  ")] if page.usage else []
     blocks += _paragraphs(page.text, width)
     size = max((len(e.word) for s in page.sections for e in s.entries if _fits(e)), default=0)
     for before, section in zip((None, *page.sections), page.sections, strict=False):
@@ -215,17 +221,17 @@ def laid_out(page: Page) -> str:
 
 
 def _section(section: Section, width: int, size: int) -> str:
-    heading = _wrapped(f"{section.heading}:", width) if section.heading else ""
+    heading = wrapped(f"{section.heading}:", width) if section.heading else ""
     lines = [report.heading(line) for line in heading.splitlines()]
     beside = width - size - 4 >= _ROOM
     for word, meaning in section.entries:
         if beside and len(word) <= size:
             head = f"  {word:<{size}}  "
-            lines.append(_wrapped(head + meaning, width, " " * len(head)))
+            lines.append(wrapped(head + meaning, width, " " * len(head)))
         else:
             indent = " " * (size + 4 if beside else 6)
-            lines.append(_wrapped(f"  {word}", width, "    "))
-            lines.append(_wrapped(indent + meaning, width, indent))
+            lines.append(wrapped(f"  {word}", width, "    "))
+            lines.append(wrapped(indent + meaning, width, indent))
     return "\n".join(lines)
 
 
@@ -242,11 +248,12 @@ def _paragraphs(text: str, width: int) -> list[str]:
         if (was and indented) or (indented and blocks and blocks[-1].endswith(":")):
             blocks[-1] += f"\n{paragraph}"
         else:
-            blocks.append(paragraph if indented else _wrapped(" ".join(paragraph.split()), width))
+            blocks.append(paragraph if indented else wrapped(" ".join(paragraph.split()), width))
     return blocks
 
 
-def _wrapped(text: str, width: int, indent: str = "") -> str:
+def wrapped(text: str, width: int, indent: str = "") -> str:
+    """A paragraph on lines of so many columns; the further ones begin with `indent`."""
     return textwrap.fill(
         text,
         width,

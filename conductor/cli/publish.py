@@ -10,7 +10,7 @@ import typer
 from conductor.cli import report
 from conductor.cli.pack import Allowed
 from conductor.cli.typer_options import Folder, paragraphs
-from conductor.errors import UsageError
+from conductor.errors import UsageError, counted
 from conductor.spec.paths import MANIFEST
 
 if TYPE_CHECKING:
@@ -125,6 +125,6 @@ def _described(ready: Publication) -> list[str]:
         config, layer = made.blobs
         kind = made.artifact_type or config.media_type
         lines.append(f"  {made.digest}  {kind}")
-        lines.append(f"    {layer.media_type}, {len(layer.content):,} bytes")
-    count = "1 manifest" if len(parts) == 1 else f"{len(parts)} manifests"
-    return [f"{ready.reference}: {count}, {size_of(ready):,} bytes", *lines]
+        lines.append(f"    {layer.media_type}, {counted(len(layer.content), 'byte')}")
+    count = counted(len(parts), "manifest")
+    return [f"{ready.reference}: {count}, {counted(size_of(ready), 'byte')}", *lines]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from conductor.cli import configured, report
 from conductor.cli.trace_show import ADDED, DIM, HEAD, PLAIN, REMOVED, WRONG, Line, cut
-from conductor.errors import UsageError, one_line
+from conductor.errors import UsageError, agrees, are, counted, one_line
 from conductor.record.turns.model import Op
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ def _complain(ran: Run, *, show: bool) -> None:
         return
     different = sum(not turn.same for turn in ran.compared if turn.turn)
     count = sum(bool(turn.turn) for turn in ran.compared)
-    turns = f"{different} of {count} turn{'s' * (count != 1)}"
+    turns = f"{different} of {counted(count, 'turn')}"
     where = turns if different else "what belongs to no turn"
     report.error(
-        f"{where} differ{'s' * (different <= 1)} from the recording",
+        f"{where} {agrees(max(different, 1), 'differs', 'differ')} from the recording",
         "if you want the change, record the trace anew" if show else "--diff shows how",
     )
 
@@ -155,8 +155,8 @@ def _notes(recording: ChainRecording, chosen: Chosen, replayed: Replayed) -> Ite
     if recording.is_cut:
         yield "the trace is cut off: it is replayed up to there"
     if recording.mcp:
-        plural = "s" * (recording.mcp != 1)
-        yield f"{recording.mcp} message{plural} of MCP servers in the trace are not played again"
+        messages, verb = counted(recording.mcp, "message"), are(recording.mcp)
+        yield f"{messages} of MCP servers in the trace {verb} not played again"
     for name, call in list(dict.fromkeys(replayed.refused))[:_MOST]:
         yield f"`{name}` called `{call}`, which the trace has no answer to: it was refused"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from conductor.cli import report
-from conductor.errors import visible
+from conductor.errors import a, counted, visible
 from conductor.record import diff
 from conductor.record.replay.messages import SIDES, SidedMessage
 from conductor.record.replay.player import Divergence, ReplayOutcome
@@ -43,7 +43,7 @@ def tell(name: str, outcomes: list[ReplayOutcome], runs: int) -> None:
 
 
 def _count(number: int) -> str:
-    return f"{number} message{'' if number == 1 else 's'}"
+    return counted(number, "message")
 
 
 def explained(divergence: Divergence) -> Iterator[str]:
@@ -73,7 +73,7 @@ def explained(divergence: Divergence) -> Iterator[str]:
 def _headline(message: SidedMessage) -> str:
     what = {"response": "answer to ", "text": "line that is no message"}.get(message.kind, "")
     of = f" of session {json.loads(message.session)}" if message.session else ""
-    kind = "" if message.kind in ("response", "text") else f", a {message.kind},"
+    kind = "" if message.kind in ("response", "text") else f", {a(message.kind)},"
     return f"{what}{message.method}{kind} to the {SIDES[message.side]}{of}"
 
 
@@ -91,7 +91,9 @@ def _changes(divergence: Divergence) -> list[dict[str, Any]]:
 
 def _cut(text: bytes) -> str:
     shown = visible(text.decode("utf-8", "backslashreplace"))
-    return shown if len(shown) <= _LONG else f"{shown[:_LONG]}… ({len(shown):,} characters)"
+    return (
+        shown if len(shown) <= _LONG else f"{shown[:_LONG]}… ({counted(len(shown), 'character')})"
+    )
 
 
 # -- for programs ----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from conductor.errors import CONTINUED, ConductorError, json_text, marked, one_line
+from conductor.errors import CONTINUED, ConductorError, counted, json_text, marked, one_line
 from conductor.run.host_log import ENTRY, FURTHER
 from conductor.spec.programs import is_reserved
 
@@ -263,7 +263,7 @@ def _to_pipe(fd: int, line: bytes) -> None:
     room = select.poll()
     room.register(fd, select.POLLOUT)
     if _lost and room.poll(0):
-        line = b"\n" + _losses(f"nobody read {_lost} lines before this one") + line
+        line = b"\n" + _losses(f"nobody read {counted(_lost, 'line')} before this one") + line
     left = memoryview(line)
     while left:
         if not room.poll(0 if _lost else _PATIENCE_MS):

@@ -12,7 +12,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.typer_options import paragraphs
-from conductor.errors import ConductorError, UsageError, visible_path
+from conductor.errors import ConductorError, UsageError, counted, visible_path
 
 HELP: Final = paragraphs(
     "Write a report for a bug report: versions, what `conductor doctor` finds, the configuration, "
@@ -58,7 +58,7 @@ def report_(
     report.say("The report holds:")
     for part in found:
         lines = part.text.count("\n") + 1
-        report.say(f"  {part.title}: {lines} line{'' if lines == 1 else 's'}")
+        report.say(f"  {part.title}: {counted(lines, 'line')}")
     if not yes:
         if not (os.isatty(0) and os.isatty(2)):
             if show:
@@ -72,7 +72,9 @@ def report_(
             report.say("nothing was written")
             return 1
     _write(path, whole.encode("utf-8", "backslashreplace"))
-    report.say(f"written to {visible_path(os.path.abspath(path))}, {len(whole):,} characters")
+    report.say(
+        f"written to {visible_path(os.path.abspath(path))}, {counted(len(whole), 'character')}"
+    )
     report.say("Nothing was sent: read it, then attach it to your bug report.")
     return 0
 

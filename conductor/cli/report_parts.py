@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from conductor.cli import config_show, data, doctor
+from conductor.cli import config_show, data, doctor, pages
 from conductor.cli.data_kinds import KINDS, reason
 from conductor.errors import ConductorError, hide, visible, without_shapes
 from conductor.packages import store
@@ -55,7 +55,7 @@ def parts(*, with_content: bool) -> list[Part]:
             hide(value, f"[variable {name}]")
     plain = [
         Part("Versions", "\n".join(_versions())),
-        Part("Doctor", "\n".join(doctor.lines(doctor.checks()))),
+        Part("Doctor", "\n".join(doctor.lines(doctor.checks(), pages.WIDEST))),
         Part("Configuration", _configuration()),
         Part("Installed components", "\n".join(_installed()) or "none"),
         Part("Variables that are set (names only)", "\n".join(_variables()) or "none"),

@@ -10,7 +10,7 @@ import typer
 
 from conductor.cli import configured, report, silence
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import UsageError, visible, visible_path
+from conductor.errors import UsageError, agrees, counted, visible, visible_path
 from conductor.services.scopes import compile_glob
 from conductor.spec import untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
@@ -112,7 +112,10 @@ def play(
     if not failed:
         return EXIT_DIFFERENT if broken else 0
     hint = "if the new lines are right, `conductor test --update` writes them into the transcripts"
-    report.error(f"{failed} of {len(files)} transcripts differ", hint)
+    report.error(
+        f"{failed} of {counted(len(files), 'transcript')} {agrees(failed, 'differs', 'differ')}",
+        hint,
+    )
     return EXIT_DIFFERENT
 
 
@@ -131,7 +134,7 @@ def _scenarios(traces: Sequence[str], component: str, *, as_json: bool) -> int:
 
 def _complain(broken: int, count: int) -> None:
     report.error(
-        f"{broken} of {count} scenario{'s' * (count != 1)} failed",
+        f"{broken} of {counted(count, 'scenario')} failed",
         "if you want the change: correct what a scenario.toml expects, or record a trace anew",
     )
 
@@ -307,11 +310,11 @@ def _report(path: str, played: Played, outcome: str) -> None:
         report.say(*(f"    {line}" for line in explained(path, mismatch)))
     if len(played.mismatches) > _SHOWN:
         more = len(played.mismatches) - _SHOWN
-        report.say(f"    and {more} more deliver{'y' if more == 1 else 'ies'}")
+        report.say(f"    and {counted(more, 'more delivery')}")
 
 
 def _deliveries(count: int) -> str:
-    return f"{count} deliver{'y' if count == 1 else 'ies'}"
+    return counted(count, "delivery")
 
 
 def explained(path: str, mismatch: Mismatch) -> Iterator[str]:
@@ -324,7 +327,7 @@ def explained(path: str, mismatch: Mismatch) -> Iterator[str]:
     pairs = list(zip(mismatch.expected, mismatch.returned, strict=False))
     common = next((at for at, (line, other) in enumerate(pairs) if line != other), len(pairs))
     if common:
-        yield f"  {common} line{'s' if common > 1 else ''} as expected, then"
+        yield f"  {counted(common, 'line')} as expected, then"
     for expected, returned in pairs[common:]:
         if expected == returned:
             yield f"  {cut(_text(returned))}"
@@ -349,7 +352,7 @@ def _text(line: bytes) -> str:
 
 def cut(text: str, most: int = 4 * _AROUND) -> str:
     """A text, or its beginning and how long it is."""
-    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+    return text if len(text) <= most else f"{text[:most]}… ({counted(len(text), 'character')})"
 
 
 def around_change(expected: str, returned: str) -> tuple[str, str, int]:

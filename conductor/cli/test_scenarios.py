@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from conductor.cli import configured, replay_chain, report
 from conductor.cli.test_ import around_change, cut
 from conductor.core import json_text
-from conductor.errors import UsageError, one_line, visible, visible_path
+from conductor.errors import UsageError, counted, one_line, visible, visible_path
 from conductor.spec.manifest.reading import load, path_of
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def record(paths: Sequence[str], name: str) -> int:
     except OSError as error:
         raise UsageError(f"`{file}` cannot be written: {error.strerror}", "check it") from None
     steps = text.count("\n[[step]]\n")
-    report.say(f"written {file}: {steps} step{'s' * (steps != 1)}; read it, then `conductor test`")
+    report.say(f"written {file}: {counted(steps, 'step')}; read it, then `conductor test`")
     return 0
 
 

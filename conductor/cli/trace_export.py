@@ -11,7 +11,7 @@ import typer
 from conductor.cli import report
 from conductor.cli.trace_show import File, Wanted, body
 from conductor.cli.typer_options import paragraphs
-from conductor.errors import UsageError, visible_path
+from conductor.errors import UsageError, counted, visible_path
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
 
@@ -81,7 +81,7 @@ def export(
         _write(perfetto, pictures.written(spans, spans.components, spans.began))
     elif otlp is not None and is_sent:
         count = _send(spans, otlp)
-        report.say(f"sent {count} spans to {collector.shown(otlp)}")
+        report.say(f"sent {counted(count, 'span')} to {collector.shown(otlp)}")
     elif otlp is not None:
         _write(otlp, otlp_json.written(spans, recorded.resource(), version(), spans.began))
     return 0

@@ -15,7 +15,7 @@ import typer
 from conductor.cli import report
 from conductor.cli.typer_options import paragraphs
 from conductor.core import json_text
-from conductor.errors import UsageError, one_line
+from conductor.errors import UsageError, counted, one_line
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
 from conductor.record.turns.line import CLIENT
@@ -154,7 +154,7 @@ def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Lin
     count = trace.count - 1
     which = "" if len(shown) in (count, count + 1) else f"{len(shown)} of "
     content = "; without content" if head.content == "none" else ""
-    yield DIM, f"{which}{count} turn{'s' * (count != 1)}, {head.events} events{content}"
+    yield DIM, f"{which}{counted(count, 'turn')}, {counted(head.events, 'event')}{content}"
     yield from about_ring(head)
     for gap in head.gaps:
         yield WRONG, f"gap: {gap}"
@@ -335,7 +335,7 @@ def _did(share: Share) -> str:
     if share.tokens:
         parts.append(f"{share.tokens:+,d} tokens")
     if share.verdicts:
-        parts.append(f"conductor refused it {share.verdicts} time{'s' * (share.verdicts != 1)}")
+        parts.append(f"conductor refused it {counted(share.verdicts, 'time')}")
     return ", ".join(parts)
 
 

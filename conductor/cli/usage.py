@@ -10,7 +10,7 @@ import typer
 from conductor.cli import options
 from conductor.cli.meant import meant
 from conductor.cli.surroundings import TAKE_COMPONENTS
-from conductor.errors import UsageError, did_you_mean
+from conductor.errors import UsageError, a, did_you_mean
 from conductor.spec.catalog import may_be
 
 Foreign: TypeAlias = Any
@@ -53,7 +53,7 @@ def _worded(error: Foreign, context: Foreign, path: str) -> tuple[str, str]:
 def _parameter(parameter: Foreign) -> str:
     """An option by its longest name, an argument by its name in the help."""
     name = max(parameter.opts, key=len)
-    return f"`{name}`" if name.startswith("-") else f"a {parameter.metavar or name.upper()}"
+    return f"`{name}`" if name.startswith("-") else a(parameter.metavar or name.upper())
 
 
 def _commands(context: Foreign) -> list[str]:

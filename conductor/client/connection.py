@@ -268,7 +268,7 @@ class Connection:
         code = error.get("code")
         code = code if isinstance(code, int) else INTERNAL_ERROR
         text = str(error.get("message", "no reason given"))
-        hint = self._advice(code)
+        hint = self._advice(AUTH_REQUIRED if _is_refused(error) else code)
         answer.set_exception(
             RequestError(code, text, details=error.get("data"), method=method, hint=hint)
         )
@@ -336,6 +336,12 @@ def _messages(line: bytes) -> list[dict[str, Any]]:
 def _no_message() -> ConductorError:
     text = "what answers there sent something that is no message of ACP"
     return ConductorError(text, "check the address: a conductor has to listen there")
+
+
+def _is_refused(error: dict[str, Any]) -> bool:
+    """Whether a model's server refuses the agent: agents hand its 401 on as they please."""
+    words = f"{error.get('message')} {error.get('data')}".replace("'", " ").split()
+    return any(word.strip(":,.()[]{}") == "401" for word in words)
 
 
 def _is_id(value: object) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from conductor.core import json_text
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, are, counted
 
 VERSION: Final = 1
 GREETING: Final = "conductor control"
@@ -141,7 +141,8 @@ def greeted(line: bytes) -> None:
             "use the conductor that runs the chain",
         )
     if greeting.busy:
+        others = f"{counted(greeting.busy, 'other command')} {are(greeting.busy)}"
         raise ConductorError(
-            f"the chain is busy: {greeting.busy} other commands are connected to it",
+            f"the chain is busy: {others} connected to it",
             "end one of them, such as a `conductor top`, and try again",
         )

@@ -21,6 +21,7 @@ from conductor.core.policy.headings import heading
 from conductor.core.policy.key_table import UPDATE, update
 from conductor.core.roles.initialize_params import version_of
 from conductor.core.state import Peer
+from conductor.errors import counted
 from conductor.patterns import lazy_pattern
 
 _CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
@@ -102,7 +103,7 @@ def in_words(block: Raw, type_: str, why: str) -> Raw:
     else:
         data = bytes(held.get("blob" if type_ == "resource" else "data", b""))
         size = max(0, len(data) - 2 - data[-4:].count(b"=")) * 3 // 4
-        facts.append(f"{size:,} bytes")
+        facts.append(counted(size, "byte"))
         said = f"[{type_}: {', '.join(facts)}; left out, since {why}]"
         text = json_text.encode(said)
     kept: dict[str, Raw] = {name: members[name] for name in _KEPT if name in members}

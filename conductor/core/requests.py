@@ -55,6 +55,7 @@ from conductor.core.state import (
     Source,
     TracedRequest,
 )
+from conductor.errors import counted
 
 ONE_HOP: Final = "$/"
 """How methods begin that concern one connection: the ids they name are only known there."""
@@ -166,7 +167,7 @@ class Requests:
         if len(requests.received) >= allowed.open_requests:
             limit, most = "open_requests", f"{allowed.open_requests} of its requests"
         elif requests.size:
-            limit, most = "open_bytes", f"{requests.size} bytes of its requests"
+            limit, most = "open_bytes", f"{counted(requests.size, 'byte')} of its requests"
         else:
             return None
         return (

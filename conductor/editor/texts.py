@@ -10,7 +10,7 @@ from conductor.core.guards.paths import inside
 from conductor.editor.html import markdown
 from conductor.editor.messages import Position
 from conductor.editor.ranges import path_of
-from conductor.errors import one_line, visible
+from conductor.errors import counted, one_line, visible
 
 MOST: Final = 8192
 """Characters of one text; what is beyond is counted."""
@@ -35,7 +35,7 @@ def _of(name: str, text: str, more: int = 0) -> str:
     more += max(0, len(text) - MOST)
     lines = [f"> {line}".rstrip() for line in text[:MOST].splitlines()]
     if more:
-        lines.append(f"> … ({more} more characters)")
+        lines.append(f"> … ({counted(more, 'more character')})")
     return "\n".join([f"{one_line(name)}:", "", *lines, "", ""])
 
 

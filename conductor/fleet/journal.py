@@ -25,6 +25,7 @@ import msgspec
 from conductor.core import json_text, jsonrpc
 from conductor.core.jsonrpc import INTERNAL_ERROR, Malformed
 from conductor.core.message import Message
+from conductor.errors import are, counted
 from conductor.fleet import names
 from conductor.fleet.unwritten import Entry, Unwritten
 from conductor.record.frames import clean_frame
@@ -269,8 +270,8 @@ class Journal:
         if self._lost > self._said_lost and now - self._said > _SAID:
             self._said, self._said_lost = now, self._lost
             self._log(
-                f"the journal cannot be written: {self.why}; so far {self._lost:,} frames "
-                f"({self._lost_bytes:,} bytes) are missing in it"
+                f"the journal cannot be written: {self.why}; so far {counted(self._lost, 'frame')} "
+                f"({counted(self._lost_bytes, 'byte')}) {are(self._lost)} missing in it"
             )
 
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
 from conductor.core.message import Message
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, are, counted
 from conductor.serve.chains import Chain, HubTransport
 from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import frames
@@ -119,9 +119,10 @@ class Lobby(Served):
     def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
         """A client connects. Raises `ConductorError` if there are too many."""
         if len(self.connections) >= self._settings.connections:
+            count = len(self.connections)
             raise ConductorError(
-                f"there are {len(self.connections)} connections of this principal, and no more may "
-                "be",
+                f"there {are(count)} {counted(count, 'connection')} of this principal, and no more "
+                "may be",
                 "close one of them",
             )
         connection = Connection(id_ or new_id(), self, outlet, named, self._settings.linger)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from conductor.core import UPSTREAM, Router
+from conductor.errors import agrees, counted
 from conductor.run.plan import Planned
 
 HAPPENED: Final = {
@@ -66,14 +67,14 @@ def _counts(name: str, happened: Mapping[tuple[str, str], int]) -> str:
         count = happened.get((kind, name), 0)
         noun = "rule" if kind == "violation" else "time"
         if count:
-            text += ", " + words.format(f"{count} {noun}{'s' if count > 1 else ''}")
+            text += ", " + words.format(counted(count, noun))
     return text
 
 
 def _busy(name: str, state: str, waiting: int, held: Callable[[str], int]) -> str:
     verb = "waits for" if name == UPSTREAM else "owes"
     parts = [state] if state else []
-    parts.append(f"{verb} {waiting or 'no'} answer{'' if waiting == 1 else 's'}")
+    parts.append(f"{verb} {counted(waiting, 'answer') if waiting else 'no answers'}")
     if (size := held(name)) > 0:
-        parts.append(f"{size} bytes wait to be written to it")
+        parts.append(f"{counted(size, 'byte')} {agrees(size, 'waits', 'wait')} to be written to it")
     return ", ".join(parts)

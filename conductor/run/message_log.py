@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from conductor.core import Trace, Violated
+from conductor.errors import counted
 from conductor.run.report_checks import Tracing
 
 if TYPE_CHECKING:
@@ -83,5 +84,5 @@ def line(trace: Trace) -> str:
     parts = [f"{kind} {trace.method}" if trace.method is not None else kind]
     if trace.id is not None:
         parts.append(f"id {trace.id}")
-    parts.append(f"{len(trace.payload or b'')} bytes")
+    parts.append(counted(len(trace.payload or b""), "byte"))
     return f"{source} -> {target}: {', '.join(parts)}"

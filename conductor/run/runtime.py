@@ -48,7 +48,7 @@ from conductor.core.rearranging import newcomer
 from conductor.core.roles.initialize_params import has_section
 from conductor.core.writer import Writer
 from conductor.editor.transport import DeskTransport
-from conductor.errors import ComponentError, ConductorError, one_line, with_log
+from conductor.errors import ComponentError, ConductorError, counted, one_line, with_log
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
@@ -648,7 +648,9 @@ class Runtime:
         """Logs how many copies an observer was too slow for."""
         lost = self._outboxes.lost.pop(name, 0) + self.router.forget_lost(name)
         if lost:
-            self._log("warning", name, f"it was too slow for {lost} copies of what it observes")
+            self._log(
+                "warning", name, f"it was too slow for {counted(lost, 'copy')} of what it observes"
+            )
 
     def _component_ended(self, name: str, reason: Closure, *, final: bool = False) -> None:
         self.flow.forget(name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, are, counted
 from conductor.serve import pulse
 from conductor.serve.texts import Texts
 
@@ -265,9 +265,9 @@ class ClientSockets:
         if len(own) >= most:
             idle = next((one for one in own if not one.is_busy), None)
             if idle is None:
+                there = f"there {are(len(own))} {counted(len(own), 'network connection')}"
                 raise ConductorError(
-                    f"there are {len(own)} network connections of this principal, as many as "
-                    "there may be",
+                    f"{there} of this principal, as many as there may be",
                     "close some of them, or ask for a higher limit (--sockets, ulimit -n)",
                 )
             self.gone(idle)

@@ -22,6 +22,7 @@ from conductor.core.accounts import Bucket
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
 from conductor.core.service_table import ALWAYS_GRANTED, CALLS, Performer
 from conductor.core.services import granted_names
+from conductor.errors import are, counted
 from conductor.services.calls import Grantee, ServiceError
 from conductor.services.files import Files
 from conductor.services.kv import Values
@@ -142,7 +143,7 @@ class ServiceExecutor:
         if self._in_flight[grantee.name] >= most:
             raise ServiceError(
                 "too-many",
-                f"{most} requests are in flight already (limit `calls`)\n"
+                f"{counted(most, 'request')} {are(most)} in flight already (limit `calls`)\n"
                 "hint: wait for answers, or raise it with `,limit.calls=NUMBER` behind it",
             )
         self._in_flight[grantee.name] += 1

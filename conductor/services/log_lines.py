@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from conductor.core.accounts import Bucket
+from conductor.errors import are
 
 Log = Callable[[str, str, str], None]
 """Called with level, component name and text."""
@@ -83,5 +84,7 @@ class LogLines:
     def _report(self, name: str) -> None:
         """Logs how many lines of a component were left out."""
         count, limit = self._left_out.pop(name), self._limits[name]
-        text = f"{count} of its lines are left out, over {limit} a second (limit `log_lines`)"
+        text = (
+            f"{count} of its lines {are(count)} left out, over {limit} a second (limit `log_lines`)"
+        )
         self._log("warning", name, text)

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from conductor.core import json_text
+from conductor.errors import agrees, counted
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 
 DATA_BYTES: Final = 4096
@@ -78,7 +79,7 @@ class Timers:
         if len(running) >= most:
             raise ServiceError(
                 "too-many",
-                f"{most} timers run already (limit `timers`)\n"
+                f"{counted(most, 'timer')} {agrees(most, 'runs', 'run')} already (limit `timers`)\n"
                 "hint: stop one first, or raise it with `,limit.timers=NUMBER` behind it",
             )
         self._number += 1

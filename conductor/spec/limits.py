@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from conductor.core.accounts import Allowance
-from conductor.errors import UnknownWordError
+from conductor.errors import UnknownWordError, counted
 
 if TYPE_CHECKING:
     from conductor.spec.model import Spec
@@ -176,7 +176,7 @@ def size_in_words(size: int) -> str:
     for unit, factor in (("MiB", _MIB), ("KiB", _KIB)):
         if size >= factor:
             return f"{size / factor:.1f}".removesuffix(".0") + f" {unit}"
-    return f"{size} byte{'' if size == 1 else 's'}"
+    return counted(size, "byte")
 
 
 def size(text: str) -> int:

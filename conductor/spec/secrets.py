@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from conductor import installation
 from conductor.errors import SHORTEST_SECRET, UsageError, hide
 from conductor.spec import untrusted_files
 
@@ -173,6 +172,8 @@ def _of_keyring(place: str) -> str:
         # By its name: the package is optional, and takes long to import.
         value = importlib.import_module("keyring").get_password(service, user)
     except ImportError:
+        from conductor import installation  # no start needs it
+
         hint = f"`{installation.with_extra('keyring')}`"
         raise _MissingError("the package `keyring` is not installed", hint) from None
     except Exception as error:  # each store has errors of its own

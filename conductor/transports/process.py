@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from conductor import children
-from conductor.errors import ComponentError, PrivateKeys, hidden
+from conductor.errors import ComponentError, PrivateKeys, agrees, counted, hidden
 from conductor.transports import descriptors
 from conductor.transports.base import LINGER, Ended, Events, Piped
 from conductor.transports.buffers import enlarge_pipe
@@ -80,7 +80,8 @@ class Stderr:
         self._allowance, self._counted = min(saved, _LINES * _BURST), now
         may = int(self._allowance)
         if may and lines and self._left_out:
-            self._write(f"({self._left_out} lines were left out: more than {_LINES} a second)")
+            were = f"{counted(self._left_out, 'line')} {agrees(self._left_out, 'was', 'were')}"
+            self._write(f"({were} left out: more than {_LINES} a second)")
             self._left_out = 0
         if len(lines) > may + _TAIL_LINES and not self._keys.concerns(lines):
             # A flood: what is neither shown nor kept is not even read.

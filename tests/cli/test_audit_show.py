@@ -112,8 +112,8 @@ def test_who_changed_my_prompt_and_how(tmp_path: Path) -> None:
         "      + mine\n"
         "\n"
         "In short\n"
-        "  datetime: modified request session/prompt, 1 times\n"
-        "  mark: modified request session/prompt, 1 times\n"
+        "  datetime: modified request session/prompt, 1 time\n"
+        "  mark: modified request session/prompt, 1 time\n"
         "The record is unbroken.\n"
     )
     assert "hunter2" not in file.read_text()
@@ -251,8 +251,8 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
             (f"p changed the request session/prompt\n    {ROUTE}\n"
             "    /a has a name twice: programs differ on it\n"
             "    the whole has a name twice: programs differ on it\n"
-            "    /t changed\n      9000 bytes before, 9003 after; at character 5000\n"
-            "      - old\n      + new\n      + lines…\n        (5000 bytes, sha256 ef)\n"
+            "    /t changed\n      9,000 bytes before, 9,003 after; at character 5000\n"
+            "      - old\n      + new\n      + lines…\n        (5,000 bytes, sha256 ef)\n"
             "    … and 3 more differences\n"),
         ),
         (

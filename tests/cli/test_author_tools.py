@@ -144,7 +144,7 @@ def test_an_edit_shows_in_the_transcripts(author: Author) -> None:
     transcript = author.folder / "my-proxy" / "transcripts" / "prompt.txt"
     before = transcript.read_text()
     ran = author("test", at="my-proxy")
-    ran.assert_error(1, "1 of 1 transcripts differ", "--update")
+    ran.assert_error(1, "1 of 1 transcript differs", "--update")
     assert "FAILED  transcripts/prompt.txt\n    transcripts/prompt.txt:6\n    > p{" in ran.out
     old, new = re.findall(r"^    ([-+] .*)$", ran.out, re.MULTILINE)
     assert ("briefly" in old, "in verse" in new) == (True, True)
@@ -427,7 +427,7 @@ def test_a_program_can_be_played_and_tried_by_another_name(author: Author) -> No
     assert "passed  t/a.txt" in author.ok("test", "--component", "passthrough", "t")
     (folder / "a.txt").write_text('> p{"id":1,"method":"_x"}\n< s{"method":"_x", "id":1}\n')
     played = ("test", "--component", "passthrough", "t")
-    author(*played).assert_error(1, "1 of 1 transcripts differ")
+    author(*played).assert_error(1, "1 of 1 transcript differs")
     author.ok(*played, "--match", "json")
     author(*played, "--match", "x").assert_error(2, "invalid value `x` for `--match`")
     author("test", "--component", "demo", "t").assert_error(2, "no deliveries to play")

@@ -87,7 +87,7 @@ def test_it_shows_and_deletes_logs_but_none_in_use_and_nothing_else(home: Path) 
         ran = delete("logs", "--older", "7d")
     assert (ran.code, ran.out) == (
         0,
-        "deleted 1 of log files of chains\n1 stay: chains that run use them\n",
+        "deleted 1 of log files of chains\n1 stays: chains that run use them\n",
     )
     assert json.loads(delete("logs", "--json").out) == {"kind": "logs", "deleted": 2, "left": 0}
     assert sorted(path.name for path in logs.iterdir()) == ["link.log", "notes.txt"]

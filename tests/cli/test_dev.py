@@ -67,7 +67,7 @@ def test_what_failed_last_is_the_exit_code(mine: Path) -> None:
     ran = conductor("dev", str(mine))
     assert ran.code == 1
     assert "FAILED" in ran.out
-    ran.assert_error(1, "1 of 1 transcripts differ", "conductor test --update")
+    ran.assert_error(1, "1 of 1 transcript differs", "conductor test --update")
 
 
 def test_a_folder_without_a_component(tmp_path: Path) -> None:

@@ -120,16 +120,16 @@ FOUND = [
 
 
 def test_people_see_marks_and_hints() -> None:
-    assert "".join(f"{one}\n" for one in doctor.lines(FOUND)) == (
+    assert "".join(f"{one}\n" for one in doctor.lines(FOUND, 100)) == (
         "ok       python    3.13.0\n"
         "-        node      not on PATH\n"
-        "                   hint: install Node.js\n"
+        "           hint: install Node.js\n"
         "MISSING  module x  sha256 differs\n"
-        "                   hint: install again\n"
+        "           hint: install again\n"
         "\n"
         "1 of 3 checks failed\n"
     )
-    assert doctor.lines(FOUND[:2])[-2:] == ["", "everything needed is there"]
+    assert doctor.lines(FOUND[:2], 100)[-2:] == ["", "everything needed is there"]
 
 
 @pytest.mark.parametrize(("found", "code"), [(FOUND, 1), (FOUND[:2], 0)])

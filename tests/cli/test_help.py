@@ -198,9 +198,10 @@ def test_version(option: str) -> None:
 def test_components() -> None:
     ran = conductor("components")
     assert (ran.code, ran.err) == (0, "")
-    lines = ran.out.splitlines()
+    lines = [line for line in ran.out.splitlines() if line[:2] == "  " and line[2:3] != " "]
     assert [line.split()[0] for line in lines] == list(catalog.bundled())
-    assert "current date" in next(line for line in lines if line.startswith("datetime"))
+    assert "current date" in next(line for line in lines if line.startswith("  datetime "))
+    assert ran.out.count("not sandboxed") == 2, "a remark about the few, no column"
 
 
 def test_components_as_json() -> None:
@@ -214,3 +215,11 @@ def test_components_as_json() -> None:
         "description": "",
         "sandboxed": False,
     }
+
+
+@pytest.mark.parametrize("command", ["components", "doctor", "agents", "data"])
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_table_fits_its_columns(command: str, columns: int) -> None:
+    lines = conductor(command, env=environment(COLUMNS=str(columns), PATH="")).out.splitlines()
+    wide = [line for line in lines if len(line) > columns]
+    assert [line for line in wide if len(line.split()) > 1] == [], "a word alone may be too long"

@@ -53,7 +53,7 @@ def test_a_bundled_proxy() -> None:
         "bundled component, proxy",
         CANNOT,
         str(file),
-        f"{file.stat().st_size} bytes",
+        f"{file.stat().st_size:,} bytes",
         digest,
         "as its manifest records",
         "channel_deliver (func)",

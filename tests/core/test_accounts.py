@@ -134,7 +134,7 @@ def test_and_so_many_bytes_of_them() -> None:
         pb << ("p", error(2, -32600, Hole("text")))
         size = pb.router.peers["p"].p.requests.size
         assert size > 1000
-        assert f"{size} bytes of its requests" in pb.values["text"]
+        assert f"{size:,} bytes of its requests" in pb.values["text"]
         pb >> ("client", error(Hole("c1"), 1, "no")) << ("p", error(1, 1, "no"))
         _asked(pb, 3, {"a": 1})
 

@@ -46,7 +46,7 @@ def attached(server: Served, *options: str, person: bool = True) -> Iterator[Run
     screen = (100, 40) if person else None
     with Running("attach", server.address, *options, screen=screen) as client:
         if person and "--list" not in options:
-            client.wait_for(client.err, "others are attached")
+            client.wait_for(client.err, " attached; ")
         yield client
 
 
@@ -220,7 +220,7 @@ def test_a_link_that_is_cut_comes_back(rig: Rig, server: Served, scheme: str) ->
     with Wire(server.port) as wire:
         address = f"{scheme}://127.0.0.1:{wire.port}"
         with Running("attach", address, screen=(100, 40)) as driver:
-            driver.wait_for(driver.err, "others are attached")
+            driver.wait_for(driver.err, " attached; ")
             for number in range(3):
                 asked = editor.start_prompt(session, f"/permission number {number}")
                 driver.wait_for(driver.err, f"> /permission number {number}\n")

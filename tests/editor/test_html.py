@@ -75,4 +75,4 @@ def test_which_file_a_url_names(url: str, path: str | None) -> None:
 
 def test_a_long_text_is_cut_before_it_is_looked_at() -> None:
     text = of_comment("X", "a:1", "x" * 1_000_000)
-    assert text.endswith(f"\n> … ({1_000_000 + len('`a:1`: ') - MOST} more characters)\n\n")
+    assert text.endswith(f"\n> … ({1_000_000 + len('`a:1`: ') - MOST:,} more characters)\n\n")

@@ -183,7 +183,7 @@ def test_new_chains_and_running_ones_take_it_and_the_way_back(pool: Pool) -> Non
     plain, dated = pool.bundle(PLAIN), pool.bundle(DATED)
     worker = pool.worker()
     said = pool.rolled(plain)
-    assert "1 of 1 workers use it" in said
+    assert "1 of 1 worker uses it" in said
     with served(
         pool.rig, "gateway", "--nats", pool.nats.url, "--listen", "ws://127.0.0.1:0"
     ) as gateway:
@@ -231,9 +231,7 @@ def test_a_bad_bundle_changes_nothing_and_the_status_says_why(pool: Pool, bad: s
         said = ("failed: signature: ", "is not signed by ")
         if is_chain:
             said = ("failed: chain `work`: conductor.toml, line 2: ", "module: `missing.wasm`")
-        pool.rollout(file).assert_error(
-            1, "0 of 1 workers are ready", *said, "nothing was switched"
-        )
+        pool.rollout(file).assert_error(1, "0 of 1 worker are ready", *said, "nothing was switched")
     refused(worker, digest)
 
     found = pool.status()

@@ -385,7 +385,7 @@ def test_limits() -> None:
     world = World(limits=limits, owned=["old"])
     client = world.client("one")
     agent = client.begin()
-    with pytest.raises(ConductorError, match="1 connections"):
+    with pytest.raises(ConductorError, match="there is 1 connection,"):
         world.client("two")
     client.ask("session/new")
     client.ask("session/new")

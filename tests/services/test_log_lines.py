@@ -57,7 +57,7 @@ def test_a_text_counts_as_the_lines_it_takes() -> None:
     log.lines.close()
     assert [text for _, _, text in log.taken()] == [
         "\n" * 1000,
-        "1 of its lines are left out, over 2 a second (limit `log_lines`)",
+        "1 of its lines is left out, over 2 a second (limit `log_lines`)",
     ]
     log = Log(p=2)
     log.lines.say("info", "p", "x" * 1_000_000)

@@ -22,7 +22,7 @@ import msgspec
 
 from conductor.core import json_text
 from conductor.core.jsonrpc import INVALID_REQUEST
-from conductor.errors import ComponentError
+from conductor.errors import ComponentError, are
 from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import StdioDeclaration
 from conductor.mcp.doors.door import NAME, DoorEvents, Log
@@ -160,7 +160,9 @@ class StdioDoor:
             self._entrance.complain("a client without the secret of a session was refused")
         elif len(self._clients) >= limits.STDIO_CLIENTS:
             login.connection.close()
-            self._entrance.complain(f"a client was sent away: {len(self._clients)} are connected")
+            self._entrance.complain(
+                f"a client was sent away: {len(self._clients)} {are(len(self._clients))} connected"
+            )
         else:
             self._let_in(listener, login.connection, self._entrance)
 

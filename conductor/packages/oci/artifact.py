@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.errors import ComponentError
+from conductor.errors import ComponentError, counted
 from conductor.spec import digests
 
 MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
@@ -136,7 +136,7 @@ def read(content: bytes, media_type: str) -> Artifact:
     layers = written.layers or []
     if len(layers) != 1:
         raise ComponentError(
-            f"it has {len(layers)} layers, and a component has one",
+            f"it has {counted(len(layers), 'layer')}, and a component has one",
             "a component is one module, or one archive of ours (`conductor publish` makes both)",
         )
     (layer,) = layers

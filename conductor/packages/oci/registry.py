@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from conductor.errors import ComponentError
+from conductor.errors import ComponentError, counted
 from conductor.packages import download
 from conductor.packages.oci import artifact
 from conductor.packages.oci.artifact import Artifact, Blob, Descriptor, Made
@@ -91,7 +91,7 @@ class Registry:
         ]
         if len(listed) > _MOST_ATTACHED:
             raise ComponentError(
-                f"`{self._reference}` has {len(listed)} referrers of one kind",
+                f"`{self._reference}` has {counted(len(listed), 'referrer')} of one kind",
                 f"conductor reads {_MOST_ATTACHED}; its publisher may remove old ones",
             )
         contents = []

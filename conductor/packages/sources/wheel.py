@@ -19,7 +19,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from conductor import installation
-from conductor.errors import ConductorError, UsageError
+from conductor.errors import ConductorError, UsageError, counted
 from conductor.packages import archive, download, signatures
 from conductor.packages.signatures import ANYBODY, Demand
 from conductor.packages.sources import Fetched
@@ -113,7 +113,9 @@ class Wheel(msgspec.Struct, frozen=True):
             ) from None
         found = os.listdir(there)
         if len(found) != 1:
-            raise ConductorError(f"pip brought {len(found)} files for `{wanted}`", "try again")
+            raise ConductorError(
+                f"pip brought {counted(len(found), 'file')} for `{wanted}`", "try again"
+            )
         return os.path.join(there, found[0])
 
 

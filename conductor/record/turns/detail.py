@@ -11,6 +11,7 @@ import msgspec
 from conductor.core import json_text
 from conductor.core.jsonrpc import REFUSED
 from conductor.core.policy.key_table import STAMP
+from conductor.errors import counted
 from conductor.record.turns import edits
 from conductor.record.turns.line import (
     AGENT,
@@ -367,7 +368,7 @@ def _steps(entries: Any) -> str:
     )
     done = sum(step.get("status") == "completed" for step in steps)
     now = next((step for step in steps if step.get("status") == "in_progress"), None)
-    text = f"{done} of {len(steps)} steps done"
+    text = f"{done} of {counted(len(steps), 'step')} done"
     return f"{text}, now: {_words(now.get('content'))}" if now is not None else text
 
 

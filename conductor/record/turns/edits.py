@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import json_text
+from conductor.errors import counted
 from conductor.record import diff
 from conductor.record.text_pairs import shared
 from conductor.record.turns import tokens
@@ -76,11 +77,8 @@ def of_changed(before: bytes, after: bytes) -> tuple[Edit, ...]:
 
 def in_words(made: tuple[Edit, ...]) -> str:
     """A short sentence about edits: `added 1 block, changed 2 words`."""
-    counted = Counter((edit.op.value, _counted(edit)) for edit in made)
-    return ", ".join(
-        f"{op} {number} {what if number == 1 else what + 's'}"
-        for (op, what), number in counted.items()
-    )
+    numbers = Counter((edit.op.value, _counted(edit)) for edit in made)
+    return ", ".join(f"{op} {counted(number, what)}" for (op, what), number in numbers.items())
 
 
 def added_tokens(made: tuple[Edit, ...]) -> int:

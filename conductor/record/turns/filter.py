@@ -17,7 +17,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from conductor.errors import UsageError, did_you_mean, one_line
+from conductor.errors import UsageError, a, did_you_mean, one_line
 from conductor.record.turns.model import Change, Row
 
 Body = Callable[[int], str]
@@ -243,7 +243,7 @@ class _Parser:
         value = ""
         if term.value:
             if self._next.kind != "word":
-                why = f"`~{token.text}` needs a {term.value} behind it"
+                why = f"`~{token.text}` needs {a(term.value)} behind it"
                 raise self._wrong(why, self._next.at)
             value = self._next.text
             self._place += 1

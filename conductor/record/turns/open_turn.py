@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from conductor.errors import counted
 from conductor.record.turns import edits, tokens
 from conductor.record.turns.line import AGENT, ENDS, Line, Update, read_line
 from conductor.record.turns.model import Share, Turn, Usage
@@ -15,14 +16,14 @@ SHOWN: Final = 500
 """Characters of a prompt and an answer in a turn's summary."""
 _MOST_SPANS: Final = 64
 _ACTS: Final = {
-    "changed": ("changed {} message", ""),
-    "answered": ("answered {} request", ""),
-    "question": ("answered {} question", " for you"),
-    "originated": ("sent {} message", " of its own"),
-    "mcp": ("answered {} MCP request", ""),
+    "changed": ("changed", "message", ""),
+    "answered": ("answered", "request", ""),
+    "question": ("answered", "question", " for you"),
+    "originated": ("sent", "message", " of its own"),
+    "mcp": ("answered", "MCP request", ""),
 }
-"""What a component may have done to messages, and the words for it: a noun that takes an `s`, and
-what follows it."""
+"""What a component may have done to messages, and the words for it: a verb, a noun, and what
+follows it."""
 
 Stored = Callable[[int], bytes]
 """The line of an event, by its number."""
@@ -97,10 +98,10 @@ class OpenShare:
         made = [prompt] if prompt != "unchanged" else []
         if not ends and self.got_text != self.sent_text and prompt != "answered":
             made.append("changed the answer" if self.got_text else "added words")
-        for act, (words, rest) in _ACTS.items():
+        for act, (verb, noun, rest) in _ACTS.items():
             is_prompt = act == its_act and prompt not in ("", "unchanged")
             if (count := self.acts.get(act, 0) - is_prompt) > 0:
-                made.append(f"{words.format(count)}{'s' * (count != 1)}{rest}")
+                made.append(f"{verb} {counted(count, noun)}{rest}")
         return ", ".join(filter(None, made)) or prompt
 
     def _prompt(self, stored: Stored) -> str:

@@ -9,6 +9,7 @@ from msgspec import Raw, UnsetType
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Malformed, canonical_id
 from conductor.core.message import Message
+from conductor.errors import counted
 from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
 from conductor.serve.hub.params import plain, session_of
@@ -106,9 +107,8 @@ class Clients:
             text = f"request id {key.decode(errors='replace')} is still in use"
             raise Malformed(INVALID_REQUEST, text, key)
         if len(sender.open) >= self._floor.limits.open_requests:
-            text = (
-                f"this connection has {self._floor.limits.open_requests} requests without an answer"
-            )
+            most = counted(self._floor.limits.open_requests, "request")
+            text = f"this connection has {most} without an answer"
             raise Malformed(INVALID_REQUEST, text, key)
         call = Call(sender, bytes(id_), key, method, message.params, now)
         sender.open[key] = call

@@ -20,7 +20,7 @@ from conductor.core.jsonrpc import (
     parse,
 )
 from conductor.core.message import Message
-from conductor.errors import ConductorError
+from conductor.errors import ConductorError, are, counted
 from conductor.serve.hub import frames
 from conductor.serve.hub.attaching import Attaching
 from conductor.serve.hub.clients import Clients
@@ -124,7 +124,8 @@ class Hub:
             ConductorError: the principal has as many connections as it may.
         """
         if len(self._floor.connections) >= self.limits.connections:
-            text = f"there are {self.limits.connections} connections, as many as there may be"
+            most = self.limits.connections
+            text = f"there {are(most)} {counted(most, 'connection')}, as many as there may be"
             raise ConductorError(text, "close some of them, or ask for a higher limit")
         self._seen += 1
         joined = Connection(connection, named, views, client_id=f"client-{self._seen}")

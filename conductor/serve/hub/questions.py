@@ -19,6 +19,7 @@ from conductor.core.jsonrpc import (
     outcome,
 )
 from conductor.core.message import Message
+from conductor.errors import counted
 from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
 from conductor.serve.hub.params import inner, session_of, text_of
@@ -55,7 +56,7 @@ class Questions:
             return self._refuse(chain, key or b"null", INVALID_REQUEST, text)
         most = self._floor.limits.open_requests
         if len(chain.questions) >= most:
-            text = f"the client has {most} requests without an answer"
+            text = f"the client has {counted(most, 'request')} without an answer"
             return self._refuse(chain, key, INVALID_REQUEST, text)
         try:
             scope = session_of(message.params)

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed
+from conductor.errors import counted
 from conductor.serve.hub.attaching import Attaching, described
 from conductor.serve.hub.effects import Disowned
 from conductor.serve.hub.floor import VIEWER, Floor
@@ -132,7 +133,8 @@ class Requests:
         are one editor, so the hub names the session."""
         driven = [id_ for id_, one in own.sessions.items() if one.drives(connection)]
         if len(driven) != 1:
-            text = f"`{call.method}` needs a `sessionId`: this client drives {len(driven)} sessions"
+            sessions = counted(len(driven), "session")
+            text = f"`{call.method}` needs a `sessionId`: this client drives {sessions}"
             return self._floor.refuse(call, INVALID_PARAMS, text, "name the session")
         members = read_members(call.params) or {}
         call.scope = driven[0]

@@ -16,7 +16,6 @@ from typing import Final
 
 import msgspec
 
-from conductor import installation
 from conductor.errors import ComponentError, UsageError
 from conductor.spec import paths, untrusted_files
 
@@ -224,7 +223,14 @@ def _fingerprint(sdk: str) -> str:
 
 
 def _another() -> str:
-    return f"`{installation.with_package(TOOLCHAIN)}` installs another {TOOLCHAIN}"
+    return f"{_toolchain()} installs another {TOOLCHAIN}"
+
+
+def _toolchain() -> str:
+    """The command that installs what builds the guest."""
+    from conductor import installation  # no start needs it
+
+    return f"`{installation.with_package(TOOLCHAIN)}`"
 
 
 def _build(sdk: str, folder: str) -> None:
@@ -236,7 +242,7 @@ def _build(sdk: str, folder: str) -> None:
         raise UsageError(
             "sandboxed `.py` proxies need the Python guest, which did not come with this "
             "installation, and componentize-py, which builds it, is not installed",
-            f"`{installation.with_package(TOOLCHAIN)}`, or install conductor from its wheel",
+            f"{_toolchain()}, or install conductor from its wheel",
         )
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
