@@ -5,8 +5,9 @@ and what is taken: half a body, the pieces of a message, a message that waits fo
 
 A principal may hold half as much as is free, so that something is free for everybody else at any
 time. Beyond that a connection of which another piece has come waits. Only the one that has held
-something longest reads on, so that large messages come one after the other. If even that one needs
-too long, it goes.
+something longest reads on, so that large messages come one after the other; once half of all is
+held, only that one of the principal that has held something longest. If even that one needs too
+long, it goes. So one always reads on: of who waits, nobody sees that the client has left.
 """
 
 from __future__ import annotations
@@ -69,18 +70,20 @@ class Received:
             account.holding.setdefault(entry)
         else:
             account.holding.pop(entry, None)
+        if not account.holding:
+            account.stop()
+            del self._accounts[entry.principal]
         if size > 0 and self._must_wait(entry, account):
             self._wait(entry, account)
         elif size < 0 and self._waiting:
             self._go_on()
-        if not account.holding:
-            account.stop()
-            del self._accounts[entry.principal]
 
     def _must_wait(self, entry: Entry, account: _Account) -> bool:
         if 2 * account.held <= self.most - self.held:
             return False
-        return entry is not account.first or 2 * self.held > self.most
+        if entry is not account.first:
+            return True
+        return 2 * self.held > self.most and account is not next(iter(self._accounts.values()))
 
     def _wait(self, entry: Entry, account: _Account) -> None:
         self._waiting[entry] = None

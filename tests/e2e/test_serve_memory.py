@@ -27,6 +27,7 @@ _EACH: Final = 10
 _ROUNDS: Final = 60
 _TURN: Final = 0.1
 """Seconds between two looks."""
+_JSON: Final = {"Content_Type": "application/json"}
 
 
 def _connected(server: Served, head: str, token: str) -> socket.socket:
@@ -128,6 +129,9 @@ def test_what_one_principal_has_half_sent_is_bounded(rig: Rig) -> None:
             _push(links, lambda: other.prompt(session, "/echo on"))
             assert resident(server) - before < 64 * _MIB
             assert other.prompt(session, "/echo on") == "on"
+        # Who waited has left, which only reading shows: nobody else of its principal waits for it.
+        asked = server.http(**bearer(alice)).ask("POST", b" " * _SIZE, **_JSON)
+        assert asked.status == 400, "the body is no message"
 
 
 _GONE: Final = struct.pack("ii", 1, 0)

@@ -64,6 +64,22 @@ async def test_whatever_some_hold_there_is_room_for_another() -> None:
     assert last.entry.held == 1
 
 
+@pytest.mark.parametrize("principals", [1, 3, 20])
+@pytest.mark.parametrize("piece", [1, 50, 400])
+async def test_one_reads_on_whatever_came_at_once(principals: int, piece: int) -> None:
+    """Only who reads sees that its client has left."""
+    received = Received(900)
+    left = [one for at in range(principals) for one in many(received, f"{at}", 9)]
+    for one in left:
+        one.entry.count(piece)
+    while left:
+        reads = [one for one in left if not one.waits]
+        assert reads
+        reads[0].entry.close()
+        left.remove(reads[0])
+    assert received.held == 0
+
+
 async def test_who_keeps_others_waiting_for_too_long_goes() -> None:
     received = Received(90, patience=0.001)
     first, second, *others = many(received, "alice", 6)
