@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from conductor.cli import configured, report
+from conductor.cli import configured, pages, report
 from conductor.cli.typer_options import paragraphs
 from conductor.editors import apply, chain, launcher, record, table
 from conductor.editors.json_editor import JsonEditor
@@ -361,7 +361,9 @@ def _list() -> int:
     rows = [(each.title, each.name, _place(each, held)) for each in table.TARGETS.values()]
     widths = [max(len(row[at]) for row in rows) for at in range(2)]
     for title, name, place in rows:
-        report.say(f"{title:<{widths[0]}}  {name:<{widths[1]}}  {place}")
+        head = f"{title:<{widths[0]}}  {name:<{widths[1]}}"
+        fits = len(head) + 2 + len(place) <= pages.columns()
+        report.say(*([f"{head}  {place}"] if fits else [head.rstrip(), f"    {place}"]))
     report.say("an entry of ours: conductor setup EDITOR COMPONENT… AGENT")
     report.say("for example:      conductor setup zed datetime demo")
     return 0

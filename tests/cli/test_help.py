@@ -217,7 +217,7 @@ def test_components_as_json() -> None:
     }
 
 
-@pytest.mark.parametrize("command", ["components", "doctor", "agents", "data"])
+@pytest.mark.parametrize("command", ["components", "doctor", "agents", "data", "setup"])
 @pytest.mark.parametrize("columns", [60, 80])
 def test_a_table_fits_its_columns(command: str, columns: int) -> None:
     lines = conductor(command, env=environment(COLUMNS=str(columns), PATH="")).out.splitlines()
