@@ -34,7 +34,6 @@ HELP: Final = paragraphs(
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor fleet rollout pool.bundle --key key.pem\n"
     "  conductor fleet rollout pool.bundle --key key.pem --pool gpu --at 90 --wait 600\n"
     "  conductor fleet rollout --status --bundle-key key.pub\n"
     "  conductor fleet rollout --back --key key.pem",
@@ -79,8 +78,8 @@ def rollout(
         typer.Option(
             "--key",
             metavar="FILE",
-            help="Sign what the pool runs with this private key (PEM, without a password): one "
-            "whose public key workers have as `--bundle-key`.",
+            help="Sign what the pool runs with this private key (PEM, no password); workers have "
+            "its `--bundle-key`.",
             show_default=False,
         ),
     ] = "",

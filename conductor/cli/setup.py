@@ -363,7 +363,8 @@ def _list() -> int:
     for title, name, place in rows:
         head = f"{title:<{widths[0]}}  {name:<{widths[1]}}"
         fits = len(head) + 2 + len(place) <= pages.columns()
-        report.say(*([f"{head}  {place}"] if fits else [head.rstrip(), f"    {place}"]))
+        below = pages.wrapped(f"    {place}", pages.columns(), "    ").splitlines()
+        report.say(*([f"{head}  {place}"] if fits else [head.rstrip(), *below]))
     report.say("an entry of ours: conductor setup EDITOR COMPONENT… AGENT")
     report.say("for example:      conductor setup zed datetime demo")
     return 0
