@@ -34,7 +34,7 @@ HELP: Final = paragraphs(
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor fleet rollout pool.bundle --key key.pem --pool gpu --at 90 --wait 600\n"
+    "  conductor fleet rollout pool.bundle --key key.pem --pool gpu --wait 600\n"
     "  conductor fleet rollout --status --bundle-key key.pub\n"
     "  conductor fleet rollout --back --key key.pem",
 )
