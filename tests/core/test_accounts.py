@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from conductor.core import DIALECTS, Closure, Component, Router, Violated
+from conductor.core import DIALECTS, Closure, Component, Router
 from conductor.core.accounts import BURST, FAR, FLOOD, Account, Allowance, Bucket
 from conductor.core.policy.rules import Grants, Policy
 from tests.harness.router.playbook import Hole, Noted, Playbook
@@ -215,18 +215,6 @@ def test_nobody_counts_the_values_of_who_is_not_judged() -> None:
     many = {"list": [1] * 100}
     with begin_acp(_judged(None)) as pb:
         pb >> ("p", request(1, "fs/read", many)) << ("client", request(Hole("c"), "fs/read", many))
-
-
-_NOT_ITS_ANSWER = Violated(
-    "p",
-    "rights",
-    "down",
-    "session/list",
-    "",
-    "`p` may not answer `session/list`\n"
-    "hint: only `,profile=trusted` lets it, which enforces nothing",
-    fatal=False,
-)
 
 
 def test_an_answer_with_too_many_values_is_none() -> None:
