@@ -64,7 +64,7 @@ def test_of_result_and_error_the_member_that_is_not_null_counts(
     members: bytes, counts: tuple[bytes, bytes] | None
 ) -> None:
     message = jsonrpc.parse(b'{"jsonrpc":"2.0","id":1,%b}' % members)
-    assert isinstance(message, jsonrpc.Message)
+    assert not isinstance(message, list)
     found = jsonrpc.outcome(message)
     assert (found and (found[0], bytes(found[1]))) == counts
 
