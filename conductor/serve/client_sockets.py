@@ -91,8 +91,9 @@ class Visitor:
 
     def leave(self) -> None:
         """It has shown who it is from, or is gone."""
-        self._late.cancel()
-        self._leave(self)
+        if not self._late.cancelled():
+            self._late.cancel()
+            self._leave(self)
 
     def turn_away(self) -> None:
         """Ends it now."""

@@ -75,7 +75,7 @@ class Server:
         self.draining = False
         self._loop = asyncio.get_running_loop()
         self._tidying = Tidying(self._loop)
-        self.received = Received(_MESSAGES * settings.message, passed=self._tidying.passed)
+        self.received = Received(_MESSAGES * settings.message, ended=self._tidying.ended)
         self.is_ready: Callable[[], bool] = lambda: True
         self.more_numbers: Callable[[], str] = str
         self._factory = factory
@@ -244,9 +244,12 @@ class Server:
         manager = self._runner.server
         assert manager is not None
 
+        def leave(visitor: Visitor) -> None:
+            here.leave(visitor)
+            self._tidying.ended(0)
+
         def greet(taken: socket.socket) -> Visitor:
-            self._tidying.passed(0)
-            visitor = Visitor(taken, self.settings.login, here.leave)
+            visitor = Visitor(taken, self.settings.login, leave)
             gone = self._sockets.gone
             make = functools.partial(
                 ClientSocket, visitor, gone, self.received, manager, self._loop

@@ -39,6 +39,12 @@ _LOOK: Final = 5.0
 _BUSY: Final = 6
 """Checks in a row with traffic after which memory is given back although it is not quiet."""
 
+_EACH: Final = 64 * 1024
+"""Bytes that a connection leaves behind beside what it held: its objects, its buffers."""
+
+_LEFT: Final = 64 * 1024 * 1024
+"""Bytes that connections may leave behind until memory is given back although it is not quiet."""
+
 QUIET: Final = 0.03
 """Seconds without another large chunk after which the memory of large ones is given back: longer
 than an echo takes, since getting the memory anew costs as much as the message."""
@@ -99,6 +105,8 @@ class Tidying:
         """Runs `_quiet` once nothing large has come for `QUIET` seconds."""
         self._seen = self._given = self._busy = 0
         """`_passed` at the last check and when memory was last given back; busy checks in a row."""
+        self._left = 0
+        """Bytes that connections have left behind since memory was last given back."""
         self._looking = loop.call_later(_LOOK, self._look)
 
     def passed(self, size: int) -> None:
@@ -108,6 +116,14 @@ class Tidying:
             self._large_at = self._loop.time()
             if self._waiting is None:
                 self._waiting = self._loop.call_later(QUIET, self._quiet)
+
+    def ended(self, held: int) -> None:
+        """Counts a connection that has ended and held so many bytes. They are in cycles of objects,
+        which only the collector frees."""
+        self.passed(held)
+        before, self._left = self._left, self._left + held + _EACH
+        if before < _LEFT <= self._left:
+            self._loop.call_soon(self._give_back)
 
     def stop(self) -> None:
         """Cancels both timers."""
@@ -131,5 +147,5 @@ class Tidying:
             self._give_back()
 
     def _give_back(self) -> None:
-        self._given, self._busy = self._passed, 0
+        self._given, self._busy, self._left = self._passed, 0, 0
         give_back()

@@ -45,11 +45,11 @@ class Received:
         self,
         most: int,
         patience: float = PATIENCE,
-        passed: Callable[[int], None] = lambda size: None,
+        ended: Callable[[int], None] = lambda size: None,
     ) -> None:
-        """`passed` hears of each piece that comes: how many bytes it has."""
+        """`ended` hears of each entry that is closed: how many bytes it held."""
         self.most = most
-        self._passed = passed
+        self._ended = ended
         self.held = 0
         self._patience = patience
         self._accounts: dict[str, _Account] = {}
@@ -62,8 +62,6 @@ class Received:
     def counted(self, entry: Entry, size: int) -> None:
         """An entry holds so many bytes more."""
         account = self._accounts.setdefault(entry.principal, _Account())
-        if size > 0:
-            self._passed(size)
         self.held += size
         account.held += size
         if entry.held:
@@ -117,6 +115,7 @@ class Received:
     def closed(self, entry: Entry) -> None:
         """Nobody reads a connection any more."""
         self._waiting.pop(entry, None)
+        self._ended(entry.held)
 
 
 class _Account:

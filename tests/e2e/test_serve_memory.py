@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import time
 from typing import TYPE_CHECKING, Final
+
+import pytest
 
 from tests.e2e.test_serve_attacks import WS, tokens
 from tests.e2e.test_serve_bad_input import resident
@@ -134,29 +135,42 @@ def test_what_one_principal_has_half_sent_is_bounded(rig: Rig) -> None:
         assert asked.status == 400, "the body is no message"
 
 
-_GONE: Final = struct.pack("ii", 1, 0)
-"""What a connection has sent and nobody has read goes with its end."""
+def _until(server: Served, holds: Callable[[int], bool]) -> None:
+    """Waits until the resident memory of a server is as it should be."""
+    for _ in range(int(DEADLINE / _TURN)):
+        if holds(resident(server)):
+            return
+        time.sleep(_TURN)
+    raise AssertionError(f"{resident(server):,} bytes")
 
 
 @needs_proc
-def test_the_memory_of_those_who_have_left_goes_back(rig: Rig) -> None:
+@pytest.mark.parametrize("kind", [_half_message, _half_packets])
+def test_the_memory_of_those_who_have_left_goes_back(
+    rig: Rig, kind: Callable[[Served, str], tuple[socket.socket, bytes]]
+) -> None:
+    """Also where nothing has come for long before they leave."""
     token = new_token(rig, "alice")
-    kinds = (_half_message, _half_body, _half_packets)
+    with served(rig, "serve", rig.demo(), *WS, *tokens(rig), "--linger", "1") as server:
+        before = resident(server)
+        with contextlib.ExitStack() as stack:
+            for _ in range(20):
+                taken, data = kind(server, token)
+                stack.enter_context(taken)
+                taken.sendall(data)
+            _until(server, lambda held: held - before > 50 * _MIB)
+        _until(server, lambda held: held - before < 15 * _MIB)
+
+
+@needs_proc
+def test_those_who_come_and_leave_pile_up_nothing(rig: Rig) -> None:
+    """What they have left counts until the collector has met it."""
+    token = new_token(rig, "alice")
     with served(rig, "serve", rig.demo(), *WS, *tokens(rig)) as server:
         before = most = resident(server)
-        for _ in range(4):
-            links = [kind(server, token) for kind in kinds for _ in range(10)]
-            for taken, data in links:
-                taken.settimeout(0.2)
-                with contextlib.suppress(TimeoutError):
-                    taken.sendall(data)
-            for taken, _ in links:
-                most = max(most, resident(server))
-                taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _GONE)
-                taken.close()
-        assert most - before > 30 * _MIB
-        for _ in range(int(DEADLINE / _TURN)):
-            if resident(server) - before < 15 * _MIB:
-                break
-            time.sleep(_TURN)
-        assert resident(server) - before < 15 * _MIB
+        for _ in range(100):
+            taken, data = _half_frame(server, token)
+            with taken:
+                taken.sendall(data)
+            most = max(most, resident(server))
+        assert most - before < 160 * _MIB

@@ -26,6 +26,9 @@ class Loop:
         self._due.append((self._now + delay, callback, timer))
         return timer
 
+    def call_soon(self, callback: Callable[[], None]) -> Timer:
+        return self.call_later(0, callback)
+
     def waits(self) -> int:
         """How many calls are still to be made."""
         return sum(not timer.cancelled for _, _, timer in self._due)
@@ -100,6 +103,25 @@ def test_it_is_done_now_and_then_where_traffic_never_ceases(scene: Scene) -> Non
         scene.tidying.passed(1)
         scene.loop.passes(5)
     assert scene.given == [30, 60, 90]
+
+
+@pytest.mark.parametrize(("held", "connections"), [(0, 1024), (CHUNK - 1, 513), (60_000_000, 2)])
+def test_what_has_ended_piles_up_only_so_far(scene: Scene, held: int, connections: int) -> None:
+    for _ in range(connections - 1):
+        scene.tidying.ended(held)
+    scene.loop.passes(0)
+    assert scene.given == []
+    for _ in range(connections + 1):  # once, and anew
+        scene.tidying.ended(held)
+        scene.loop.passes(0)
+    assert scene.given == [0, 0]
+
+
+def test_what_has_ended_goes_in_the_next_quiet_moment(scene: Scene) -> None:
+    scene.loop.passes(12)
+    scene.tidying.ended(0)
+    scene.loop.passes(60)
+    assert scene.given == [20]
 
 
 def test_nothing_is_done_once_stopped(scene: Scene) -> None:
