@@ -106,9 +106,10 @@ def _refuse_generated(manifest: Manifest) -> None:
     decide by them."""
     from conductor.author import project
 
+    generated = project.generated()
     texts = {"description": manifest.description, "[wants] reason": manifest.wants.reason}
     for place, text in texts.items():
-        if text in project.generated():
+        if text in generated:
             raise UsageError(
                 f"`{manifest.name}` still has the text of its template: {place} = `{text}`",
                 f"people decide by {MANIFEST}: say there what it does, and why it needs its rights",

@@ -119,11 +119,11 @@ class Stages:
         self._router = router
         self._planned = planned
         self._asked: dict[_Asked, float] = {}
-        """The open requests of the client, and when each was seen first …"""
+        """The open requests of the client, and when each was seen first."""
         self._passed_on: dict[_Asked, float] = {}
-        """… those that components are to answer, in the order of the chain …"""
+        """The requests that components are to answer, in the order of the chain."""
         self._reported: set[_Asked] = set()
-        """… and those of which a report has told."""
+        """The requests that a report has named."""
         self._over: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         """How long it took to answer what is answered since the last report: by name and method."""
         self._received: Sequence[Mapping[bytes, object]] = ()

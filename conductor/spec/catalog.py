@@ -542,7 +542,6 @@ def _described_beside(spec: Spec, file: str) -> Spec | None:
 def _self_declared(spec: Spec) -> Spec:
     """Sandboxed Python, narrowed by the manifest beside it, or else by its source, which is read
     and not run."""
-
     described = _described_beside(spec, spec.script)
     if described is not None:
         return described
