@@ -152,6 +152,8 @@ def show(made: Candidate, changed: Sequence[str] = ()) -> None:
     if made.is_program:
         runs = one_line(shlex.join(made.spec.command or ()), 1000)
         report.write(f"{WARNING}. It runs: {runs}", word="warning")
+    if made.is_another:
+        report.write(f"it may be ANOTHER component: {_names(made)}", word="warning")
     if made.is_older:
         text = f"it is, or may be, OLDER than what is installed: {_releases(made)}"
         report.write(text, word="warning")
@@ -176,11 +178,7 @@ def decide(made: Candidate, allowed: Allowed, *, yes: bool, trusting: bool, agai
                 "`--yes` does not allow that",
                 f"if you want it: `{again} --trust`",
             )
-        if made.is_older:
-            raise UsageError(
-                f"`{made.receipt.name}` would become older: {_releases(made)}",
-                f"if you want it: first `conductor remove {made.receipt.name}`",
-            )
+        _refuse_a_step_back(made)
         return Decision.ALLOW if made.is_program else Decision.INSTALL
     if not (os.isatty(0) and os.isatty(2)):
         flag = "--trust" if made.is_program else "--yes"
@@ -199,6 +197,21 @@ def decide(made: Candidate, allowed: Allowed, *, yes: bool, trusting: bool, agai
     if question is not None and typed in ("a", "allow"):
         return Decision.ALLOW
     return _YES.get(typed, Decision.NO)
+
+
+def _refuse_a_step_back(made: Candidate) -> None:
+    """Raises `UsageError` for what is not, beyond doubt, a newer version of what is installed."""
+    if made.is_another:
+        becomes = f"another component: {_names(made)}"
+    elif made.is_older:
+        becomes = f"older: {_releases(made)}"
+    else:
+        return
+    name = made.receipt.name
+    hint = f"if you want it: first `conductor remove {name}`"
+    if isinstance(made.before, Receipt) and made.before.signer is not None:
+        hint += "; that forgets who must have signed it: `--signer` or `--key` says it again"
+    raise UsageError(f"`{name}` would become {becomes}", hint)
 
 
 def put(made: Candidate, decision: Decision, allowed: Allowed, again: str) -> None:
@@ -261,6 +274,12 @@ def command(*words: str) -> str:
 def _releases(made: Candidate) -> str:
     before = made.before.release if isinstance(made.before, Receipt) else ""
     return f"{before or 'no version'} → {made.receipt.release or 'no version'}"
+
+
+def _names(made: Candidate) -> str:
+    before = made.before.called if isinstance(made.before, Receipt) else ""
+    now = f"`{one_line(made.receipt.called)}`" if made.receipt.called else "nothing"
+    return f"it calls itself {now}, and what is installed `{one_line(before)}`"
 
 
 def _question(spec: Spec) -> Question | None:

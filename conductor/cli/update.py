@@ -92,7 +92,7 @@ def _update(
         raise UsageError(receipt.why, f"`conductor remove {receipt.name}`, then add it again")
     name = receipt.name
     source = install.source_of(receipt)
-    if source.is_pinned:
+    if source.is_pinned and not wanted:
         installed.check(receipt)
         report.say(f"{name}: pinned to {visible_path(receipt.source)}")
         return 0

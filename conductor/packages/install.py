@@ -51,6 +51,13 @@ class Candidate(msgspec.Struct, frozen=True):
         return not self.spec.sandboxed
 
     @property
+    def is_another(self) -> bool:
+        """Whether it calls itself something else than what is installed: then its version proves
+        nothing, although the same people may have signed both."""
+        before = self.before
+        return isinstance(before, Receipt) and before.called not in ("", self.receipt.called)
+
+    @property
     def is_older(self) -> bool:
         """Whether its version is lower than that of what is installed, or nobody can say.
 
@@ -85,6 +92,7 @@ def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYB
         check_name(name or source.written)
     there = os.path.join(folder, "fetched")
     os.mkdir(there, 0o700)
+    is_named = bool(wanted) or wanted.is_free
     wanted = signatures.as_before(wanted, _signer_before(source, name))
     found = package.read(source.fetch(there, wanted))
     chosen = name
@@ -102,6 +110,10 @@ def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYB
             f"`{name}` is installed already, from {visible_path(before.source)}",
             f"give this one another name with `--name`, or first `conductor remove {name}`",
         )
+    signer = found.fetched.signer
+    held = before.signer if isinstance(before, Receipt) else None
+    if held is not None and held != signer and not is_named:  # its name was not known before
+        raise signatures.refused(source.written, str(held), f"it is signed by {signer or 'nobody'}")
     receipt = Receipt(
         name=name,
         asked=source.written,
@@ -110,7 +122,8 @@ def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYB
         content=store.seal(found.root),
         file=found.file,
         release=found.release,
-        signer=found.fetched.signer,
+        called=found.called,
+        signer=signer,
         since=trust.now(),
     )
     spec = msgspec.structs.replace(found.spec, name=name, source=name, receipt=receipt)

@@ -35,6 +35,11 @@ class Package(msgspec.Struct, frozen=True):
     """What it would be, under the name that it gives itself."""
 
     @property
+    def called(self) -> str:
+        """The name in its manifest; empty: it has none."""
+        return self.spec.manifest.name if self.spec.manifest is not None else ""
+
+    @property
     def release(self) -> str:
         """Its version, if it or its source names one that is a word."""
         manifest = self.spec.manifest

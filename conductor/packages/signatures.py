@@ -16,6 +16,7 @@ import base64
 import binascii
 import importlib.util
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -167,8 +168,13 @@ def signer_of(content: bytes, offers: Sequence[Offer], wanted: Demand, what: str
     reasons = "; ".join(dict.fromkeys(why)) or (
         "the signatures that come with it are of others" if offers else "it comes with no signature"
     )
-    raise UsageError(
-        f"`{what}` is not signed by {wanted}: {reasons}",
+    raise refused(what, str(wanted), reasons)
+
+
+def refused(what: str, wanted: str, why: str) -> UsageError:
+    """The error for a package that is not signed by whom it must be."""
+    return UsageError(
+        f"`{what}` is not signed by {wanted}: {why}",
         "nothing was installed; ask its publisher who signs it now. `--signer` and `--key` name "
         "somebody else, `--any-signer` takes it from anybody",
     )
@@ -342,6 +348,7 @@ def _of_bundle(content: bytes, bundle: bytes, wanted: Demand) -> Signer:
         if wanted and (identity, issuer) != (wanted.identity, wanted.issuer):
             raise _NoProofError(f"it is signed by {Signer(identity=identity, issuer=issuer)}")
         held = policy.Identity(identity=identity, issuer=issuer)
+        verifier = _as_of(verifier, read)
         if read._inner.dsse_envelope is None:
             verifier.verify_artifact(content, read, held)
         else:
@@ -383,10 +390,44 @@ def _verifier(trusted_root: str) -> Verifier:
         ) from None
 
 
+def _as_of(verifier: Verifier, bundle: Bundle) -> Verifier:
+    """The verifier with what its root trusts for the time of a signature: `sigstore` itself takes
+    keys and authorities beyond the end that the root gives them.
+
+    Raises `_NoProofError` where nothing of one kind is left.
+    """
+    from sigstore.models import TrustedRoot
+    from sigstore.verify import Verifier
+
+    times = [one.time for one in verifier._establish_time(bundle)]
+
+    def counts(part: Any) -> bool:
+        period = part.valid_for if hasattr(part, "valid_for") else part.public_key.valid_for
+        start, end = getattr(period, "start", None), getattr(period, "end", None)
+        return all((not start or start <= at) and (not end or at <= end) for at in times)
+
+    root = verifier._trusted_root._inner
+    kept = {kind: [*filter(counts, getattr(root, kind))] for kind in _DATED}
+    for kind, name in _DATED.items():
+        if not kept[kind]:
+            text = f"the trusted root has no {name} for the time of the signature"
+            raise _NoProofError(f"{text}, {times[0]:%Y-%m-%d}" if times else text)
+    return Verifier(trusted_root=TrustedRoot(root.model_copy(update=kept)))
+
+
+_DATED: Final = {
+    "certificate_authorities": "certificate authority",
+    "tlogs": "log of signatures",
+    "ctlogs": "log of certificates",
+}
+"""The parts of a trusted root that count from one time to another."""
+
+
 def _named(bundle: Bundle) -> tuple[str, str]:
     """The identity in a bundle's certificate and who vouches for it, both still to be verified.
 
-    Raises `_NoProofError` for a certificate with none, or several.
+    Raises `_NoProofError` for a certificate with none, with several, or with one that would be read
+    as another: an address or a URL is one word, and people compare it by eye.
     """
     from cryptography import x509
 
@@ -402,8 +443,13 @@ def _named(bundle: Bundle) -> tuple[str, str]:
     ]
     if len(found) != 1 or not isinstance(issuer, x509.UnrecognizedExtension):
         raise _NoProofError("its certificate does not name one identity")
-    return found[0], issuer.value.decode()
+    named = found[0], issuer.value.decode()
+    if not all(map(_WORD.fullmatch, named)):
+        raise _NoProofError("its certificate names an identity or an issuer that is not one word")
+    return named
 
+
+_WORD: Final = re.compile(r"[!-~]+")
 
 _ISSUER: Final = "1.3.6.1.4.1.57264.1.1"
 """Where certificates of sigstore have the issuer of an identity."""

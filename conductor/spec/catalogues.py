@@ -95,7 +95,10 @@ def _folder(where: str) -> dict[str, Entry]:
         path = os.path.join(where, file)
         if file.endswith(".json") and not os.path.isdir(path):
             content = untrusted_files.read(path, MOST, links=False)
-            _add(entries, _read_entry(_decoded(content, path, _File), path), path)
+            entry = _read_entry(_decoded(content, path, _File), path)
+            if entry is not None:  # `update` asks the folder again, not the file
+                entry = msgspec.structs.replace(entry, catalogue=where)
+            _add(entries, entry, path)
         elif os.path.isfile(os.path.join(path, paths.MANIFEST)):
             if os.path.islink(path):
                 raise refused(where, f"`{visible_path(file)}` is a link")

@@ -66,6 +66,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What runs, below the folder of its content; empty: the folder itself."""
     release: str = ""
     """Its version, if it names one."""
+    called: str = ""
+    """What it calls itself, if it has a manifest."""
     signer: Signer | None = None
     since: Seconds
     """When it was installed, in seconds since 1970."""
