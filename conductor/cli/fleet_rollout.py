@@ -111,12 +111,13 @@ def rollout(
             return await controller.show()
         if back:
             return await controller.back()
-        read = opened(data, bundle_key or [], str(file))
+        read = opened(data, [], str(file))
         if not read.signature:
             raise UsageError(
                 f"`{file}` is not signed, so no worker takes it",
                 "`conductor fleet bundle --key KEY` signs it",
             )
+        read.signed_by(keys, str(file))
         return await controller.roll(read.digest, data, at, wait)
 
     return on_bus(where, work)

@@ -77,7 +77,8 @@ def read(pool: str, value: bytes, keys: Sequence[Demand]) -> Signed:
         statement, signature = bytes(read.statement), bytes(read.signature)
         if not signature:
             raise UsageError(f"{shown} is not signed", _HINT)
-        key = bundles.signer(statement, signature, keys, shown) if keys else ""
+        named = f"the record of the pool {pool}"
+        key = bundles.signer(statement, signature, keys, named) if keys else ""
         said = msgspec.json.decode(statement, type=_Statement)
     except BundleError as error:
         raise UsageError(error.text, _HINT) from None

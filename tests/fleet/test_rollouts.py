@@ -224,14 +224,16 @@ def test_a_bad_bundle_changes_nothing_and_the_status_says_why(pool: Pool, bad: s
         pool.offer(digest)
         said = ("failed: missing: ", "NATS has no bundle 000")
     else:
-        other, _ = pair(pool.folder, "other")
+        other, public = pair(pool.folder, "other")
         is_chain = bad == "chain"
         file = pool.bundle(BROKEN) if is_chain else pool.bundle(DATED, other)
         digest = pool.digest(file)
         said = ("failed: signature: ", "is not signed by ")
         if is_chain:
             said = ("failed: chain `work`: conductor.toml, line 2: ", "module: `missing.wasm`")
-        pool.rollout(file).assert_error(1, "0 of 1 worker are ready", *said, "nothing was switched")
+        keys = ("--key", pool.key, "--bundle-key", public)  # who rolls it out trusts the other one
+        ran = pool.rollout(file, *keys)
+        ran.assert_error(1, "0 of 1 worker are ready", *said, "nothing was switched")
     refused(worker, digest)
 
     found = pool.status()
@@ -332,6 +334,12 @@ def test_what_cannot_be_rolled_out(pool: Pool) -> None:
     pool.rollout(plain, "--pool", "a.b").assert_error(2, "the pool `a.b` is no name")
     unsigned = pool.bundle(PLAIN, key="")
     pool.rollout(unsigned).assert_error(2, "is not signed")
+    other, _ = pair(pool.folder, "other")
+    for keys in ((), ("--key", pool.key, "--bundle-key", pool.public)):
+        ran = pool.rollout(pool.bundle(DATED, other), "--at", "0", *keys)
+        ran.assert_error(1, "is not signed by the key sha256:", "`--bundle-key` names")
+        assert ran.out == ""
+    assert pool.status()["revision"] == 0
     Path(unsigned).write_bytes(b"x" * 1000)
     pool.rollout(unsigned).assert_error(1, "is no bundle")
 
@@ -436,7 +444,8 @@ def test_a_record_that_no_key_of_the_workers_has_signed_changes_nothing(pool: Po
     record = of_canary["statement"]["record"]
     again = {**mine["statement"], "record": record}
     whole = bundles.read(Path(second).read_bytes())
-    forged = pool.rollout(second, "--at", "0", "--key", other)
+    keys = ("--key", other, "--bundle-key", pool.public)
+    forged = pool.rollout(second, "--at", "0", *keys)
     assert forged.code == 0, forged.err  # NATS takes it; the worker does not
     of_other = attacker.value()
     table: list[tuple[bytes, str]] = [
