@@ -155,11 +155,11 @@ class App:
             request.content.set_exception,
             Denied(_MANY, "too many bytes of this principal are on their way; wait for them"),
         )
+        taken.reads_body(True, request.content_length)
         try:
             async with asyncio.timeout_at(until) as late:
                 async for part in request.content.iter_any():
                     body += part
-                    taken.holds.count(len(part))
                     if len(body) > limit:
                         raise Denied(413, f"a message has at most {limit} bytes")
                     late.reschedule(until + len(body) / _RATE)
@@ -168,6 +168,7 @@ class App:
             raise Denied(_LATE, "the body of the request needs too long") from None
         finally:
             taken.refuse = taken.cut
+            taken.reads_body(False)
 
     def _connection(self, proof: Proof, id_: str) -> Connection:
         """A connection of this principal: of others there is none."""

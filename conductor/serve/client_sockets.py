@@ -18,11 +18,13 @@ from aiohttp.web_protocol import RequestHandler
 from conductor.errors import ConductorError, are, counted
 from conductor.serve import pulse
 from conductor.serve.texts import Texts
+from conductor.transports.received import Entry
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from conductor.transports.received import Entry, Received
+    from conductor.transports.received import Received
+    from conductor.transports.turns import Turns
 
 _HTTP: Final[Mapping[str, Any]] = {
     "access_log": None,
@@ -31,6 +33,18 @@ _HTTP: Final[Mapping[str, Any]] = {
     "auto_decompress": False,
 }
 
+
+_AHEAD: Final = 64 * 1024
+"""Bytes that come before it is clear who asks, or while a request is answered; beyond them a
+connection waits. A body of somebody known may be as long as a message."""
+
+_PIECE: Final = 16 * 1024
+"""Bytes of HTTP that are looked at in one go, since a chunk of a body may have one byte. Of a
+WebSocket, see `Texts`."""
+
+_TURN: Final = "others have their turn"
+_STRANGER: Final = "a stranger, or a request that is answered"
+_MUCH: Final = "much of its principal waits"
 
 _TEXT: Final = 0x81
 """The first byte of a frame that is a whole text."""
@@ -119,8 +133,9 @@ class ClientSocket(RequestHandler):
     """
 
     __slots__ = (
-        *("_gone", "_received", "_visitor", "heard", "holds", "is_busy", "is_full"),
-        *("principal", "refuse", "roomy", "texts"),
+        *("_gone", "_is_over", "_piece", "_reads_body", "_received", "_rest", "_turns"),
+        *("_visitor", "_waits", "heard", "holds", "is_busy", "is_full", "principal", "refuse"),
+        *("roomy", "texts"),
     )
 
     def __init__(
@@ -128,6 +143,7 @@ class ClientSocket(RequestHandler):
         visitor: Visitor,
         gone: Callable[[ClientSocket], None],
         received: Received,
+        turns: Turns,
         manager: web.Server,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -143,7 +159,16 @@ class ClientSocket(RequestHandler):
         self._visitor = visitor
         self._gone = gone
         self._received = received
-        self.holds: Entry = received.entry("", self)
+        self._turns = turns
+        self._rest = b""
+        """What has come and waits for its turn."""
+        self.holds = Entry("", self)
+        self._waits: set[str] = set()
+        """Why nothing is read."""
+        self._piece = _PIECE
+        self._reads_body = False
+        self._is_over = False
+        """Whether what comes is thrown away: the rest of a body that nobody wants."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The network connection is there."""
@@ -151,25 +176,72 @@ class ClientSocket(RequestHandler):
         self._visitor.connected(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Bytes have come; none: aiohttp goes on with those that it has."""
+        if not data:
+            super().data_received(data)
+            return
         self.heard += 1
-        if not self.is_busy:
+        if self.texts is None and not self._is_over:
             self.holds.count(len(data))
-        super().data_received(data)
+            if self.holds.held > _AHEAD and not self._reads_body:
+                self._wait(_STRANGER)
+        if self._rest:
+            self._rest += data
+        else:
+            self._look_at(data)
+
+    def _look_at(self, data: bytes) -> None:
+        """Looks at what has come, as far as it is the turn of its principal."""
+        while True:
+            # Strangers wait for nobody's turn: each may send little.
+            if self.principal and not self._turns.may(self.principal):
+                self._rest = data
+                self._wait(_TURN)
+                self._turns.later(self.principal, self._look_on)
+                return
+            if (texts := self.texts) is not None:
+                super().data_received(data)
+                data, texts.rest = texts.rest, b""
+            else:
+                piece = self._piece
+                super().data_received(data[:piece])
+                data = data[piece:]
+            if not data:
+                return
+
+    def _look_on(self) -> None:
+        data, self._rest = self._rest, b""
+        if data:  # else it has ended meanwhile
+            self._look_at(data)
+            if not self._rest:
+                self._go_on(_TURN)
+
+    def reads_body(self, reads: bool, length: int | None = None) -> None:
+        """Whether what comes is the body of a request, and somebody takes it. `length`: of all of
+        it, where it comes without chunks."""
+        self._reads_body = reads
+        self._piece = max(_PIECE, length or 0)
+        if reads:
+            self._go_on(_STRANGER)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """It is gone."""
         self._visitor.leave()
         self._gone(self)
         self.holds.close()
+        self._rest = b""
         super().connection_lost(exc)
         self.is_full = False
         self.roomy()
 
     def set_parser(self, parser: Any, *others: Any, **named: Any) -> None:
         """It is a WebSocket from now on."""
+        self._taken()
         self.texts = Texts(parser, self.holds.count)
         super().set_parser(cast("Any", self.texts), *others, **named)
+        rest, self.texts.rest = self.texts.rest, b""
+        if rest:
+            self._look_at(rest)
 
     def send_texts(self, texts: Iterable[bytes]) -> bool:
         """Sends texts of a WebSocket; whether it is there to do so."""
@@ -196,33 +268,57 @@ class ClientSocket(RequestHandler):
     def known(self) -> None:
         """It is no stranger any more, and has a request of its principal."""
         self._visitor.leave()
-        if self.holds.principal == self.principal:
-            self.holds.set(0)
-        else:
+        if self.holds.principal != self.principal:
+            held = self.holds.held
             self.holds.close()
             self.holds = self._received.entry(self.principal, self)
+            self.holds.count(held)
 
     def wait(self) -> None:
         """Reads no more for now."""
+        self._wait(_MUCH)
+
+    def go_on(self) -> None:
+        """There is room again."""
+        self._go_on(_MUCH)
+
+    def _wait(self, why: str) -> None:
+        self._waits.add(why)
         if self.transport is not None:
             self.transport.pause_reading()
 
-    def go_on(self) -> None:
-        """Reads on, unless aiohttp waits too."""
-        if self.transport is not None and not self._reading_paused:
+    def _go_on(self, why: str) -> None:
+        """Reads on, unless it has to wait for another reason, or aiohttp waits too."""
+        self._waits.discard(why)
+        if not self._waits and not self._reading_paused and self.transport is not None:
             self.transport.resume_reading()
+
+    def resume_reading(self, *arguments: Any, **named: Any) -> None:
+        """aiohttp waits no more."""
+        super().resume_reading(*arguments, **named)
+        for why in [*self._waits]:
+            self._wait(why)
+
+    def _taken(self) -> None:
+        """All that has come has been taken, unless more requests wait."""
+        if not self._messages:
+            self.holds.set(0)
+            self._go_on(_STRANGER)
 
     def go(self) -> None:
         """What has come has waited too long."""
         self.refuse()
 
-    async def finish_response(self, *arguments: Any) -> tuple[web.StreamResponse, bool]:
+    async def finish_response(
+        self, request: web.BaseRequest, *arguments: Any
+    ) -> tuple[web.StreamResponse, bool]:
         """A request is answered; until then nothing makes room of it."""
         try:
-            return await super().finish_response(*arguments)
+            return await super().finish_response(request, *arguments)
         finally:
             self.is_busy = False
-            self.holds.set(0)
+            self._is_over = not request.content.is_eof()
+            self._taken()
 
     def end(self) -> None:
         """Ends it, once what was written has left."""

@@ -26,6 +26,7 @@ from conductor.transports.buffers import Tidying
 from conductor.transports.entrance import Entrance
 from conductor.transports.received import Received
 from conductor.transports.remote.address import ENDPOINT, Address
+from conductor.transports.turns import Turns
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -76,6 +77,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._tidying = Tidying(self._loop)
         self.received = Received(_MESSAGES * settings.message, ended=self._tidying.ended)
+        self._turns = Turns(self._loop)
         self.is_ready: Callable[[], bool] = lambda: True
         self.more_numbers: Callable[[], str] = str
         self._factory = factory
@@ -252,7 +254,7 @@ class Server:
             visitor = Visitor(taken, self.settings.login, leave)
             gone = self._sockets.gone
             make = functools.partial(
-                ClientSocket, visitor, gone, self.received, manager, self._loop
+                ClientSocket, visitor, gone, self.received, self._turns, manager, self._loop
             )
             visitor.begin(self._loop, make, tls)
             return visitor

@@ -23,6 +23,8 @@ _MASKED: Final = 0x80
 _LENGTHS: Final = {126: 2, 127: 8}
 """What the seven bits of a length mean that stands behind them: its bytes."""
 _MASK: Final = 4
+_FRAMES: Final = 32
+"""Frames that are taken in one go: the shortest have six bytes, and cost as much as others."""
 _MOST: Final = 64 * 1024
 """Bytes of a text that goes on at once: of a longer one nobody notices the task."""
 
@@ -39,12 +41,17 @@ class Reader(Protocol):
 
 class Texts:
     """Stands before aiohttp's reader of one WebSocket: a text goes on at once if it has come in one
-    frame and in one piece, and all before it has been taken; aiohttp reads everything else."""
+    frame and in one piece, and all before it has been taken; aiohttp reads everything else.
+
+    Attributes:
+        rest: What was too much for one go; its owner feeds it again.
+    """
 
     def __init__(self, reader: Reader, count: Callable[[int], None]) -> None:
         """`count` is told how many bytes more the reader holds; below 0, how many were taken."""
         self._reader = reader
         self._count = count
+        self.rest = b""
         self._sizes: deque[int] = deque()
         """Bytes of the messages that the reader has got and that have not been taken."""
         self._take: Callable[[bytes], bool] | None = None
@@ -80,7 +87,7 @@ class Texts:
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
         """Takes bytes; whether no more are taken."""
-        at, answer = 0, (False, b"")
+        at, frames, answer = 0, 0, (False, b"")
         if self._owed:
             at = min(self._owed, len(data))
             self._owed -= at
@@ -89,6 +96,10 @@ class Texts:
         elif self._head:
             data, self._head = self._head + data, b""
         while at < len(data) and not answer[0]:
+            if frames == _FRAMES:
+                self.rest = data[at:]
+                break
+            frames += 1
             found = _extent(data, at)
             if found is None:
                 self._head = data[at:]

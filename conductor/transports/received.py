@@ -56,8 +56,8 @@ class Received:
         self._waiting: dict[Entry, None] = {}
 
     def entry(self, principal: str, reader: Reader) -> Entry:
-        """An entry for a connection of a principal; all strangers together are one."""
-        return Entry(self, principal, reader)
+        """An entry for a connection of a principal."""
+        return Entry(principal, reader, self)
 
     def counted(self, entry: Entry, size: int) -> None:
         """An entry holds so many bytes more."""
@@ -113,8 +113,10 @@ class Received:
                 entry.reader.go_on()
 
     def closed(self, entry: Entry) -> None:
-        """Nobody reads a connection any more."""
-        self._waiting.pop(entry, None)
+        """Nothing of a connection counts any more."""
+        if entry in self._waiting:
+            del self._waiting[entry]
+            entry.reader.go_on()
         self._ended(entry.held)
 
 
@@ -146,15 +148,16 @@ class Entry:
         held: Its bytes.
     """
 
-    def __init__(self, received: Received, principal: str, reader: Reader) -> None:
+    def __init__(self, principal: str, reader: Reader, received: Received | None = None) -> None:
+        """Without `received` it is a stranger's, who has no account: others see to its bound."""
         self.principal, self.reader = principal, reader
         self.held = 0
-        self._received: Received | None = received
+        self._received = received
 
     def count(self, size: int) -> None:
         """So many bytes more are held; or, below 0, have been taken."""
+        self.held += size
         if size and self._received is not None:
-            self.held += size
             self._received.counted(self, size)
 
     def set(self, size: int) -> None:

@@ -68,6 +68,9 @@ class Link:
     def feed(self, *chunks: bytes) -> None:
         for chunk in chunks:
             assert self.texts.feed_data(chunk) == (False, b"")
+            while self.texts.rest:
+                rest, self.texts.rest = self.texts.rest, b""
+                assert self.texts.feed_data(rest) == (False, b"")
 
 
 @pytest.fixture

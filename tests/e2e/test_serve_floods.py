@@ -1,0 +1,150 @@
+"""What one principal, or strangers, send without an end holds up nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.e2e.test_serve_attacks import WS, tokens
+from tests.e2e.test_serve_bad_input import resident
+from tests.harness.process.processes import needs_proc
+from tests.harness.process.serving import bearer, new_token, served
+from tests.places import DEADLINE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.harness.process.rig import Rig
+    from tests.harness.process.serving import Served
+
+_MIB: Final = 1024 * 1024
+_LONG: Final = b"".join(b"X-%d: %b\r\n" % (at, b"a" * 8000) for at in range(100))
+"""Most of what a head of HTTP may have."""
+_UPGRADE: Final = (
+    "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    f"Sec-WebSocket-Key: {'A' * 22}==\r\n"
+)
+_PING: Final = b"\x89\x80\0\0\0\0"
+_PONG: Final = 2
+"""Bytes of the answer to a ping."""
+_JSON: Final = "Content-Type: application/json\r\n"
+
+
+@contextlib.contextmanager
+def connected(server: Served, count: int) -> Iterator[list[socket.socket]]:
+    """Network connections."""
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), DEADLINE))
+            for _ in range(count)
+        ]
+
+
+def head(what: str, token: str, more: str = "") -> bytes:
+    """The head of a request, without the line that ends it."""
+    shown = f"Authorization: Bearer {token}\r\n" if token else ""
+    return f"{what} HTTP/1.1\r\nHost: 127.0.0.1\r\n{shown}{more}".encode()
+
+
+def push(taken: list[socket.socket], data: bytes) -> int:
+    """Sends as much of the data on each connection as the server and the system take; how much."""
+    sent = 0
+    for one in taken:
+        one.settimeout(0.05)
+        with contextlib.suppress(TimeoutError):
+            for at in range(0, len(data), 65536):
+                sent += one.send(data[at : at + 65536])
+        one.settimeout(DEADLINE)
+    return sent
+
+
+@needs_proc
+def test_requests_that_come_ahead_of_an_answer_are_few(rig: Rig) -> None:
+    """A stream of events is an answer that does not end."""
+    alice, bob = new_token(rig, "alice"), new_token(rig, "bob")
+    with served(rig, "serve", rig.demo(), *WS, *tokens(rig)) as server:
+        client = server.http(**bearer(alice))
+        client.initialize()
+        before = resident(server)
+        stream = f"Accept: text/event-stream\r\nAcp-Connection-Id: {client.connection}\r\n"
+        with connected(server, 6) as taken:
+            for number, one in enumerate(taken):
+                one.sendall(head("GET /acp", alice, f"{stream}Acp-Session-Id: {number}\r\n\r\n"))
+                assert b" 200 " in one.recv(64)
+            push(taken, (head("GET /x", "") + _LONG + b"\r\n") * 40)
+            other = server.socket(headers=bearer(bob))
+            assert other.prompt(other.begin(), "/echo on") == "on"
+            assert resident(server) - before < 64 * _MIB
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        head("GET /acp", "") + _LONG,
+        head("POST /acp", "", f"{_JSON}Content-Length: 4000000\r\n\r\n") + b" " * 3_000_000,
+    ],
+    ids=["heads", "bodies"],
+)
+def test_what_strangers_send_keeps_nobody_from_logging_in(rig: Rig, begun: bytes) -> None:
+    bob = new_token(rig, "bob")
+    limits = ("--message", "4M", "--login", "600")
+    serve = ("serve", rig.demo(), *WS, *tokens(rig), *limits)
+    with served(rig, *serve) as server, connected(server, 60) as taken:
+        push(taken, begun)
+        other = server.socket(headers=bearer(bob))
+        session = other.begin()
+        for text in ("on", "x" * 200_000):
+            assert other.prompt(session, f"/echo {text}") == text
+        for size in (200_000, 3_000_000):
+            body = b" " * size
+            asked = server.http(**bearer(bob)).ask("POST", body, Content_Type="application/json")
+            assert asked.status == 400, "the body is no message"
+
+
+def _received(taken: list[socket.socket]) -> int:
+    """Bytes that have come."""
+    count = 0
+    for one in taken:
+        one.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while more := one.recv(_MIB):
+                count += len(more)
+    return count
+
+
+@needs_proc
+def test_small_frames_of_one_principal_hold_up_nobody(rig: Rig) -> None:
+    """Much of them lies there already when another one asks: the server was stopped meanwhile."""
+    alice = new_token(rig, "alice")
+    with served(rig, "serve", rig.demo(), *WS, *tokens(rig)) as server:
+        process = server.process.process
+        with connected(server, 8) as taken, connected(server, 1) as (other,):
+            for one in taken:
+                one.sendall(head("GET /acp", alice, _UPGRADE + "\r\n"))
+                assert b" 101 " in one.recv(4096)
+            os.kill(process.pid, signal.SIGSTOP)
+            try:
+                pings = push(taken, _PING * 50_000) // len(_PING)
+                other.sendall(head("GET /health", "", "\r\n"))
+            finally:
+                os.kill(process.pid, signal.SIGCONT)
+            assert b" 200 " in other.recv(64)
+            assert _received(taken) // _PONG < pings // 10
+
+
+def test_all_frames_are_taken_however_many_come_at_once(rig: Rig) -> None:
+    with served(rig, "serve", rig.demo(), *WS) as server:
+        for size in (1, 31, 32, 33, 1000):
+            pings = b"".join(b"\x89\x84" + bytes(4) + one.to_bytes(4) for one in range(size))
+            with connected(server, 1) as (one,):
+                one.sendall(head("GET /acp", "", _UPGRADE + "\r\n") + pings)
+                data = b""
+                while len(pongs := data.partition(b"\r\n\r\n")[2]) < 6 * size:
+                    data += one.recv(65536)
+                came = [int.from_bytes(pongs[at + 2 : at + 6]) for at in range(0, 6 * size, 6)]
+                assert came == [*range(size)]
