@@ -76,7 +76,7 @@ __attribute__((unused)) static span json_quote(span text) {
     return (span){quoted, length + 1};
 }
 
-/* A string value decoded; absent if it is none, or no Unicode (a lone surrogate). */
+/* A string value decoded; absent if it is none. U+FFFD stands for half an emoji (a lone surrogate). */
 __attribute__((unused)) static span json_text(span value) {
     if (!json_is_string(value)) return (span){0, 0};
     span inside = json_inside(value);
@@ -89,7 +89,7 @@ __attribute__((unused)) static span json_text(span value) {
         }
         at++;
         u32 count = json_unescape(&at, end, to);
-        if (count == 3 && (u8)to[0] == 0xed && (u8)to[1] >= 0xa0) return (span){0, 0};
+        if (count == 3 && (u8)to[0] == 0xed && (u8)to[1] >= 0xa0) channel_copy(to, "\xef\xbf\xbd", 3);
         to += count;
     }
     return (span){decoded, (u32)(to - decoded)};

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
-	"unicode/utf8"
 )
 
 // Raw is a JSON text as it was said. What comes from reading one is a slice of it, so it can be
@@ -129,22 +128,16 @@ func (r Raw) Get(path ...string) Raw {
 	return r
 }
 
-// Text is a string, decoded. Not ok: it is none, or has a surrogate that stands alone.
+// Text is a string, decoded. U+FFFD stands for half an emoji (a lone surrogate). Not ok: it is none.
 func (r Raw) Text() (text string, ok bool) {
 	if len(r) < 2 || r[0] != '"' {
 		return "", false
 	}
 	inside := r[1 : len(r)-1]
 	if bytes.IndexByte(inside, '\\') < 0 {
-		return string(inside), utf8.Valid(inside)
+		return strings.ToValidUTF8(string(inside), "\ufffd"), true
 	}
-	if json.Unmarshal(r, &text) != nil {
-		return "", false
-	}
-	// The decoder puts U+FFFD where a surrogate stood alone.
-	lost := strings.Count(text, "\ufffd")
-	said := bytes.Count(inside, []byte("\ufffd")) + bytes.Count(bytes.ToLower(inside), []byte(`\ufffd`))
-	return text, lost <= said
+	return text, json.Unmarshal(r, &text) == nil
 }
 
 // IsArray tells whether it is one.

@@ -1,6 +1,9 @@
 package guest
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // lane is the messages of one session and direction, held up by one that is being handled.
 type lane struct {
@@ -41,7 +44,8 @@ func (l *lane) has(id Raw) bool {
 
 func session(params Raw) string {
 	raw := params.Get("sessionId")
-	if text, ok := raw.Text(); ok {
+	// U+FFFD may stand for half an emoji, and those of two sessions may differ.
+	if text, ok := raw.Text(); ok && !strings.Contains(text, "\ufffd") {
 		return text
 	}
 	return string(raw)

@@ -36,6 +36,7 @@ type Message struct {
 	ID     Raw // nil: it is a notification
 	Params Raw // nil: there are none
 
+	name    Raw // the method as it is written
 	proxy   *Proxy
 	lane    *lane
 	wake    chan Answer
@@ -155,7 +156,7 @@ func (m *Message) Pass() {
 		m.Drop()
 		return
 	}
-	m.proxy.send(m.Side.other(), m.ID, m.Method, m.Params)
+	m.proxy.send(m.Side.other(), m.ID, m.name, m.Params)
 	if m.ID != nil {
 		m.proxy.forwarded[string(m.ID)] = m.Side.other()
 	}
@@ -168,7 +169,7 @@ func (m *Message) Next() Answer {
 		m.Pass()
 		return Answer{}
 	}
-	m.proxy.send(m.Side.other(), m.ID, m.Method, m.Params)
+	m.proxy.send(m.Side.other(), m.ID, m.name, m.Params)
 	m.passed = true
 	m.proxy.waiting[string(m.ID)] = waiting{message: m, side: m.Side.other(), passed: true}
 	m.release()
@@ -208,7 +209,7 @@ func (m *Message) Drop() { m.Fail("-32601", "Method not found") }
 
 // Ask sends a request of the handler's own and waits for the answer.
 func (m *Message) Ask(to Side, method string, params Raw) Answer {
-	m.proxy.send(to, m.proxy.expect(m, to), method, params)
+	m.proxy.send(to, m.proxy.expect(m, to), named(to, method), params)
 	return m.wait()
 }
 
@@ -221,7 +222,16 @@ func (m *Message) Setting(name string) Raw {
 }
 
 // Notify sends a notification of the proxy's own.
-func (m *Message) Notify(to Side, method string, params Raw) { m.proxy.send(to, nil, method, params) }
+func (m *Message) Notify(to Side, method string, params Raw) {
+	m.proxy.send(to, nil, named(to, method), params)
+}
+
+func named(to Side, method string) Raw {
+	if to == Conductor {
+		method = service + method
+	}
+	return Quote(method)
+}
 
 // Log writes to the conductor's log; level is debug, info, warn or error.
 func (m *Message) Log(level, text string) {

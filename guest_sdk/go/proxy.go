@@ -170,7 +170,7 @@ func (p *Proxy) dispatch(one arrival) {
 	if handler != nil {
 		message := &Message{
 			Side: one.side, Method: one.method, ID: one.id, Params: one.params,
-			proxy: p, wake: make(chan Answer),
+			name: one.name, proxy: p, wake: make(chan Answer),
 		}
 		if one.side != Conductor {
 			p.hold(message, one.side, session(one.params))
@@ -190,7 +190,7 @@ func (p *Proxy) dispatch(one arrival) {
 	case one.method == cancel:
 		p.line(one.line) // what it is about kept its id, too
 	default:
-		p.send(one.side.other(), one.id, one.method, one.params)
+		p.send(one.side.other(), one.id, one.name, one.params)
 		if one.id != nil {
 			p.forwarded[string(one.id)] = one.side.other()
 		}

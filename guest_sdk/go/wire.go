@@ -8,6 +8,7 @@ type arrival struct {
 	id, params, result Raw
 	fault              Raw
 	method             string
+	name               Raw // the method as it is written
 	line               Raw
 }
 
@@ -34,10 +35,10 @@ func (p *Proxy) read(line Raw) {
 			p.refuse(one.id, "-32600", "`proxy/successor` has no message")
 			return
 		}
-		one.params, one.side, one.method = nil, Agent, ""
+		one.params, one.side, one.method, one.name = nil, Agent, "", nil
 		one.take(inner)
 	case one.method == role:
-		one.method = "initialize"
+		one.method, one.name = "initialize", Raw(`"initialize"`)
 	case one.method == "initialize":
 		p.refuse(one.id, "-32600", "this is a proxy: it is initialized by `proxy/initialize`")
 		return
@@ -55,6 +56,7 @@ func (a *arrival) take(found []member) {
 			a.id = one.value
 		case "method":
 			a.method, _ = one.value.Text()
+			a.name = one.value
 		case "params":
 			a.params = one.value
 		case "result":
@@ -66,18 +68,15 @@ func (a *arrival) take(found []member) {
 }
 
 // send writes a message towards a side.
-func (p *Proxy) send(to Side, id Raw, method string, params Raw) {
+func (p *Proxy) send(to Side, id, method, params Raw) {
 	p.out.WriteString(`{"jsonrpc":"2.0",`)
 	if id != nil {
 		p.parts(`"id":`, id, `,`)
 	}
-	switch {
-	case to == Agent:
+	if to == Agent {
 		p.parts(`"method":"proxy/successor","params":{`)
-	case to == Conductor:
-		method = service + method
 	}
-	p.parts(`"method":`, Quote(method))
+	p.parts(`"method":`, method)
 	if params != nil {
 		p.parts(`,"params":`, params)
 	}

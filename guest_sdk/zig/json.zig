@@ -238,6 +238,9 @@ const Units = struct {
     }
 };
 
+/// What is read where a surrogate stands alone.
+pub const replacement = "\u{fffd}";
+
 /// Whether a valid value is this string, however it is escaped.
 pub fn is(value: []const u8, text: []const u8) bool {
     if (!isString(value)) return false;
@@ -251,18 +254,20 @@ pub fn is(value: []const u8, text: []const u8) bool {
     return done == text.len;
 }
 
-/// A string value decoded; null if it is none, or no Unicode (a lone surrogate).
+/// A string value decoded; null if it is none. U+FFFD stands for half an emoji (a lone surrogate).
 pub fn decode(gpa: Allocator, value: []const u8) ?[]u8 {
     if (!isString(value)) return null;
     const decoded = gpa.alloc(u8, value.len) catch @panic("out of memory");
     var units: Units = .{ .inside = value[1 .. value.len - 1] };
     var buffer: [4]u8 = undefined;
     var used: usize = 0;
-    while (units.next(&buffer)) |bytes| {
+    while (units.next(&buffer)) |unit| {
+        const half = unit.len == 3 and unit[0] == 0xed and unit[1] >= 0xa0;
+        const bytes = if (half) replacement else unit;
         @memcpy(decoded[used..][0..bytes.len], bytes);
         used += bytes.len;
     }
-    return if (std.unicode.utf8ValidateSlice(decoded[0..used])) decoded[0..used] else null;
+    return decoded[0..used];
 }
 
 /// A text as a JSON string. Escapes only what has to be.

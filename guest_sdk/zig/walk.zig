@@ -77,7 +77,9 @@ pub const Head = struct {
 
     fn session(head: Head) []const u8 {
         const raw = json.get(head.params orelse return "", "sessionId") orelse return "";
-        return json.decode(scratch, raw) orelse raw;
+        const text = json.decode(scratch, raw) orelse return raw;
+        // It may stand for half an emoji, and those of two sessions may differ.
+        return if (std.mem.indexOf(u8, text, json.replacement) == null) text else raw;
     }
 };
 

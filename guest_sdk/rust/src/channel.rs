@@ -64,6 +64,9 @@ pub(crate) struct Channel {
     asked: [u32; 3],
 }
 
+/// What stands in a decoded text for half an emoji: U+FFFD.
+const HALF: &[u8] = "\u{fffd}".as_bytes();
+
 /// Where the members are that say what a message is.
 #[derive(Default)]
 pub(crate) struct Head {
@@ -107,7 +110,11 @@ impl Head {
     /// The session it belongs to, empty for none.
     pub fn session(&self, line: &[u8]) -> Vec<u8> {
         let raw = self.param(line, &["sessionId"]).unwrap_or_default();
-        strings::decode(raw).map_or_else(|| raw.to_vec(), |text| text.into_bytes())
+        match strings::decode(raw) {
+            // U+FFFD may stand for half an emoji, and those of two sessions may differ.
+            Some(text) if !text.as_bytes().windows(3).any(|one| one == HALF) => text.into_bytes(),
+            _ => raw.to_vec(),
+        }
     }
 }
 

@@ -26,7 +26,8 @@ pub fn get_text(object: &str, path: &[&str]) -> Option<String> {
     text(get(object, path)?)
 }
 
-/// A text decoded; `None` if the value is none, or no Unicode (a lone surrogate).
+/// A text decoded; `None` if the value is none. U+FFFD stands for half an emoji (a lone surrogate),
+/// which no `String` can hold.
 pub fn text(value: &str) -> Option<String> {
     decode(value.as_bytes())
 }

@@ -52,7 +52,7 @@ fn inside(value: &[u8]) -> Option<&[u8]> {
     value.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
 
-/// A valid value decoded; `None` if it is no text.
+/// A valid value decoded; `None` if it is no text. U+FFFD stands for a surrogate that is alone.
 pub(crate) fn decode(value: &[u8]) -> Option<String> {
     let mut rest = inside(value)?;
     let mut decoded = Vec::with_capacity(rest.len());
@@ -80,14 +80,15 @@ pub(crate) fn decode(value: &[u8]) -> Option<String> {
 
 /// The character behind `\u`, which may take two of them; what it took is taken off.
 fn unicode(rest: &mut &[u8]) -> Option<char> {
-    let high = hex(rest)?;
-    if !(0xd800..0xdc00).contains(&high) {
-        return char::from_u32(high); // none for the second half of a pair
+    let mut code = hex(rest)?;
+    if (0xd800..0xdc00).contains(&code) {
+        let mut behind = rest.strip_prefix(b"\\u").unwrap_or_default();
+        if let Some(low @ 0xdc00..0xe000) = hex(&mut behind) {
+            code = 0x10000 + ((code & 0x3ff) << 10) + (low & 0x3ff);
+            *rest = behind;
+        }
     }
-    *rest = rest.strip_prefix(b"\\u")?;
-    let low = hex(rest)?;
-    let low = (0xdc00..0xe000).contains(&low).then_some(low & 0x3ff)?;
-    char::from_u32(0x10000 + ((high & 0x3ff) << 10) + low)
+    Some(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER))
 }
 
 fn hex(rest: &mut &[u8]) -> Option<u32> {

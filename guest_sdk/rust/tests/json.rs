@@ -75,15 +75,18 @@ fn texts_are_decoded() {
         text(r#""a\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00""#).unwrap(),
         "a\"\\/\u{8}\u{c}\n\r\té😀"
     );
-    for lone in [
-        r#""\ud83d""#,
-        r#""\ud83dx""#,
-        r#""\ude00""#,
-        r#""\ud83d\u0041""#,
-        "1",
-        "\"",
+    for (half, read) in [
+        (r#""\ud83d""#, "\u{fffd}"),
+        (r#""\uD83Dx""#, "\u{fffd}x"),
+        (r#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),
+        (r#""\ud83d\u0041""#, "\u{fffd}A"),
+        (r#""\ud83d\\ude00""#, "\u{fffd}\\ude00"),
+        (r#""\ud83d\ud83d\ude00""#, "\u{fffd}😀"),
     ] {
-        assert_eq!(text(lone), None, "{lone}");
+        assert_eq!(text(half).as_deref(), Some(read), "{half}");
+    }
+    for none in ["1", "\""] {
+        assert_eq!(text(none), None, "{none}");
     }
 }
 

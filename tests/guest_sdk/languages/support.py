@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -110,6 +111,38 @@ def check_memory(exchange: Callable[[bytes], bytes], prompts: int = 400) -> None
         said = exchange(b"c" + told % number)
         block = rb'[{"type":"text","text":"<current-date date=\"d\" time=\"t\"/>"},'
         assert said == b"s" + line.replace(b"[", block, 1) + b"s" + later[1:]
+
+
+HALVES: Final = (
+    r"half \ud83d",
+    r"\uDE00half",
+    r"half\ud83d\u0041",
+    r"half\ud83d\ud83d\ude00",
+    r"half\ude00\ud83d",
+    r"half\ud83d\\ude00",
+    r"\ud83d\"half\n",
+    r"half \udbff \ufffd",
+    "half \\udbff \ufffd",
+)
+"""Texts of JSON that hold half an emoji."""
+
+
+def check_half(exchange: Callable[[bytes], bytes], *, carried: bool = False) -> None:
+    """Half an emoji is text: `shout` reads it, and writes it as it reads it: U+FFFD, unless the
+    language's texts can hold it. What the agent says in capitals passes as it was written."""
+    for half in HALVES:
+        line = (
+            '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s\\ud83d","update":'
+            f'{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{half}"}}}}}}}}'
+        )
+        loud = line.replace("half", "HALF").replace(r"\\ude00", r"\\UDE00")
+        assert exchange(f"s{loud}\n".encode()).decode() == f"p{loud}\n"
+        wanted = json.loads(f'"{half}"').upper()
+        if not carried:
+            wanted = re.sub("[\ud800-\udfff]", "\ufffd", wanted)
+        said = exchange(f"s{line}\n".encode()).decode()
+        assert said[0] == "p"
+        assert json.loads(said[1:])["params"]["update"]["content"]["text"] == wanted, half
 
 
 FAULT: Final = b'{"jsonrpc":"2.0","id":1,"method":"_probe/fault"}\n'

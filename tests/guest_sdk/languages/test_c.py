@@ -77,6 +77,11 @@ def test_example_of_the_readme(folder: Path) -> None:
 
 
 @built
+def test_half_an_emoji_is_text(folder: Path) -> None:
+    support.check_half(support.load(folder / "shout.wasm").instantiate("shout").deliver)
+
+
+@built
 def test_memory_does_not_grow_by_the_number_of_messages(folder: Path) -> None:
     """Held lines, edited ones and answers are given back: 64 MiB would not do for them all."""
     support.check_memory(support.load(folder / "datetime.wasm").instantiate("datetime").deliver)

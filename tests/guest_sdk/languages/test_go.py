@@ -99,6 +99,13 @@ def test_example_of_the_readme(load: Load) -> None:
     support.check_french(exchange)
 
 
+def test_half_an_emoji_is_text(load: Load) -> None:
+    exchange = Wire(load("shout").deliver).exchange
+    support.check_half(exchange)
+    call = rb'p{"jsonrpc":"2.0","method":"_x/\ud83d","params":{}}' + b"\n"
+    assert exchange(call) == b"s" + call[1:]
+
+
 def test_memory_does_not_grow_by_the_number_of_messages(load: Load) -> None:
     wire = Wire(load("datetime").deliver)
 

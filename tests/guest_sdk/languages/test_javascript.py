@@ -65,6 +65,10 @@ def test_example_of_the_readme(modules: dict[str, wasm_host.Module]) -> None:
     support.check_odd(guest.deliver)
 
 
+def test_half_an_emoji_is_text(modules: dict[str, wasm_host.Module]) -> None:
+    support.check_half(modules["shout"].instantiate("shout").deliver, carried=True)
+
+
 def test_memory_does_not_grow_by_the_number_of_messages(
     modules: dict[str, wasm_host.Module],
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,18 @@ PROXIES = {"datetime": _datetime, "shout": _shout}
 
 @pytest.mark.parametrize(("name", "path"), support.TRANSCRIPTS, ids=support.title)
 def test_transcript(name: str, path: Path) -> None:
+    support.play(_exchange(name), path, shown=bytes)
+
+
+def test_half_an_emoji_is_text() -> None:
+    support.check_half(_exchange("shout"), carried=True)
+
+
+def _exchange(name: str) -> Callable[[bytes], bytes]:
     engine = Engine(PROXIES[name]())
 
     def exchange(lines: bytes) -> bytes:
         said = engine.receive(lines.decode().split("\n")[:-1])
         return "".join(f"{line}\n" for line in said).encode()
 
-    support.play(exchange, path, shown=bytes)
+    return exchange

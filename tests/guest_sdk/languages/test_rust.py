@@ -165,6 +165,11 @@ def test_memory_does_not_grow_by_the_number_of_messages() -> None:
     support.check_memory(guest.deliver)
 
 
+def test_half_an_emoji_is_text() -> None:
+    guest = support.load(build.EXAMPLES / "shout.wasm").instantiate("shout")
+    support.check_half(guest.deliver)
+
+
 @compiled
 def test_own_tests(folder: Path) -> None:
     _cargo(folder, "test", "--lib", "--tests")

@@ -63,6 +63,10 @@ def test_example_of_the_readme(folder: Path) -> None:
     support.check_odd(guest.deliver)
 
 
+def test_half_an_emoji_is_text(folder: Path) -> None:
+    support.check_half(support.load(folder / "shout.wasm").instantiate("shout").deliver)
+
+
 def test_memory_does_not_grow_by_the_number_of_messages(folder: Path) -> None:
     """Held lines, edited ones and answers are given back: 64 MiB would not do for them all."""
     guest = support.load(folder / "datetime.wasm").instantiate("datetime")
