@@ -10,6 +10,7 @@ Payloads stay `msgspec.Raw`: a payload that nobody changes leaves byte for byte 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -47,6 +48,9 @@ MAX_DEPTH: Final = 512
 
 MAX_UNUSUAL: Final = 250_000
 """Values of a batch, or of a message with members of odd types: each becomes an object."""
+
+_FEW: Final = 10
+"""Requests that a line of the log names."""
 
 
 class Malformed(Exception):  # noqa: N818 - names the frame's state, as in DESIGN's vocabulary
@@ -250,6 +254,16 @@ def outcome(message: Message) -> tuple[bytes, Raw] | None:
     if isinstance(message.error, Raw) and message.error != _NULL:
         return b"error", message.error
     return (b"result", message.result) if isinstance(message.result, Raw) else None
+
+
+def dropped(key: bytes | None, methods: Iterable[str]) -> str:
+    """What the log says of an answer to no request: its id, as `canonical_id` reads it, is that of
+    none. `methods` are those of the requests that stay without an answer."""
+    what = "no request is open under its id" if key is not None else "it has no valid id"
+    names = [f"`{method:.80}`" for method in methods]
+    stays = f"; without an answer: {', '.join(names[:_FEW])}" if names else ""
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return f"answer dropped: {what}{stays}{more}"
 
 
 def error_object(code: int, message: str, data: object = None) -> bytes:

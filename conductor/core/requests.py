@@ -63,8 +63,6 @@ STRUCTURED: Final = b"{["
 """How params begin that JSON-RPC allows. Null, which older peers send, counts as none."""
 NOT_STRUCTURED: Final = "JSON-RPC params must be an object or array"
 
-_FEW: Final = 10
-"""Requests that a line of the log names."""
 _ASKER: Final = AnswerTo.ASKER
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
@@ -409,11 +407,8 @@ class Requests:
             text = f"an answer under no id of ours is taken for that to `{method}`"
             self._exchange.log(out, "warning", peer, text)
             return found
-        what = "no request is open under its id" if key is not None else "it has no valid id"
-        names = [f"`{one.method:.80}`" for one in requests.sent.values() if one.wanted]
-        stays = f"; without an answer: {', '.join(names[:_FEW])}" if names else ""
-        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-        self._exchange.log(out, "warning", peer, f"answer dropped: {what}{stays}{more}")
+        open_ = (one.method for one in requests.sent.values() if one.wanted)
+        self._exchange.log(out, "warning", peer, jsonrpc.dropped(key, open_))
         return None
 
     def _may_be_meant(self, lane: Lane, pending: PendingRequest, message: Message) -> bool:

@@ -21,6 +21,7 @@ from conductor.serve.hub import (
     Effect,
     Hub,
     HubLimits,
+    LogLine,
     OpenChain,
     Owned,
     ToChain,
@@ -121,8 +122,10 @@ class Room(Served):
         received: Received,
         clock: Callable[[], float],
         changed: Callable[[], None],
+        complain: Callable[[str], None],
     ) -> None:
-        """`changed` is called when a turn, a connection or a chain may have ended."""
+        """`changed` is called when a turn, a connection or a chain may have ended; `complain`
+        writes a warning."""
         self.principal = principal
         self.draining = False
         self._received = received
@@ -131,6 +134,7 @@ class Room(Served):
         self._owners = owners
         self._clock = clock
         self._changed = changed
+        self._complain = complain
         self.hub = Hub(
             shares=settings.share,
             owns=lambda session: owners.has(principal, session),
@@ -319,6 +323,8 @@ class Room(Served):
             self._owners.add(self.principal, effect.session)
         elif isinstance(effect, Disowned):
             self._owners.remove(self.principal, effect.session)
+        elif isinstance(effect, LogLine):
+            self._complain(f"{effect.who} of `{self.principal}`: {effect.text}")
 
     def _send(
         self, connection: Connection, frame: bytes, session: str | None, chain: str = ""

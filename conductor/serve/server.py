@@ -118,7 +118,7 @@ class Server:
         """A room for a principal."""
         return Room(
             *(principal, self._factory, self.settings, self._owners, self.received),
-            *(self._loop.time, self.changed),
+            *(self._loop.time, self.changed, self._complain),
         )
 
     def changed(self) -> None:

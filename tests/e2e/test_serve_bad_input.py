@@ -111,6 +111,23 @@ def test_a_mark_of_bytes_order_before_a_message(rig: Rig) -> None:
             assert b'"protocolVersion":1' in raw.recv(1000), head
 
 
+def test_an_answer_under_the_id_of_no_question_is_logged(rig: Rig) -> None:
+    with served(rig, "serve", rig.demo(), *WS) as server:
+        client = server.socket()
+        turn = client.start_prompt(client.begin(), "/permission")
+        while (asked := client.receive()).get("method") != "session/request_permission":
+            pass
+        no = {"jsonrpc": "2.0", "result": {"outcome": {"outcome": "cancelled"}}}
+        client.send({**no, "id": f"{asked['id']}"})
+        line = (
+            "warning: client-1 of `local`: answer dropped: no request is open under its id; "
+            "without an answer: `session/request_permission`\n"
+        )
+        server.process.until(lambda: line in server.process.stderr, "the line in the log")
+        client.send({**no, "id": asked["id"]})
+        assert "result" in client.answer(turn)
+
+
 def test_broken_text_ends_one_link_alone(rig: Rig) -> None:
     with served(rig, "serve", rig.demo(), *WS) as server:
         client = server.socket()

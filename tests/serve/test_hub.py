@@ -209,6 +209,7 @@ def test_what_was_never_asked_is_dropped() -> None:
     agent.notify("session/update", sessionId="x", update=7)
     assert not client.seen
     assert not agent.seen
+    assert [line.partition(":")[0] for line in world.log] == ["client-1", "chain-1", "chain-1"]
     agent.raw(b"[]")
     assert agent.one()["error"]["code"] == -32600
     assert world.hub.from_client("nobody", b"{}", 0) == []

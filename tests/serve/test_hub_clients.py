@@ -290,6 +290,7 @@ def test_the_first_answer_wins() -> None:
     editor.answer(second, NO)  # too late
     home.answer(first, NO)
     assert not agent.seen
+    assert not world.log  # both were asked
     for client in (phone, viewer):
         assert updates(client.take()) == [
             {
@@ -354,6 +355,31 @@ def test_the_agent_takes_a_question_back() -> None:
     assert agent.one()["result"] == NO
 
 
+def test_an_answer_to_nothing_is_logged_with_what_stays_open() -> None:
+    world, home, agent = opened()
+    agent.permission("s")
+    agent.ask("fs/read_text_file", sessionId="s", path="/a")
+    asked, read = home.take()
+    stays = "without an answer: `session/request_permission`, `fs/read_text_file`"
+    for id_ in (77, "1", None, 2.5, [1], -1, "\ud83d"):
+        home.send(id=id_, result=YES)
+        (line,) = world.log
+        assert line.startswith("client-1: answer dropped: ")
+        assert ("it has no valid id" in line) == (id_ in (2.5, [1]))
+        assert line.endswith(stays)
+        world.log.clear()
+    home.answer(asked, YES)
+    home.answer(asked, YES)
+    assert world.log.pop().endswith("without an answer: `fs/read_text_file`")
+    home.send(id=read["id"], error={"code": 1, "message": "no"})
+    agent.take()
+    for _ in range(40):
+        home.send(id=77, result=YES)
+    assert world.log[-1].endswith("under its id; further ones are not logged")
+    assert len(world.log) == 12
+    assert not agent.seen
+
+
 def test_answers_of_the_wrong_client() -> None:
     world, home, agent = opened()
     viewer = joined(world, "viewer", role="viewer")
@@ -365,6 +391,7 @@ def test_answers_of_the_wrong_client() -> None:
     stranger.answer(question, YES)
     home.send(id=str(question["id"]), result=YES)
     assert not agent.seen
+    assert len(world.log) == 3
     home.answer(question, NO)
     assert agent.one()["result"] == NO
 

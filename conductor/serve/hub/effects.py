@@ -45,4 +45,11 @@ class Disowned(msgspec.Struct, frozen=True):
     session: str
 
 
-Effect = ToClient | ToChain | OpenChain | CloseChain | Owned | Disowned
+class LogLine(msgspec.Struct, frozen=True):
+    """The log gets a line about a client, or a chain."""
+
+    who: str
+    text: str
+
+
+Effect = ToClient | ToChain | OpenChain | CloseChain | Owned | Disowned | LogLine

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Raw
 
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Params
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Params, dropped
 from conductor.serve.hub import frames
-from conductor.serve.hub.effects import Effect, ToChain, ToClient
+from conductor.serve.hub.effects import Effect, LogLine, ToChain, ToClient
 from conductor.serve.hub.history import Budget
 from conductor.serve.hub.limits import HubLimits
 from conductor.serve.hub.state import Call, Chain, Connection, Question, Session
@@ -17,6 +17,8 @@ from conductor.serve.hub.state import Call, Chain, Connection, Question, Session
 VIEWER: Final = "this client is a viewer"
 
 RESOURCE_NOT_FOUND = -32002
+_LOGGED: Final = 20
+"""Answers of one client to no request that the log names."""
 
 
 class Floor:
@@ -113,10 +115,26 @@ class Floor:
         """Answers a chain's request; nobody has it any more."""
         del question.chain.questions[question.key]
         for connection, id_ in question.to.items():
-            connection.questions.pop(id_, None)
+            self.take_back(connection, id_)
         if question.session is not None:
             question.session.questions.pop(question, None)
         self.send(question.chain, frames.answer(question.id, member, body))
+
+    def take_back(self, connection: Connection, id_: bytes) -> None:
+        """A client need not answer a question any more; what it answers goes nowhere."""
+        connection.questions.pop(id_, None)
+        connection.taken_back[id_] = None
+        if len(connection.taken_back) > self.limits.open_requests:
+            del connection.taken_back[next(iter(connection.taken_back))]
+        self.tell(connection, frames.cancel(id_), None)
+
+    def drop(self, sender: Connection | Chain, key: bytes | None, open_: Iterable[str]) -> None:
+        """An answer of a client, or of a chain, to no request; `open_`: what stays without one."""
+        sender.dropped += 1
+        if sender.dropped <= _LOGGED:
+            who = sender.client_id if isinstance(sender, Connection) else sender.name
+            more = "; further ones are not logged" if sender.dropped == _LOGGED else ""
+            self.out.append(LogLine(who, f"{dropped(key, open_)}{more}"))
 
     def own(self, call: Call) -> Chain | None:
         """The own chain of who sent a request; without one the request is refused."""

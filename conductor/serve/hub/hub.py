@@ -254,8 +254,10 @@ class Hub:
             self._updates.notified(sender, method, message.params, frame)
 
     def _chain_answered(self, sender: Chain, id_: Raw, message: Message) -> None:
-        call = sender.open.pop(canonical_id(id_) or b"", None)
+        key = canonical_id(id_)
+        call = sender.open.pop(key or b"", None)
         if call is None:
+            self._floor.drop(sender, key, (one.method for one in sender.open.values()))
             return
         if isinstance(message.error, Raw):
             member, body = b"error", message.error

@@ -71,7 +71,7 @@ class Questions:
         for connection in self._to(asked):
             self.deliver(asked, connection)
         if not asked.to:
-            self._nobody(asked)
+            self.abandon(asked)
         return None
 
     def _refuse(self, chain: Chain, id_: bytes, code: int, text: str) -> None:
@@ -126,6 +126,10 @@ class Questions:
         key = canonical_id(message.id) if isinstance(message.id, Raw) else None
         asked = connection.questions.pop(key or b"", None)
         if asked is None:
+            if key not in connection.taken_back:
+                open_ = (one.method for one in connection.questions.values())
+                self._floor.drop(connection, key, open_)
+            connection.taken_back.pop(key or b"", None)
             return
         del asked.to[connection]
         found = outcome(message)
@@ -143,10 +147,8 @@ class Questions:
         if asked.method in CONNECT and not self._servers.connected(asked.chain, connection, result):
             body = frames.error_body(INTERNAL_ERROR, "another client has this MCP connection")
             return self._floor.reply(asked, b"error", body)
-        session, others = asked.session, dict(asked.to)
+        session = asked.session
         self._floor.reply(asked, b"result", result)
-        for other, id_ in others.items():
-            self._floor.tell(other, frames.cancel(id_), None)
         if session is not None and asked.method == PERMISSION:
             outcome = inner(read_members(result), "outcome")
             within = ("toolCall",) if asked.chain.version < 2 else ("subject", "toolCall")
@@ -175,17 +177,16 @@ class Questions:
         id_ = asked.to.pop(connection)
         connection.questions.pop(id_, None)
         if not gone:
-            self._floor.tell(connection, frames.cancel(id_), None)
+            self._floor.take_back(connection, id_)
         if not asked.to:
-            self._nobody(asked)
+            self.abandon(asked)
 
     def moved(self, session: Session, before: Connection, after: Connection) -> None:
         """What waits for a home connection that is cut goes to the one in its place."""
         for asked in list(session.questions):
             id_ = None if asked.asks_all else asked.to.pop(before, None)
             if id_ is not None:
-                before.questions.pop(id_, None)
-                self._floor.tell(before, frames.cancel(id_), None)
+                self._floor.take_back(before, id_)
                 self.deliver(asked, after)
 
     def stopped(self, session: Session, by: Connection | None) -> None:
@@ -202,11 +203,6 @@ class Questions:
 
     def abandon(self, asked: Question) -> None:
         """A question needs no answer any more; the chain gets one all the same."""
-        for connection, id_ in asked.to.items():
-            self._floor.tell(connection, frames.cancel(id_), None)
-        self._nobody(asked)
-
-    def _nobody(self, asked: Question) -> None:
         body = _NOBODY.get(asked.method)
         if body is not None:
             self._floor.reply(asked, b"result", body)

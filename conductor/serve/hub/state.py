@@ -49,6 +49,10 @@ class Connection:
     """Its requests without an answer, by id."""
     questions: dict[bytes, Question] = field(default_factory=dict)
     """The questions it has, by the id that it got."""
+    taken_back: dict[bytes, None] = field(default_factory=dict)
+    """Ids of questions that need its answer no more; it answers some all the same."""
+    dropped: int = 0
+    """Answers that were dropped: nobody had asked."""
     attached: dict[str, Session] = field(default_factory=dict)
     """The sessions it is attached to."""
     last_id: int = 0
@@ -90,6 +94,8 @@ class Chain:
     links: dict[str, Connection] = field(default_factory=dict)
     """Who has opened an MCP connection over ACP, by its id."""
     last_id: int = 0
+    dropped: int = 0
+    """Answers that were dropped: nobody had asked."""
 
 
 class Call(msgspec.Struct, eq=False):

@@ -12,6 +12,7 @@ from conductor.serve.hub import (
     Effect,
     Hub,
     HubLimits,
+    LogLine,
     OpenChain,
     Owned,
     ToChain,
@@ -147,6 +148,8 @@ class World:
         self.now = 0.0
         self.agents: dict[str, Agent] = {}
         self.closed: list[str] = []
+        self.log: list[str] = []
+        """Lines since the last look of a test."""
         self.clients: dict[str, Client] = {}
 
         def name(_: str) -> str:
@@ -193,6 +196,8 @@ class World:
                 case CloseChain(chain):
                     del self.agents[chain]
                     self.closed.append(chain)
+                case LogLine(who, text):
+                    self.log.append(f"{who}: {text}")
                 case Owned(session):
                     self.owned.add(session)
                 case Disowned(session):
