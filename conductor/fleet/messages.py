@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.errors import ConductorError
 
 VERSION: Final = 2
@@ -119,22 +120,19 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rollouts."""
 
 
-_ENCODER: Final = msgspec.json.Encoder()
-
-
 def write(message: object) -> bytes:
     """A message as it travels."""
-    return _ENCODER.encode(message)
+    return json_text.encode(message)
 
 
 def read(data: bytes, kind: type[Kind]) -> Kind:
     """A message of a kind. Raises `ConductorError`: it is none, or the other end refuses."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return json_text.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        refused = msgspec.json.decode(data, type=Refused)
+        refused = json_text.decode(data, type=Refused)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ConductorError(
             f"another part of the fleet sent what is no `{kind.__name__.lower()}`",

@@ -35,16 +35,21 @@ def new_id() -> str:
     return secrets.token_hex(_ID_BYTES)
 
 
+def as_bytes(text: str) -> bytes:
+    """Any text, which may hold half an emoji: agents choose the ids of sessions."""
+    return text.encode(errors="surrogatepass")
+
+
 def encoded(text: str) -> str:
     """Any text as one word of a name."""
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=") or "-"
+    return base64.urlsafe_b64encode(as_bytes(text)).decode().rstrip("=") or "-"
 
 
 def decoded(word: str) -> str:
     """The text of an encoded word. Raises `ValueError`."""
     if word == "-":
         return ""
-    return base64.urlsafe_b64decode(word + "=" * (-len(word) % 4)).decode()
+    return base64.urlsafe_b64decode(word + "=" * (-len(word) % 4)).decode(errors="surrogatepass")
 
 
 def is_id(text: str) -> bool:

@@ -90,7 +90,7 @@ class KeptOwners:
         self._writing.cancel()
 
     def _change(self, principal: str, session: str, there: bool) -> None:
-        if len(session.encode()) > _LONGEST:
+        if len(names.as_bytes(session)) > _LONGEST:
             return
         self._changes[principal, session] = there
         if len(self._changes) > _UNRECORDED:  # of a session that nobody finds after this worker

@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conductor.client.chat import Chat
-from conductor.errors import ConductorError, UsageError
-from conductor.page.data import Data, data, failure
-from conductor.page.posts import MOST_BODY, Pause, pausing, refused, taking
+from conductor.errors import UsageError
+from conductor.page.data import Data, data
+from conductor.page.posts import MOST_BODY, Pause, pausing, taking
 from conductor.page.running import RunningChain
 from conductor.record.turns.detail import repeated
 
@@ -41,6 +41,10 @@ class _Prompt(msgspec.Struct):
 
 class _Session(msgspec.Struct):
     session: str
+
+
+class _Older(msgspec.Struct):
+    cursor: str | None = None
 
 
 class _Answer(msgspec.Struct):
@@ -81,8 +85,6 @@ class ChatRoutes:
         """What the server serves beside the trace."""
         routes = [
             Route("/api/chat/news", self.news),
-            Route("/api/chat/history", self.history),
-            Route("/api/chat/sessions", self.sessions),
             pausing(self._pause),
         ]
         posts: tuple[tuple[str, type, int, Callable[[Any], Awaitable[Any]]], ...] = (
@@ -93,6 +95,8 @@ class ChatRoutes:
             ("load", _Session, MOST_BODY, self._load),
             ("mode", _Mode, MOST_BODY, self._mode),
             ("option", _Option, MOST_BODY, self._option),
+            ("history", _Session, MOST_BODY, self._history),
+            ("sessions", _Older, MOST_BODY, self._older),
         )
         for name, shape, most, act in posts:
             routes.append(Route(f"/api/chat/{name}", taking(shape, most, act), methods=["POST"]))
@@ -106,21 +110,20 @@ class ChatRoutes:
             news["chat"] = {**self._chat.state(), "lacks": self._lacks()}
         return data(news)
 
-    async def history(self, request: Request) -> Response:
-        """What the agent repeated of a session that was loaded."""
-        session = self._chat.sessions.get(request.query_params.get("session", ""))
-        if session is None or session.history is None:
-            return failure(404, "this session was not loaded")
-        return data(repeated(self._chain.reader, session.id, *session.history))
-
-    async def sessions(self, request: Request) -> Response:
-        """The sessions that the agent knows."""
-        try:
-            return data(await self._chat.listed(request.query_params.get("cursor")))
-        except ConductorError as error:
-            return refused(error)
-
     # -- what the person does ------------------------------------------------------------------
+
+    # An address of a page holds no half of an emoji; an id or a cursor of an agent's may.
+
+    async def _history(self, asked: _Session) -> Any:
+        """What the agent repeated of a session that was loaded."""
+        session = self._chat.sessions.get(asked.session)
+        if session is None or session.history is None:
+            raise UsageError("this session was not loaded", "")
+        return repeated(self._chain.reader, session.id, *session.history)
+
+    async def _older(self, asked: _Older) -> Any:
+        """The sessions that the agent knows."""
+        return await self._chat.listed(asked.cursor)
 
     async def _prompt(self, asked: _Prompt) -> Any:
         blocks: list[dict[str, Any]] = []

@@ -44,7 +44,8 @@ def taking(
             return failure(400, "the request has no end")
         work = act(asked)
         try:
-            return data(await (_waited_for(request, work) if patient else work) or {})
+            done = await (_waited_for(request, work) if patient else work)
+            return data({} if done is None else done)
         except ConductorError as error:
             return refused(error)
 

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.harness.process.command import conductor
+from tests.harness.process.serving import served
+from tests.page.talking import Talking, idle
 from tests.places import ROOT
 
 if TYPE_CHECKING:
+    from tests.harness.process.nats import Nats
     from tests.harness.process.rig import Chain, Rig
 
 HALF: Final = "half \ud83d"
 SPELLED: Final = "half \\ud83d"
 SESSION: Final = "s\ud83d"
+NEW: Final = {"cwd": "/", "mcpServers": []}
 KEEPER: Final = ROOT / "tests" / "e2e" / "actors" / "half_keeper.py"
 GRANTS: Final = "grant=kv,grant=metric,grant=files:**,grant=write:notes"
 
 
-def _chain(rig: Rig, folder: Path) -> Chain:
+def _chain(rig: Rig, folder: Path, *isolation: str) -> Chain:
     written = [part for name in ("audit", "trace", "metrics")
                for part in (f"--{name}", str(folder / name))]  # fmt: skip
-    options = (*written, "--trace-content", "all", "--isolation", "inline")
+    options = (*written, "--trace-content", "all", *isolation)
     agent = rig.actor("half_agent", name="A")
-    return rig.agent(
-        PREFIX, f"{KEEPER},{GRANTS}", agent, options=options, XDG_DATA_HOME=str(folder)
-    )
+    homes = {f"XDG_{name}_HOME": str(folder) for name in ("DATA", "STATE")}
+    return rig.agent(PREFIX, f"{KEEPER},{GRANTS}", agent, options=options, **homes)
 
 
 PREFIX: Final = json.dumps({"name": "prompt-prefix", "config": {"text": HALF}})
+RING: Final = re.compile(r"ring: the last messages are in (\S+)\n")
 READERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "audit verify": (("audit", "verify", "audit"), "unbroken"),
     "audit show": (("audit", "show", "audit"), "half \\u{d83d}"),
@@ -41,9 +48,18 @@ READERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "trace view": (("trace", "view", "trace", "--save", "view.html"), "view.html"),
     "trace export": (("trace", "export", "trace", "--otlp", "o.json"), "o.json"),
     "trace export, a picture": (("trace", "export", "trace", "--perfetto", "p.json"), "p.json"),
+    "ring": (("trace", "show", "ring"), "half \\u{d83d}"),
+    "ring, stats": (("trace", "stats", "ring"), "session/update"),
     "replay": (("replay", "trace"), "same"),
     "replay of one": (("replay", "trace", f"{KEEPER},{GRANTS}"), "same"),
 }
+
+
+def _ring(chain: Chain) -> str:
+    """The file of its ring."""
+    chain.process.send_signal(signal.SIGUSR2)
+    chain.until(lambda: RING.search(chain.stderr) is not None, "the ring")
+    return str(RING.findall(chain.stderr)[-1])
 
 
 def test_half_an_emoji_is_text_everywhere(
@@ -51,8 +67,9 @@ def test_half_an_emoji_is_text_everywhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
-    for _ in range(2):  # the second continues the audit
-        chain = _chain(rig, tmp_path)
+    # The second continues the audit, and its guests have a host with a journal.
+    for isolation in (("--isolation", "inline"), ()):
+        chain = _chain(rig, tmp_path, *isolation)
         chain.initialize()
         assert chain.new_session(cwd=str(tmp_path)) == SESSION
         said = chain.prompt(SESSION, "hi")
@@ -62,6 +79,7 @@ def test_half_an_emoji_is_text_everywhere(
         assert chain.seen(f"_x/{HALF}")[0]["params"] == {HALF: [HALF]}
         failed = chain.answer(chain.start_prompt(SESSION, "fail"))["error"]
         assert (failed["message"], failed["data"]) == (HALF, {HALF: HALF})
+        shutil.copy(_ring(chain), "ring")
         assert chain.finish() == 0, chain.stderr
         assert "rror: " not in chain.stderr
     assert (tmp_path / "notes" / "a.txt").read_text(encoding="utf-8") == "half \ufffd"
@@ -72,3 +90,40 @@ def test_half_an_emoji_is_text_everywhere(
         assert expected in ran.out + ran.err, name
     json.loads((tmp_path / "o.json").read_bytes())
     json.loads((tmp_path / "p.json").read_bytes())
+
+
+def test_half_an_emoji_goes_through_a_fleet_and_its_journal(rig: Rig, nats: Nats) -> None:
+    place = ("--nats", nats.url)
+    worker = ("worker", rig.actor("half_agent", name="A"), "--journal", "on", *place)
+    with served(rig, "gateway", "--listen", "ws://127.0.0.1:0", *place) as gateway:
+        # The second worker knows from the first whose the session is.
+        for method, params in (
+            ("session/new", NEW),
+            ("session/load", {**NEW, "sessionId": SESSION}),
+        ):
+            running = served(rig, *worker)
+            client = gateway.socket()
+            client.initialize()
+            opened = client.request(method, params)
+            assert "result" in opened, opened
+            assert HALF in client.prompt(SESSION, "hi")
+            client.close()
+            running.end()
+        assert "defect" not in running.process.stderr
+    ran = conductor("fleet", "journal", "local", *place)
+    assert SPELLED in ran.out
+    assert '"sessionId":"s\\ud83d"' in ran.out
+
+
+def test_half_an_emoji_goes_through_a_chat(rig: Rig) -> None:
+    with Talking(PREFIX, rig.actor("half_agent", name="A")) as talking:
+        talking.until(lambda chat: chat["sessions"])
+        talking.say(SESSION, HALF)
+        (held,) = talking.until(lambda chat: idle(chat) and chat["sessions"][0]["title"])[
+            "sessions"
+        ]
+        assert (held["id"], held["title"], held["error"]) == (SESSION, HALF, ["", ""])
+        assert HALF in json.dumps(talking.turn(1), ensure_ascii=False)
+        talking.do("load", session=SESSION)
+        repeated = talking.do("history", session=SESSION)
+        assert HALF in json.dumps(repeated, ensure_ascii=False)

@@ -75,11 +75,20 @@ def question(chat: dict[str, Any]) -> Any:
 )
 def test_nobody_else_may_speak(fancy: Talking, headers: dict[str, str], status: int) -> None:
     body = {"session": "one", "parts": [{"text": "hello"}]}
-    for path in ("prompt", "cancel", "answer", "new", "load", "mode", "option"):
+    for path in (
+        "prompt",
+        "cancel",
+        "answer",
+        "new",
+        "load",
+        "mode",
+        "option",
+        "history",
+        "sessions",
+    ):
         assert fancy.ask(f"/api/chat/{path}", body, **headers)[0] == status
     assert fancy.ask("/api/pause", {"name": "datetime", "paused": True}, **headers)[0] == status
-    for path in ("news", "history", "sessions"):
-        assert fancy.ask(f"/api/chat/{path}", **headers)[0] == status
+    assert fancy.ask("/api/chat/news", **headers)[0] == status
     assert fancy.until(idle)["sessions"][0]["running"] is False
 
 
@@ -200,14 +209,14 @@ def test_modes_options_and_sessions(demo: Talking, fancy: Talking) -> None:
     options = fancy.until(idle)["sessions"][0]["options"]
     assert [each["currentValue"] for each in options] == ["large", True]
     second = demo.do("new")["session"]
-    listed = {each["sessionId"] for each in demo.ask("/api/chat/sessions")[1]["sessions"]}
+    listed = {each["sessionId"] for each in demo.do("sessions")["sessions"]}
     assert {first["id"], second} <= listed
     demo.say(second, "remember the milk")
     demo.until(idle)
     demo.do("load", session=second)
     loaded = demo.until(idle)["sessions"][-1]
     assert loaded["history"]
-    repeated = demo.ask(f"/api/chat/history?session={second}")[1]
+    repeated = demo.do("history", session=second)
     assert repeated[0]["kind"] == "prompt"
     assert "remember the milk" in repeated[0]["text"]
 

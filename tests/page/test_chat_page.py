@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ from tests.page.agent import PICTURE
 from tests.page.looks import look_at
 from tests.page.talking import DEMO, FANCY, Talking, idle
 from tests.page.viewing import EVIL
-from tests.places import DEADLINE
+from tests.places import DEADLINE, ROOT
 
 pytest.importorskip("playwright")
 from playwright.sync_api import expect
@@ -243,6 +244,26 @@ def test_the_page_says_that_the_chain_or_conductor_has_gone(
         assert talking.process.wait(DEADLINE) == 1
         expect(page.locator("#notice")).to_contain_text("conductor has gone")
         expect(page.locator("article.turn").last).to_contain_text("I begin")
+
+
+def test_half_an_emoji_is_text_for_the_page(page: Page) -> None:
+    actor = ROOT / "tests" / "e2e" / "actors" / "half_agent.py"
+    with Talking(f"{sys.executable} {actor}") as talking:
+        talking.visit(page)
+        say(page, "hi \ud83d")
+        ended(page)
+        expect(page.locator("#session-name")).to_contain_text("half")
+        expect(page.locator("article.turn").last.locator(".speech.agent")).to_contain_text("half")
+        page.locator("#sessions-button").click()
+        page.locator("#sessions button", has_text="half").last.click()
+        before = page.locator("article.turn[aria-label=before]")
+        expect(before).to_contain_text("half")
+        page.locator("#sessions-button").click()
+        page.locator("#sessions button", has_text="half").first.click()
+        expect(before).to_be_hidden()
+        page.reload()
+        expect(page.locator("article.turn").last.locator(".speech.agent")).to_contain_text("half")
+        expect(page.locator("#problem")).to_be_empty()
 
 
 def test_without_the_secret_the_page_says_what_to_do(demo: Talking, browser: Browser) -> None:

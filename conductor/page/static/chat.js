@@ -74,8 +74,9 @@ async function act(name, body) {
 
 /** The session that is in view: the one of the address, else the last one. */
 function session() {
-  const all = chat?.sessions ?? [];
-  return all.find((each) => each.id === chosen().session) ?? all.at(-1) ?? null;
+  const [all, wanted] = [chat?.sessions ?? [], chosen().session];
+  // An address holds no half of an emoji.
+  return all.find((each) => each.id.toWellFormed() === wanted) ?? all.at(-1) ?? null;
 }
 
 let choices = 0;
@@ -215,7 +216,7 @@ function before(held) {
   if (made === undefined) {
     made = el("article.turn", { "aria-label": "before" }, el("p.turn-head", {}, "Before, as the agent repeats it"), el("div.turn-inside"));
     articles.set(key, made);
-    data.json(`/api/chat/history?${new URLSearchParams({ session: held.id })}`)
+    post("history", { session: held.id })
       .then((items) => fill(made.lastChild, conversation.items(items))).catch(trouble);
   }
   return made;
@@ -335,7 +336,7 @@ async function sessions() {
 
 async function listOlder(place, held, cursor, list) {
   try {
-    const found = await data.json(`/api/chat/sessions?${new URLSearchParams(cursor ? { cursor } : {})}`);
+    const found = await post("sessions", { cursor });
     const rows = (Array.isArray(found.sessions) ? found.sessions : []).filter((each) => each && typeof each.sessionId === "string")
       .map((each) => ({ ...each, id: each.sessionId }));
     const news = rows.filter((each) => !held.some((one) => one.id === each.id));

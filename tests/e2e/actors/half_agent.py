@@ -8,6 +8,7 @@ from typing import Any, Final
 
 HALF: Final = "half \ud83d"
 SESSION: Final = "s\ud83d"
+OLD: Final = "old \ud83d"
 
 
 def main() -> None:
@@ -22,9 +23,20 @@ def main() -> None:
             if "fail" in line:
                 _say(id=asked["id"], error={"code": -32050, "message": HALF, "data": {HALF: HALF}})
                 continue
+        if asked["method"] == "session/load":
+            text = {"type": "text", "text": HALF}
+            update = {"sessionUpdate": "user_message_chunk", "content": text}
+            session = asked["params"]["sessionId"]
+            _say(method="session/update", params={"sessionId": session, "update": update})
         results = {
-            "initialize": {"protocolVersion": 1, "agentInfo": {"name": HALF, "version": "1"}},
+            "initialize": {
+                "protocolVersion": 1,
+                "agentInfo": {"name": HALF, "version": "1"},
+                "agentCapabilities": {"loadSession": True, "sessionCapabilities": {"list": {}}},
+            },
             "session/new": {"sessionId": SESSION},
+            "session/load": {},
+            "session/list": {"sessions": [{"sessionId": OLD, "cwd": "/", "title": HALF}]},
             "session/prompt": {"stopReason": "end_turn", "_meta": {HALF: HALF}},
         }
         _say(id=asked["id"], result=results[asked["method"]])
