@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
+import subprocess
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,6 +27,7 @@ from conductor.fleet.bundle_store import BundleStore, Known, NotNow
 from conductor.fleet.bus import Away
 from conductor.fleet.rollout import Effect, Event, Fetch, Forget, Holding, Prepare
 from conductor.fleet.signed_record import Signed
+from conductor.transports import process_groups
 
 if TYPE_CHECKING:
     from conductor.fleet.bus import Bus
@@ -246,29 +249,19 @@ class Follower:
         whole = os.path.join(os.path.dirname(self._folders[digest]), "bundle")
         keys = [word for key in self._key_files for word in ("--bundle-key", key)]
         command = [sys.executable, "-m", "conductor", "fleet", "check", whole, *keys, "--json"]
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        written = b""
+        process = _started(command)
         try:
-            assert process.stdout is not None
             async with asyncio.timeout(_PREPARED):
-                while piece := await process.stdout.read(65536):
-                    written = (written + piece)[:_MOST_SAID]
-                await process.wait()
+                written = await asyncio.to_thread(_said, process)
         except TimeoutError:
             raise ConductorError(
                 "its chains are not prepared after a long time",
                 "the machine may be busy; `conductor fleet check BUNDLE` does the same",
             ) from None
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            if process.poll() is None:
+                process_groups.signal(process.pid, signal.SIGKILL)
+                process.wait()
         try:
             verdict = msgspec.json.decode(written, type=_Verdict)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -279,3 +272,24 @@ class Follower:
         if not verdict.ok:
             problem = verdict.problem.replace(f"{self._folders[digest]}/", "")
             raise ConductorError(problem, verdict.hint)
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    # Not by asyncio: then the orphans of this process stay zombies (`process_groups.reaping`).
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _said(process: subprocess.Popen[bytes]) -> bytes:
+    """The beginning of what a process writes, once it has ended."""
+    written = b""
+    with process:
+        assert process.stdout is not None
+        while piece := os.read(process.stdout.fileno(), 65536):
+            written = (written + piece)[:_MOST_SAID]
+    return written

@@ -8,6 +8,7 @@ ended and was left to this process from staying as zombies.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal as signals
 import subprocess
@@ -28,7 +29,8 @@ _STRAYS_SECONDS: Final = 2.0
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 _UNCLAIMED: Final = 1.0
-"""Seconds after which an ended child that leads a session, and may be our own, is an orphan."""
+"""Seconds after which an ended child that may be our own, and for which nobody waits, is an
+orphan."""
 
 _groups: set[int] = set()
 """The process groups that guardians watch over. Their leaders are reaped by who started them."""
@@ -153,7 +155,8 @@ def reaping(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """While the block lasts, orphans that were left to this process are reaped when they end
     (Linux): as the first process of a container it is the parent of all of them.
 
-    Its own children are left to who has started them.
+    Its own children are left to who has started them. None of those may come from asyncio: then
+    uvloop takes this signal for itself, and later drops it.
     """
     if sys.platform != "linux":
         yield
@@ -170,29 +173,47 @@ def reaping(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 class _Reaper:
-    """Tells orphans from own children. An own child is in our session, or leads one of its own and
-    is reaped by who has started it."""
+    """Tells orphans from own children. An own child is in our session or leads one of its own, and
+    somebody waits for it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._leaders: dict[int, float] = {}
-        """Ended leaders of sessions that nobody has reaped yet, and since when."""
+        self._held: dict[int, float] = {}
+        """Ended children that may be our own, and since when they are left to who waits."""
+        self._later: asyncio.TimerHandle | None = None
 
     def look(self) -> None:
         """Reaps what has ended."""
-        now, before, self._leaders = time.monotonic(), self._leaders, {}
+        now, before, self._held = time.monotonic(), self._held, {}
+        overdue = []
         for pid in _children():
             with contextlib.suppress(OSError):  # somebody has reaped it
                 state, _, _, session, *_ = _stat(pid)
-                if state != b"Z" or pid in _groups or int(session) == os.getsid(0):
+                if state != b"Z" or pid in _groups:
                     continue
                 since = before.get(pid, now)
-                if int(session) == pid and now < since + _UNCLAIMED:
-                    self._leaders[pid] = since
-                else:
+                if int(session) not in (pid, os.getsid(0)):
                     os.waitpid(pid, os.WNOHANG)
-        if self._leaders:
-            self._loop.call_later(_UNCLAIMED, self.look)
+                elif now < since + _UNCLAIMED:
+                    self._held[pid] = since
+                else:
+                    overdue.append(pid)
+        waited = _waited() if overdue else ()
+        for pid in overdue:
+            if pid in waited:
+                self._held[pid] = now
+            else:
+                with contextlib.suppress(OSError):
+                    os.waitpid(pid, os.WNOHANG)
+        if self._later is not None:
+            self._later.cancel()
+        self._later = self._loop.call_later(_UNCLAIMED, self.look) if self._held else None
+
+
+def _waited() -> set[int]:
+    """The children whose end somebody still wants to know, whoever has started them."""
+    own = (one for one in gc.get_objects() if issubclass(type(one), subprocess.Popen))
+    return {one.pid for one in own if getattr(one, "returncode", 0) is None}
 
 
 def adopt_orphans() -> None:

@@ -24,8 +24,9 @@ from conductor.fleet.bus import Bus
 from conductor.fleet.bus import Place as NatsPlace
 from conductor.packages.pack import File
 from tests.fleet.keys import pair
-from tests.harness.process.command import Ran, conductor, environment
+from tests.harness.process.command import COMMAND, Ran, conductor, environment
 from tests.harness.process.nats import Nats
+from tests.harness.process.processes import wait_reaped
 from tests.harness.process.rig import Chain, Rig
 from tests.harness.process.serving import Socket, served
 from tests.places import DEADLINE
@@ -33,6 +34,11 @@ from tests.places import DEADLINE
 PLAIN: Final = '[chains.work]\ncomponents = ["demo"]\n'
 DATED: Final = '[chains.work]\ncomponents = ["datetime", "demo"]\n'
 BROKEN: Final = '[chains.work]\ncomponents = ["./missing.wasm", "demo"]\n'
+LEFT: Final = """
+setsid sh -c 'echo $$ > left; while test ! -e end; do sleep 0.05; done' &
+exec "$@"
+"""
+"""A worker that has a child from before it began."""
 DATE: Final = "<current-date"
 
 
@@ -252,8 +258,14 @@ def test_a_worker_that_starts_later_takes_the_active_one(pool: Pool) -> None:
     pool.rollout(plain, "--wait", "0").assert_error(1, "no worker of the pool `main` answers")
     pool.rolled(plain, "--at", "0")
     pool.rolled(dated, "--at", "0")
-    used(pool.worker(), pool.digest(dated))
+    options = ("--nats", pool.nats.url, "--bundle-key", pool.public)
+    worker = pool.rig.start(["sh", "-c", LEFT, "sh", *COMMAND, "worker", *options], **pool.home)
+    used(worker, pool.digest(dated))
     assert [*pool.status()["workers"][0]["bundles"].values()] == ["in use", "ready"]
+    # It has started programs of its own to prepare bundles, and still reaps what is left to it.
+    (pool.rig.folder / "end").touch()
+    left = (pool.rig.folder / "left").read_text().strip()
+    assert wait_reaped(int(left), DEADLINE)
 
 
 def test_a_share_of_the_workers_is_enough_if_that_is_asked(pool: Pool) -> None:

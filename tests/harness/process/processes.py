@@ -135,6 +135,14 @@ def wait_gone(pid: int, seconds: float) -> bool:
         os.close(handle)
 
 
+def wait_reaped(pid: int, seconds: float) -> bool:
+    """Whether the process is no zombie any more within `seconds` (Linux)."""
+    deadline = time.monotonic() + seconds
+    while (left := (_PROC / str(pid)).exists()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not left
+
+
 def _wait_unknown(pid: int, seconds: float) -> bool:
     """As `wait_gone`, where the system has no descriptors of processes."""
     deadline = time.monotonic() + seconds
