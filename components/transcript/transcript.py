@@ -115,7 +115,14 @@ async def permission(request: Request, following: Any) -> Any:
 
 
 @proxy.summarize
-def summarized(_: Conversation, session: Session) -> dict[str, Any]:
+def summarized(conversation: Conversation, session: Session) -> dict[str, Any]:
+    held = recorder(session).conversation
+    ahead = held.left_out - conversation.left_out
+    if ahead + len(held.turns) == len(conversation.turns):  # else a turn is not the same turn
+        both = zip(conversation.turns[::-1], held.turns[::-1], strict=False)
+        for turn, here in ((turn, here.json()) for turn, here in both):
+            if turn.json()["items"] != here["items"]:
+                turn.meta[proxy.meta_key] = {"items": here["items"]}
     return known(session)
 
 

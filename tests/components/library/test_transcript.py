@@ -120,6 +120,28 @@ async def test_whoever_knows_answers_and_errors_stay() -> None:
             p.result("s", asked)
 
 
+def test_one_at_each_end_keeps_what_the_agent_got_and_what_the_user_saw(
+    rig: Rig, tmp_path: Path
+) -> None:
+    (tmp_path / "guide.py").write_text(GUIDE)
+    guide = in_form("sandboxed", str(tmp_path / "guide.py"), allow=[SAY])
+    chain = agent(rig, "transcript", guide, "datetime", "transcript", rig.demo())
+    chain.initialize()
+    session = chain.new_session()
+    for text in ("/echo Look", "Delete it"):
+        assert "result" in chain.answer(chain.start_prompt(session, text))
+    answer = chain.request(ASK, {"sessionId": session})["result"]["conversation"]
+    for number, text in enumerate(("/echo Look", "Delete it")):
+        turn = Conversation.read(answer).turns[number]
+        assert "<current-date" in turn.prompts[0].text
+        seen = {"turns": [{"items": turn.meta[OWN]["items"]}]}
+        (shown,) = Conversation.read(seen).turns
+        assert [one.text for one in shown.prompts] == [text]
+        assert [one.text for one in shown.events] == ["See main.py."] * number
+        assert not turn.events
+    assert [*answer["_meta"]] == ["conductor.component/transcript-2", OWN]
+
+
 def idle(chain: Chain) -> int:
     """How many turns are over, in version 2."""
     said = [one["params"]["update"] for one in chain.seen("session/update")]
