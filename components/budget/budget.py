@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from guest_sdk.python import REFUSED, Proxy, ProxyError, Request, Session, Update
+from guest_sdk.python import Proxy, Request, Session, Update
 
 PARTS = ("inputTokens", "outputTokens", "thoughtTokens", "cachedReadTokens", "cachedWriteTokens")
 
@@ -187,9 +187,8 @@ async def prompt(request: Request, following: Any) -> Any:
         return await following(request)
     part, told = used(request.state)
     if part >= 1:
-        raise ProxyError(
-            f"used up, {told} in this session; a new session has a budget of its own",
-            REFUSED,
+        return request.refuse(
+            f"used up, {told} in this session; a new session has a budget of its own"
         )
     request.state.asked += 1
     try:

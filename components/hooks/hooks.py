@@ -16,7 +16,6 @@ MOST = 256 * 1024
 REMEMBERED = 512
 """Tool calls of one session that are kept in mind."""
 FINISHED = ("completed", "failed", "cancelled")
-REJECTS = ("reject_once", "reject_always")
 
 ACTIONS = {
     "prompt": ("block", "replace", "before", "after"),
@@ -108,7 +107,7 @@ async def prompted(request: Request, following: Any) -> Any:
         if not re.search(rule.match, request.text):
             continue
         if rule.block is not None:
-            raise ProxyError(rule.block or "a rule blocks this prompt", REFUSED)
+            return request.refuse(rule.block or "a rule blocks this prompt")
         rewrite(rule, request)
     if not isinstance(request.params.get("sessionId"), str):
         return await following(request)
@@ -153,19 +152,7 @@ def permission(request: Request) -> Any:
     if rule is None:
         return None
     proxy.log.warn(f"denied: {found[0]}: {rule.deny}")
-    return {"outcome": refusal(request.params.get("options"))}
-
-
-def refusal(options: Any) -> dict[str, str]:
-    """The outcome that refuses: by an option that does nothing else, or by cancelling."""
-    offered = [one for one in options if isinstance(one, dict)] if isinstance(options, list) else []
-    for wanted in REJECTS:
-        for one in offered:
-            id_ = one.get("optionId")
-            meant = [other.get("kind") for other in offered if other.get("optionId") == id_]
-            if isinstance(id_, str) and wanted in meant and all(k in REJECTS for k in meant):
-                return {"outcome": "selected", "optionId": id_}
-    return {"outcome": "cancelled"}
+    return request.refuse()
 
 
 def asked_about(request: Request) -> dict[str, Any] | None:

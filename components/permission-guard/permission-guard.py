@@ -101,21 +101,7 @@ async def decide(request: Request, following: Any) -> Any:
     if action == "ask":
         return await following(request)
     proxy.log.warn(f"refused `{facts.shown}`: {why}")
-    return {"outcome": refusal(options)}
-
-
-def refusal(options: list[Any]) -> dict[str, str]:
-    """The outcome that refuses: by an option that does nothing else, or by cancelling."""
-    kinds: dict[Any, set[Any]] = {}
-    for one in options:
-        if isinstance(one, dict) and isinstance(one.get("optionId"), str):
-            kinds.setdefault(one["optionId"], set()).add(kind_of(one))
-    if all(isinstance(one, dict) for one in options):
-        for wanted in REJECTS:
-            for id_, held in kinds.items():
-                if wanted in held and held <= set(REJECTS):
-                    return {"outcome": "selected", "optionId": id_}
-    return {"outcome": "cancelled"}
+    return request.refuse()
 
 
 def kind_of(option: Any) -> Any:

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from guest_sdk.python import REFUSED, Proxy, ProxyError, Refused, Request
+from guest_sdk.python import Proxy, Refused, Request
 
 A_WEEK = 7 * 24 * 3600
 """Seconds: no timer runs for longer."""
@@ -82,10 +82,9 @@ async def prompt(request: Request, following: Any) -> Any:
         before = [*passed.at, *passed.due][-config.prompts :]
         due = max(now, before[0] + window) if len(before) == config.prompts else now
         if due > now and config.over == "refuse":
-            raise ProxyError(
+            return request.refuse(
                 f"{config.prompts} prompts in {config.seconds:g} s have passed; "
                 f"try again in {math.ceil((due - now) / 1000)} s",
-                REFUSED,
                 {"retryAfterMs": due - now},
             )
         if due > now:
@@ -93,7 +92,7 @@ async def prompt(request: Request, following: Any) -> Any:
         passed.at.append(due)
         keep(request, passed)
     except Refused as refused:
-        raise ProxyError(f"the limit cannot be kept: {refused}", REFUSED) from None
+        return request.refuse(f"the limit cannot be kept: {refused}")
     return await following(request)
 
 

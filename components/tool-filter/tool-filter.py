@@ -21,7 +21,6 @@ BESIDE = (
 )  # fmt: skip
 """Updates that have no place among what is said: a word may go on after them."""
 FINISHED = ("completed", "failed", "cancelled")
-REJECTS = ("reject_once", "reject_always")
 REMEMBERED = 512
 """Tool calls of one session that are kept in mind."""
 IDS = ("connectionId", "connection_id", "serverId", "acpId", "acp_id", "acp_url", "id", "url")
@@ -205,19 +204,7 @@ def permission(request: Request) -> Any:
     if not any(map(denied_as, found)):
         return None
     proxy.log.warn(f"a permission for `{found[0]}` was refused: the tool is denied")
-    return {"outcome": refusal(request.params.get("options"))}
-
-
-def refusal(options: Any) -> dict[str, str]:
-    """The outcome that refuses: by an option that does nothing else, or by cancelling."""
-    offered = [one for one in options if isinstance(one, dict)] if isinstance(options, list) else []
-    for wanted in REJECTS:
-        for one in offered:
-            id_ = one.get("optionId")
-            meant = [other.get("kind") for other in offered if other.get("optionId") == id_]
-            if isinstance(id_, str) and wanted in meant and all(k in REJECTS for k in meant):
-                return {"outcome": "selected", "optionId": id_}
-    return {"outcome": "cancelled"}
+    return request.refuse()
 
 
 def denied_as(name: str) -> bool:

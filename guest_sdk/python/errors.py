@@ -18,7 +18,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 CANCELLED: Final = -32800
 REFUSED: Final = -31900
-"""The code of what a component lets not go on: `raise ProxyError("not here", REFUSED)`."""
+"""The code of what a component lets not go on: `request.refuse("not here")`."""
 AUTH_REQUIRED: Final = -32000
 """What the agent alone answers: editors then show its login."""
 

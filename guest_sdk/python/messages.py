@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from . import checked
+from .errors import REFUSED, ProxyError
 from .jsontext import Place, dumps
 from .merging import Snapshot, changed, edited, snapshot
 from .records import camel, find, missing, plain, view
@@ -269,6 +270,38 @@ class Request(Message):
         added, held = checked.blocks(blocks), self.params.get("prompt")
         if isinstance(held, list):
             held += added if _begins_plainly(held) else map(_on_a_line, added)
+
+    def refuse(self, reason: str = "not allowed", data: Any = None) -> dict[str, Any]:
+        """Lets a request not go on: `return request.refuse("not on this machine")`.
+
+        A request for permission is answered by an option that does nothing but reject, or else as
+        cancelled; that answer has no place for a reason. Any other request is answered with the
+        error `REFUSED`, which names the proxy.
+
+        Raises:
+            ProxyError: it is no request for permission.
+        """
+        if self.method != "session/request_permission":
+            raise ProxyError(reason, REFUSED, data)
+        return {"outcome": _rejected(self._params.get("options"))}
+
+
+_REJECTS: Final = ("reject_once", "reject_always")
+
+
+def _rejected(options: Any) -> dict[str, str]:
+    """The outcome that refuses a permission. What could be read as a yes, too, is not selected."""
+    kinds: dict[str, list[Any]] = {}
+    for one in options if isinstance(options, list) else []:
+        if not isinstance(one, dict):
+            return {"outcome": "cancelled"}
+        if isinstance(one.get("optionId"), str):
+            kinds.setdefault(one["optionId"], []).append(one.get("kind"))
+    for wanted in _REJECTS:
+        for id_, meant in kinds.items():
+            if wanted in meant and all(kind in _REJECTS for kind in meant):
+                return {"outcome": "selected", "optionId": id_}
+    return {"outcome": "cancelled"}
 
 
 _MARKED: Final = re.compile(

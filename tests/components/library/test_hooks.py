@@ -73,7 +73,7 @@ async def test_permissions(call: Any, options: list[str], outcome: str | None) -
         session = await p.new_session()
         pairs = [(option.split("=")[-1], option.split("=")[0]) for option in options]
         offered = [{"optionId": id_, "kind": kind, "name": kind} for id_, kind in pairs]
-        params = {"sessionId": session, "toolCall": call, "options": [None, *offered]}
+        params = {"sessionId": session, "toolCall": call, "options": offered}
         answer = p.result("s", p.agent.request("session/request_permission", params))
         assert answer["outcome"].get("optionId") == outcome
         assert len(p.services.log) == (outcome != "client")
