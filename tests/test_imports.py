@@ -68,6 +68,12 @@ RULES: Final = (
         ("conductor.services", "conductor.core", *BASE),
         ("anyio", "httpcore2", "msgspec", "platformdirs"),
     ),
+    # It makes a folder of its own.
+    Rule(
+        "conductor.services.kv",
+        ("conductor.services", "conductor.core", "conductor.spec.private_files", *BASE),
+        ("msgspec",),
+    ),
     Rule(
         "conductor.mcp",
         ("conductor.mcp", "conductor.transports", "conductor.core", *BASE),

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from conductor.spec import private_files
+
 _OWN: Final = 0o700
 _LONGEST_PATH: Final = 100
 """Bytes of a Unix socket's path that every system takes."""
@@ -75,7 +77,7 @@ def why_not(folder: str) -> str:
 def made(folder: str, id_: Id) -> str:
     """Makes a folder for the socket of a chain if there is none; why it is not used, or empty."""
     try:
-        os.makedirs(os.path.dirname(folder), mode=_OWN, exist_ok=True)
+        private_files.make_folders(os.path.dirname(folder))
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, _OWN)
         why = why_not(folder)

@@ -200,7 +200,7 @@ class BundleCache:
     def _usable(self) -> Iterator[None]:
         """Makes the folder, for this user alone."""
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            private_files.make_folders(self._folder)
             status = os.stat(self._folder, follow_symlinks=False)
             why = private_files.not_ours(status)
             if why or not stat.S_ISDIR(status.st_mode):

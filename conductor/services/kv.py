@@ -24,6 +24,7 @@ import msgspec
 
 from conductor.services import kept_values
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
+from conductor.spec import private_files
 
 VALUE_BYTES: Final = 256 * 1024
 KEY_BYTES: Final = 512
@@ -220,7 +221,7 @@ class Store:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             folder = os.path.dirname(self._path)
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            private_files.make_folders(folder)
             # A file that is there must not be opened here: closing it again would take away the
             # locks that SQLite holds on it in this process, and two conductors would ruin it.
             with contextlib.suppress(FileExistsError):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from conductor.fleet import bundle as bundles
+from conductor.packages.pack import File
 from tests.harness.process.command import COMMAND, Ran, conductor, environment
 from tests.places import DEADLINE
 
@@ -23,6 +25,7 @@ LOCALES: Final = {
 }
 """Python reads UTF-8 in the first two by itself."""
 
+CHAIN: Final = b'[chains.work]\ncomponents = ["demo"]\n'
 PROXY: Final = "from guest_sdk.python import Proxy\nproxy = Proxy('p', profile='observer')\n"
 
 
@@ -216,3 +219,26 @@ def test_a_folder_with_a_conductor_of_its_own_runs_nothing(tmp_path: Path) -> No
         text=True,
     )
     assert (done.returncode, done.stdout) == (0, "hi\n"), done.stderr
+
+
+@pytest.mark.usefixtures("python_guest")
+def test_whatever_the_umask_is_nobody_else_may_enter_the_folders_it_makes(tmp_path: Path) -> None:
+    """Those above the folder of a file too: who may write there may put another in its place."""
+    (tmp_path / "bundle").write_bytes(bundles.made({"conductor.toml": File(CHAIN)}))
+    home = tmp_path / "home"
+    home.mkdir()
+    xdg = {f"XDG_{kind}_HOME": str(home / kind / "in") for kind in ("CONFIG", "DATA", "STATE")}
+    cache = {"XDG_CACHE_HOME": str(home / "CACHE" / "in")}
+    before = os.umask(0)
+    try:
+        chain = ("history,grant=kv", "demo", "-p", "hi")
+        ran = conductor("exec", *chain, env=environment(**xdg))
+        checked = conductor(
+            "fleet", "check", str(tmp_path / "bundle"), env=environment(**xdg, **cache)
+        )
+    finally:
+        os.umask(before)
+    assert (ran.code, checked.code) == (0, 0), ran.err + checked.err
+    made = {str(each.relative_to(home)): each for each in home.rglob("*") if each.is_dir()}
+    assert {"DATA/in/conductor", "STATE/in/conductor/run", "CACHE/in/conductor/bundles"} <= {*made}
+    assert [name for name, each in made.items() if each.stat().st_mode & 0o077] == []

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from conductor.errors import ComponentError, UsageError
-from conductor.spec import paths, untrusted_files
+from conductor.spec import paths, private_files, untrusted_files
 
 LIMITS: Final = {"memory_bytes": 256 * 1024 * 1024, "cpu_ms": 5000}
 """Limits of a `.py` proxy that differ from the defaults: Python needs more memory and time."""
@@ -245,7 +245,7 @@ def _build(sdk: str, folder: str) -> None:
             f"{_toolchain()}, or install conductor from its wheel",
         )
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        private_files.make_folders(folder)
     except OSError as error:
         raise UsageError(
             f"the Python guest, which runs sandboxed `.py` proxies, cannot be built: "
