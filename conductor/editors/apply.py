@@ -162,22 +162,15 @@ def read(path: str) -> Snapshot:
     cannot be read."""
     real = os.path.realpath(path)
     try:
-        if os.path.islink(path):
-            _refuse_strangers(path, os.lstat(path))
-            if not os.path.lexists(real):
-                raise _refused(path, f"it is a link that leads nowhere: {visible_path(real)}")
-        folder = _existing_folder(path)
-        if not os.path.exists(folder):
-            raise _refused(path, f"{visible_path(folder)} is a link that leads nowhere")
+        guarded.refuse_changeable(path)
         folder = _existing_folder(real)
         if not os.path.isdir(folder):
             raise _refused(path, f"{visible_path(folder)} is no folder")
-        _refuse_strangers(path, os.stat(folder))
-        guarded.refuse_changeable(path)
-        if not os.path.lexists(real):
-            return Snapshot(path, real, None)
-        _refuse_strangers(path, os.stat(real))
-        return Snapshot(path, real, untrusted_files.read(real, MOST))
+        content = untrusted_files.read(real, MOST) if os.path.lexists(real) else None
+        return Snapshot(path, real, content)
+    except FileNotFoundError:
+        why = f"there is a link that leads nowhere: {visible_path(real)}"
+        raise _refused(path, why) from None
     except OSError as error:
         raise _refused(path, str(error.strerror)) from None
     except guarded.UnguardedError as error:
@@ -207,17 +200,6 @@ def _existing_folder(path: str) -> str:
     return folder
 
 
-def _refuse_strangers(path: str, status: os.stat_result) -> None:
-    """Raises `UsageError` for what another user has made, or may write."""
-    what = "a folder of it" if stat.S_ISDIR(status.st_mode) else "it"
-    if stat.S_ISLNK(status.st_mode):
-        what = "the link"
-    # Some users share a group with nobody, and their files are writable by it.
-    why = private_files.not_ours(status, stat.S_IWOTH)
-    if why:
-        raise _refused(path, f"{what} {why}")
-
-
 def _refused(path: str, why: str) -> UsageError:
     return UsageError(
         f"{visible_path(path)} cannot be used: {why}; nothing was changed",
@@ -229,7 +211,8 @@ def _refuse_what_cannot_be_written(snapshot: Snapshot) -> None:
     """Raises `UsageError` for what its owner has made read-only: a new file could take its place,
     and that is not meant."""
     for place in (snapshot.real, _existing_folder(snapshot.real)):
-        if os.path.lexists(place) and not os.stat(place).st_mode & stat.S_IWUSR:
+        is_there = os.path.lexists(place)
+        if is_there and not (os.stat(place).st_mode & stat.S_IWUSR and os.access(place, os.W_OK)):
             error = OSError(errno.EACCES, f"`{visible_path(place)}` is read-only")
             raise _unwritable(snapshot.path, error)
 

@@ -15,8 +15,8 @@ import msgspec
 
 from conductor.editors import jsonc
 from conductor.editors.jsonc import Seam
-from conductor.errors import UsageError, visible_path
-from conductor.spec import guarded, paths, private_files, untrusted_files
+from conductor.errors import UsageError
+from conductor.spec import paths, private_files, untrusted_files
 
 VERSION: Final = 1
 _MOST: Final = 8 << 20
@@ -76,7 +76,6 @@ def load() -> Record:
     read."""
     place = path()
     try:
-        guarded.refuse_changeable(place)
         private_files.refuse_what_others_write(place)
         content = untrusted_files.read(place, _MOST, links=False)
         record = msgspec.json.decode(content, type=Record)
@@ -85,8 +84,6 @@ def load() -> Record:
                 _refuse_what_is_no_entry(kept)
     except FileNotFoundError:
         return Record()
-    except guarded.UnguardedError as error:
-        raise _unusable(place, visible_path(str(error))) from None
     except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or f"it is damaged: {error}"
         raise _unusable(place, why) from None
@@ -124,6 +121,7 @@ def alone() -> Iterator[None]:
         try:
             private_files.make_folder(place)
             stack.enter_context(private_files.alone(place))
+            private_files.refuse_what_others_write(place)  # the record may not be there yet
         except OSError as error:
             raise UsageError(
                 f"`setup` cannot lock `{place}`: {error.strerror}",

@@ -20,6 +20,20 @@ class UnguardedError(Exception):
         super().__init__(f"`{place}` {why}")
 
 
+def own(path: str, others: int = OTHERS) -> str:
+    """The absolute `path` without links, which only this user and root can change.
+
+    A sticky folder may stand on the way, but nothing else: anybody may put something into it.
+    `others` are the permissions that nobody else may have. Raises `UnguardedError`, or `OSError`
+    where there is no such file.
+    """
+    place = real(path, {0, os.geteuid()}, others)
+    status = os.stat(place)
+    if stat.S_ISDIR(status.st_mode):
+        refuse_others(place, status, others)
+    return place
+
+
 def refuse_changeable(path: str) -> None:
     """Raises `UnguardedError` if another user can change what a path leads to, `OSError` for a link
     that leads nowhere.
@@ -29,7 +43,7 @@ def refuse_changeable(path: str) -> None:
     """
     while not os.path.lexists(path):
         path = os.path.dirname(path)
-    real(path, {0, os.geteuid()}, stat.S_IWOTH)
+    own(path, stat.S_IWOTH)
 
 
 def real(path: str, owners: Collection[int], others: int = OTHERS) -> str:

@@ -18,7 +18,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from conductor.errors import UsageError, visible_path
-from conductor.spec import paths, private_files, untrusted_files
+from conductor.spec import guarded, paths, private_files, untrusted_files
 from conductor.spec.programs import is_name
 from conductor.spec.trust import Seconds
 
@@ -30,6 +30,7 @@ _LARGEST: Final = 256 * 1024 * 1024
 """Bytes of a file of content: more than any package may hold."""
 
 _ATTEMPTS: Final = 5
+_HINT: Final = "make it a folder that only you may write, or move it away and add them again"
 
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 
@@ -177,8 +178,12 @@ def refuse_what_others_write() -> None:
         if why:
             raise UsageError(
                 f"installed components cannot be used: `{visible_path(place)}` {why}",
-                "make it a folder that only you may write, or move it away and add them again",
+                _HINT,
             )
+    try:
+        guarded.refuse_changeable(store)
+    except guarded.UnguardedError as error:
+        raise UsageError(f"installed components cannot be used: {error}", _HINT) from None
 
 
 # -- content ---------------------------------------------------------------------------------------

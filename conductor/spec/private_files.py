@@ -23,11 +23,20 @@ HINT: Final = "give a path in a folder that exists and that you may write to"
 
 
 def refuse_what_others_write(path: str) -> None:
-    """Raises `OSError` for a file, or a folder of it, that another user may have written."""
-    for place in (path, os.path.dirname(path)):
-        why = not_ours(os.stat(place, follow_symlinks=False))
-        if why:
-            raise OSError(errno.EPERM, f"`{place}` {why}", path)
+    """Raises `OSError` for a file that another user may have written, or put there.
+
+    The file, its folder, and every folder and link on the way belong to root or the user. Into the
+    file and its folder nobody else may write; above them a group may: some users share theirs with
+    nobody.
+    """
+    os.lstat(path)  # what is not there is not refused
+    try:
+        place = guarded.own(path, stat.S_IWOTH)
+    except guarded.UnguardedError as error:
+        raise OSError(errno.EPERM, f"{error}: other users could write it", path) from None
+    for each in (place, os.path.dirname(place)):
+        if os.lstat(each).st_mode & guarded.OTHERS:
+            raise OSError(errno.EPERM, f"`{each}` can be written by other users", path)
 
 
 def not_ours(status: os.stat_result, others: int = guarded.OTHERS) -> str:

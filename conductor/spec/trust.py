@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import stat
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
@@ -139,17 +138,12 @@ def guard(path: str) -> str:
     Raises `UsageError` where somebody else can, `OSError` where nothing is.
     """
     try:
-        real = guarded.real(os.path.join(os.getcwd(), path), {0, os.geteuid()})
-        status = os.stat(real)
-        if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
-            # A sticky folder may stand on the way, but anybody may put something into it.
-            guarded.refuse_others(real, status)
+        return guarded.own(os.path.join(os.getcwd(), path))
     except guarded.UnguardedError as error:
         raise UsageError(
             f"`{visible_path(path)}` cannot be trusted: {error}",
             "trust what nobody else can change: `chmod go-w` on that place, or a folder elsewhere",
         ) from None
-    return real
 
 
 class _Head(msgspec.Struct):
@@ -230,6 +224,7 @@ def change(edit: Callable[[Trust], Result]) -> Result:
     try:
         private_files.make_folder(path)
         with private_files.alone(f"{path}.lock"):
+            private_files.refuse_what_others_write(f"{path}.lock")  # the store may not be there yet
             trust = load()
             before = msgspec.json.encode(trust, order="sorted")
             result = edit(trust)

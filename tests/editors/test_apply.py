@@ -149,7 +149,14 @@ CANNOT = {
     "no folder": (no_folder, "is no folder"),
     "not UTF-8": (lambda path: path.write_bytes(b'{"a": "\xe4"}'), r"not UTF-8 \(byte 8\)"),
     "others may write it": (lambda path: path.chmod(0o666), "may be written by others"),
-    "others may write its folder": (lambda path: path.parent.chmod(0o777), "a folder of it"),
+    "others may write its folder": (
+        lambda path: path.parent.chmod(0o777),
+        "zed` may be written by",
+    ),
+    "others may put it there": (
+        lambda path: (path.unlink(), path.parent.chmod(0o1777)),
+        "zed` may be written by others",
+    ),
     "read-only": (lambda path: path.chmod(0o400), "is read-only"),
     "read-only folder": (lambda path: path.parent.chmod(0o500), "is read-only"),
     "too large": (lambda path: path.write_bytes(b" " * (apply.MOST + 1)), "larger than 1 MiB"),
@@ -175,13 +182,16 @@ def test_what_cannot_be_written_safely_is_left_alone(name: str, settings: Path) 
     settings.parent.chmod(0o700)
 
 
-def test_what_belongs_to_another_user_is_left_alone(
-    settings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-
-    with pytest.raises(UsageError, match="belongs to another user"):
-        apply.read(str(settings))
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_what_belongs_to_another_user_is_left_alone(settings: Path) -> None:
+    link = settings.with_name("link.json")
+    link.symlink_to(settings)
+    for path in (settings, link, settings.parent):
+        os.chown(path, 1, -1, follow_symlinks=False)
+        with pytest.raises(UsageError, match="belongs to user 1; nothing was changed"):
+            apply.read(str(link))
+        os.chown(path, 0, -1, follow_symlinks=False)
+    assert apply.read(str(link)).content == TEXT
 
 
 def test_nothing_is_written_for_what_does_not_start(settings: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import os
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -133,6 +134,29 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
         tokens.read(str(tmp_path / "nothing"))
     with pytest.raises(UsageError, match="name of a principal"):
         tokens.add(str(tmp_path / "new"), "a b", "x", None)
+
+
+def test_a_file_that_others_can_lead_elsewhere_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Kubernetes mounts a Secret it is taken: links of root's, in a folder that is sticky."""
+    secret = tmp_path / "secret"
+    (secret / "2030").mkdir(parents=True)
+    path, real = secret / "tokens", secret / "2030" / "tokens"
+    real.write_text(f"alice = '{DIGEST}'")
+    real.chmod(0o440)
+    (secret / "data").symlink_to("2030")
+    path.symlink_to("data/tokens")
+    secret.chmod(0o3777)
+    if os.geteuid() == 0:
+        monkeypatch.setattr(os, "geteuid", lambda: 10001)
+    assert [each.principal for each in tokens.read(str(path))] == ["alice"]
+    for place in (real, secret / "2030", secret, tmp_path):
+        before = place.stat().st_mode
+        place.chmod(0o757)
+        with pytest.raises(UsageError, match=f"`{place}` .*other"):
+            tokens.read(str(path))
+        place.chmod(before)
 
 
 def gate(**more: Any) -> Gate:

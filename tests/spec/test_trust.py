@@ -26,9 +26,9 @@ for number in range(20):
 
 
 @pytest.fixture(name="store", autouse=True)
-def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def _store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of the store of a user who trusts nothing yet."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("user") / "state"))
     return Path(paths.trust())
 
 
@@ -188,6 +188,23 @@ def test_a_store_that_others_may_write_is_nothing(store: Path, tmp_path: Path) -
     with pytest.raises(UsageError, match="can be written by other users"):
         own(tmp_path / "b")
     os.chmod(store.parent, 0o700)
+    assert trust.known() == (trust.load(), "")
+    above = store.parent.parent.parent
+    above.chmod(0o777)
+    assert f"`{above}` may be written by others" in trust.known()[1]
+    above.chmod(0o700)
+    if os.geteuid() == 0:  # only root can give a folder away
+        os.chown(above, 1, -1)
+        assert f"`{above}` belongs to user 1" in trust.known()[1]
+        os.chown(above, 0, -1)
+    above.chmod(0o777)
+    store.unlink()
+    assert trust.known() == (Trust(), "")  # nothing is there
+    with pytest.raises(UsageError, match=f"`{above}` may be written by others"):
+        own(tmp_path / "b")
+    assert not store.exists()
+    above.chmod(0o775)  # of a group that a user may have alone
+    own(tmp_path / "b")
     assert trust.known() == (trust.load(), "")
     elsewhere = tmp_path / "elsewhere"
     store.rename(elsewhere)
