@@ -8,13 +8,13 @@ that says what it was.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
-from conductor.core.effects import Adapted, Effects
+from conductor.core.effects import Adapted
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import heading
@@ -23,6 +23,9 @@ from conductor.core.roles.initialize_params import version_of
 from conductor.core.state import Peer
 from conductor.errors import counted
 from conductor.patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
 
 _CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
 """The prompt capability that each type of block needs; all other types pass."""
@@ -126,7 +129,7 @@ def text_of(raw: Raw | None) -> str:
         return ""
 
 
-def adapt(peer: Peer, params: Raw, session: str | None, out: Effects) -> Raw:
+def adapt(exchange: Exchange, peer: Peer, params: Raw, session: str | None) -> Raw:
     """What an agent gets of a prompt, and a report where that is not what was sent."""
     params, types = adapted(params, peer.untaken)
     for type_ in types:
@@ -134,7 +137,7 @@ def adapt(peer: Peer, params: Raw, session: str | None, out: Effects) -> Raw:
         again = kind in peer.adapted or len(peer.adapted) >= _MOST_REPORTED
         peer.adapted.add(kind)
         text = f"{peer.label} takes no blocks of the type `{type_}` in prompts: it gets words"
-        out.append(Adapted(peer.name, kind[0], text, again))
+        exchange.emit(Adapted(peer.name, kind[0], text, again))
     return params
 
 

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import json_text
-from conductor.core.effects import Effects
 from conductor.core.guards.modes import SET_MODE, SET_MODEL, SET_OPTION, VALUES, Which, choice
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Params
@@ -41,7 +40,7 @@ _MODES: Final = (b"current_mode_update", b"config_option_update")
 UNABLE: Final = "it cannot take its sessions up again"
 NOT_BEGUN: Final = "it has not answered `initialize` yet"
 
-Watcher = Callable[[bytes, bytes, Effects], None]
+Watcher = Callable[[bytes, bytes], None]
 """Called with the answer to a request."""
 
 
@@ -123,13 +122,11 @@ class AgentSessions:
             self.lost.pop(session, None)
         return None
 
-    def _logged_in(self, login: Step, member: bytes, _body: bytes, _: Effects) -> None:
+    def _logged_in(self, login: Step, member: bytes, _body: bytes) -> None:
         if member == b"result":
             self.login = login
 
-    def _set_up(
-        self, method: str, params: dict[str, Raw], member: bytes, body: bytes, _: Effects
-    ) -> None:
+    def _set_up(self, method: str, params: dict[str, Raw], member: bytes, body: bytes) -> None:
         named = (read_members(body) or {}) if method in (_NEW, _FORK) else params
         session = text_of(named.get(_SESSION))
         if member != b"result" or not session:
@@ -147,9 +144,7 @@ class AgentSessions:
         if len(self.open) > _MOST:
             del self.open[next(iter(self.open))]
 
-    def _chosen(
-        self, method: str, params: dict[str, Raw], member: bytes, _body: bytes, _: Effects
-    ) -> None:
+    def _chosen(self, method: str, params: dict[str, Raw], member: bytes, _body: bytes) -> None:
         session = self.open.get(text_of(params.get(_SESSION)))
         value = params.get(VALUES[method])
         if member == b"result" and session is not None and value is not None:

@@ -81,11 +81,10 @@ class Dispatcher:
 
     def receive(self, name: str, frame: bytes) -> Effects:
         """Routes one frame (no newline needed) of the peer `name`. Never raises."""
-        out: Effects = []
         peer = self._peers[name]
         # A closed peer is settled: its requests are withdrawn, and those it had are answered.
         if peer.closure is not None:
-            return out
+            return self._exchange.taken()
         exchange = self._exchange
         exchange.number = exchange.count = number = exchange.count + 1
         if peer.turns is not None:
@@ -94,14 +93,14 @@ class Dispatcher:
             # Before it is parsed: values cost memory as soon as they are objects.
             most = peer.component.allowance.json_values
             if too_many_values(frame, most):
-                self._too_costly(peer, frame, most, out)
-                return out
+                self._too_costly(peer, frame, most)
+                return self._exchange.taken()
         lane, whole = peer.p, frame
         if peer.sideband:
             side = peer.sides.get(frame[:1])
             if side is None:
-                self._on_other_side(peer, frame, out)
-                return out
+                self._on_other_side(peer, frame)
+                return self._exchange.taken()
             lane, frame = side, frame[1:]
             # A host announces its messages' numbers, so that a trace knows them on their whole way.
             if peer.next_number:
@@ -109,39 +108,37 @@ class Dispatcher:
         try:
             message = jsonrpc.parse(frame, self._max_depth)
         except Malformed as error:
-            self._unreadable(lane, whole, frame, error, out)
-            return out
+            self._unreadable(lane, whole, frame, error)
+            return self._exchange.taken()
         if type(message) is Message:
-            self._dispatch(lane, message, None, out)
+            self._dispatch(lane, message, None)
         else:
             assert isinstance(message, list)
-            self._batch(lane, frame, message, out)
-        return out
+            self._batch(lane, frame, message)
+        return self._exchange.taken()
 
-    def _unreadable(
-        self, lane: Lane, whole: bytes, frame: bytes, error: Malformed, out: Effects
-    ) -> None:
+    def _unreadable(self, lane: Lane, whole: bytes, frame: bytes, error: Malformed) -> None:
         """Rejects a frame; one that nests too deeply still says what it asks or answers.
 
         Args:
             whole: the frame with its side.
         """
         deep, why = error.code == INVALID_REQUEST and error.id is None, f"{error.text}{_FLATTER}"
-        if deep and self._oversize.skipped(lane.peer, whole, why, out, whole=True):
-            self._exchange.log(out, "warning", lane.peer, f"{error.text}: {frame[:120]!r}")
+        if deep and self._oversize.skipped(lane.peer, whole, why, whole=True):
+            self._exchange.log("warning", lane.peer, f"{error.text}: {frame[:120]!r}")
         else:
-            self._exchange.reject_frame(lane, frame, error, out)
+            self._exchange.reject_frame(lane, frame, error)
 
-    def _too_costly(self, peer: Peer, frame: bytes, most: int, out: Effects) -> None:
+    def _too_costly(self, peer: Peer, frame: bytes, most: int) -> None:
         """Skips a line with too many values: a check or a record makes an object of each."""
         why = (
             f"a line with more than {most} JSON values was skipped (limit json_values)\n"
             "hint: raise the component's json_values if this is intended"
         )
-        self._exchange.log(out, "warning", peer, f"{why}: {frame[:60]!r}")
-        self._oversize.skipped(peer, frame, why, out, whole=True)
+        self._exchange.log("warning", peer, f"{why}: {frame[:60]!r}")
+        self._oversize.skipped(peer, frame, why, whole=True)
 
-    def _batch(self, lane: Lane, frame: bytes, entries: list[Raw], out: Effects) -> None:
+    def _batch(self, lane: Lane, frame: bytes, entries: list[Raw]) -> None:
         """Serves an older peer's array in order and answers with one array (never sends one).
 
         An array of a component that holds no object is junk, as a line of text is: programs print
@@ -150,13 +147,13 @@ class Dispatcher:
         exchange, is_upstream = self._exchange, lane.peer is self._exchange.upstream
         if len(entries) > _MOST_ENTRIES:
             text = f"an array has at most {_MOST_ENTRIES} messages, this one has {len(entries)}"
-            exchange.reject_frame(lane, frame, Malformed(INVALID_REQUEST, text), out)
+            exchange.reject_frame(lane, frame, Malformed(INVALID_REQUEST, text))
             return
         holds_any = entries if is_upstream else any(bytes(entry)[:1] == b"{" for entry in entries)
         if not holds_any or (exchange.version == 2 and is_upstream):
             text = "Invalid request" if is_upstream else "an array that holds no message"
             error = Malformed(INVALID_REQUEST, text, None, _NO_BATCHES)
-            exchange.reject_frame(lane, frame, error, out)
+            exchange.reject_frame(lane, frame, error)
             return
         batch = Batch(len(entries))
         for entry in entries:
@@ -170,11 +167,11 @@ class Dispatcher:
                     raise Malformed(INVALID_REQUEST, _NEITHER)
             except Malformed as error:
                 error.id = error.id if is_upstream else None
-                exchange.reject(lane, error, batch, out)
+                exchange.reject(lane, error, batch)
             else:
-                self._dispatch(lane, message, batch, out)
+                self._dispatch(lane, message, batch)
 
-    def _on_other_side(self, peer: Peer, frame: bytes, out: Effects) -> None:
+    def _on_other_side(self, peer: Peer, frame: bytes) -> None:
         """A guest's message to the conductor itself (side `c`), or a line of no side at all."""
         exchange, lane = self._exchange, peer.c
         if frame[:1] != b"c":
@@ -182,39 +179,39 @@ class Dispatcher:
                 exchange.count -= 1  # it is no message
                 read_number(peer, frame)
             elif frame and not frame.isspace():
-                exchange.log(out, "warning", peer, f"line without a side: {frame[:60]!r}")
+                exchange.log("warning", peer, f"line without a side: {frame[:60]!r}")
             return
         try:
             message = jsonrpc.parse(frame[1:], self._max_depth)
         except Malformed as error:
-            self._unreadable(lane, frame, frame[1:], error, out)
+            self._unreadable(lane, frame, frame[1:], error)
             return
         if isinstance(message, Message) and (message.method is UNSET) != message.answers:
             text = _BOTH if message.answers else _NEITHER
-            exchange.reject_message(lane, message, text, None, out)
+            exchange.reject_message(lane, message, text, None)
         elif not isinstance(message, Message) or isinstance(message.method, UnsetType):
             text = "only single requests and notifications on side c"
-            exchange.log(out, "warning", peer, text)
+            exchange.log("warning", peer, text)
         elif message.id is UNSET:
-            self._services.ask(lane, message.method, message.params, None, out)
+            self._services.ask(lane, message.method, message.params, None)
         else:
-            pending = self._requests.accept(lane, message.method, message, None, out)
+            pending = self._requests.accept(lane, message.method, message, None)
             if pending is not None:
-                self._services.ask(lane, message.method, message.params, pending, out)
+                self._services.ask(lane, message.method, message.params, pending)
 
     # -- one message -----------------------------------------------------------------------------
 
-    def _dispatch(self, lane: Lane, message: Message, batch: Batch | None, out: Effects) -> None:
+    def _dispatch(self, lane: Lane, message: Message, batch: Batch | None) -> None:
         if lane.peer.payloads is not None:
             restored = self._restored(lane.peer, message)
             if isinstance(restored, Malformed):
-                self._forged(lane, message, restored, batch, out)
+                self._forged(lane, message, restored, batch)
                 return
             message = restored
         method = message.method
         if isinstance(method, UnsetType):
-            if not self._requests.answer(lane, message, out):
-                self._exchange.reject_message(lane, message, _NEITHER, batch, out)
+            if not self._requests.answer(lane, message):
+                self._exchange.reject_message(lane, message, _NEITHER, batch)
                 return
         elif (
             len(method) > _LONGEST_METHOD
@@ -223,17 +220,17 @@ class Dispatcher:
             or message.result is not UNSET
             or message.error is not UNSET
         ):
-            self._exchange.reject_message(lane, message, _malformed(message, method), batch, out)
+            self._exchange.reject_message(lane, message, _malformed(message, method), batch)
             return
         elif message.id is UNSET:
-            self._notification(lane, method, message.params, out)
+            self._notification(lane, method, message.params)
         else:
-            pending = self._requests.accept(lane, method, message, batch, out)
+            pending = self._requests.accept(lane, method, message, batch)
             if pending is not None:
-                self._requests.route(lane, method, message.params, pending, out)
+                self._requests.route(lane, method, message.params, pending)
             return
         if batch is not None:
-            self._exchange.add_to_batch(lane, batch, None, out)
+            self._exchange.add_to_batch(lane, batch, None)
 
     @staticmethod
     def _restored(peer: Peer, message: Message) -> Message | Malformed:
@@ -252,73 +249,71 @@ class Dispatcher:
             return message
         return msgspec.structs.replace(message, params=params, result=result)
 
-    def _forged(
-        self, lane: Lane, message: Message, error: Malformed, batch: Batch | None, out: Effects
-    ) -> None:
+    def _forged(self, lane: Lane, message: Message, error: Malformed, batch: Batch | None) -> None:
         """A message with a reference that its sender does not have: whoever waits gets an error."""
         if error.id is not None and message.method is not UNSET:
-            self._exchange.reject(lane, error, batch, out)
+            self._exchange.reject(lane, error, batch)
             return
-        self._exchange.log(out, "warning", lane.peer, error.text)
+        self._exchange.log("warning", lane.peer, error.text)
         if message.method is UNSET:
             body = Raw(jsonrpc.error_object(INTERNAL_ERROR, error.text))
             answer = msgspec.structs.replace(message, result=UNSET, error=body)
-            self._requests.answer(lane, answer, out)
+            self._requests.answer(lane, answer)
         if batch is not None:
-            self._exchange.add_to_batch(lane, batch, None, out)
+            self._exchange.add_to_batch(lane, batch, None)
 
-    def _notification(self, lane: Lane, method: str, params: Params, out: Effects) -> None:
+    def _notification(self, lane: Lane, method: str, params: Params) -> None:
         # As in `Requests.route`: a shared function costs each message 0.05 µs.
         if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
             if bytes(params) != b"null":
                 text = f"`{method}` dropped: {NOT_STRUCTURED}"
-                self._exchange.log(out, "warning", lane.peer, text)
+                self._exchange.log("warning", lane.peer, text)
                 return
             params = UNSET
         # Before `lane.across` is looked at: an envelope leaves by another lane than it came in by,
         # and a cancellation is about this connection alone.
         if method in _SPECIAL:
-            self._special_notification(lane, method, params, out)
+            self._special_notification(lane, method, params)
             return
         if method.startswith(_CONDUCTORS):
             if method.startswith(ONE_HOP):
                 text = f"`{method}` dropped: it concerns one connection, and is not known here"
-                self._exchange.log(out, "warning", lane.peer, text)
+                self._exchange.log("warning", lane.peer, text)
                 return
             if (service := called(lane, method)) is not None:
-                self._services.ask(lane, service, params, None, out)
+                self._services.ask(lane, service, params, None)
                 return
             if method.startswith(OF_EDITOR):
                 try:
                     params = self._editor.named(lane, method, params)
                 except Malformed as error:
-                    self._exchange.log(out, "warning", lane.peer, error.text)
+                    self._exchange.log("warning", lane.peer, error.text)
                     return
         target = lane.across
         if target is None or not lane.peer.admitted:
             if target is None or lane.peer.agent_sessions is None:
                 # Only logged for debugging: JSON-RPC forbids an answer to a notification.
                 text = f"`{method}` before `initialize` dropped"
-                self._exchange.log(out, "debug", lane.peer, text)
+                self._exchange.log("debug", lane.peer, text)
                 return
             if method == UPDATE and session_of(params) in lane.peer.agent_sessions.returning:
                 return  # it is of the conversation so far, which everybody has seen
-        if lane.port and not self._ports.passes(lane, method, params, out):
+        if lane.port and not self._ports.passes(lane, method, params):
             return
         if method == STOP and lane is self._exchange.upstream.p:
             session = session_of(params)
-            self._held.stopped(session, out)
-            self._own_turns.stopped(session, out)
+            self._held.stopped(session)
+            self._own_turns.stopped(session)
         if lane.policed:
-            self._policed.notify(lane, method, params, out)
+            self._policed.notify(lane, method, params)
         elif target.peer.ready and not (self._exchange.tracing or self._exchange.may_keep):
             # What `Exchange.notify` does, without a `Source`: 1.3 µs for a message instead of 1.7.
-            out.append(Send(target.peer.name, target.writer.notification(method, params)))
+            self._exchange.emit(Send(target.peer.name, target.writer.notification(method, params)))
             if self._exchange.version == 2 and target is self._exchange.upstream.p:
-                self._exchange.client_sees(method, params, out)
+                self._exchange.client_sees(method, params)
         else:
             source = Source(lane, self._exchange.number)
-            self._exchange.notify(target, method, params, source, out)
+            self._exchange.notify(target, method, params, source)
         if not lane.peer.streams and method == UPDATE:
             if lane.peer.role is Role.AGENT:
                 adaptation.spoke(lane.peer, params)
@@ -326,9 +321,9 @@ class Dispatcher:
                 self._own_turns.says(lane.peer, params)
         # Last: what a state lets begin must not overtake it.
         if method == UPDATE and (lane.peer.turns is not None or self._exchange.version == 2):
-            self._agent_reports(lane, params, out)
+            self._agent_reports(lane, params)
 
-    def _agent_reports(self, lane: Lane, params: Params, out: Effects) -> None:
+    def _agent_reports(self, lane: Lane, params: Params) -> None:
         """An update, which in version 2 may say that the agent has begun or ended a turn."""
         if isinstance(params, UnsetType) or self._exchange.topology.hosted:
             return
@@ -340,22 +335,22 @@ class Dispatcher:
                 agent_turns.updated(lane.peer, session, state)
                 if not lane.port:  # the sessions of a peer agent are others
                     session = self._exchange.outermost(lane, session)
-                    self._own_turns.reported(session, state, out)
+                    self._own_turns.reported(session, state)
 
-    def _special_notification(self, lane: Lane, method: str, params: Params, out: Effects) -> None:
+    def _special_notification(self, lane: Lane, method: str, params: Params) -> None:
         if method in ENVELOPES:
             try:
-                lane, inner, params = self._requests.unwrap(lane, method, params, out)
+                lane, inner, params = self._requests.unwrap(lane, method, params)
             except Malformed as error:
                 text = f"`{method}` notification dropped: {error.text}"
-                self._exchange.log(out, "warning", lane.peer, text)
+                self._exchange.log("warning", lane.peer, text)
                 return
-            self._notification(lane, inner, params, out)
+            self._notification(lane, inner, params)
         elif method == CANCEL:
-            self._requests.cancel(lane, params, out)
+            self._requests.cancel(lane, params)
         else:
             text = f"misplaced `{method}` notification dropped"
-            self._exchange.log(out, "warning", lane.peer, text)
+            self._exchange.log("warning", lane.peer, text)
 
 
 def _malformed(message: Message, method: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Final
 
-from conductor.core.effects import Effects
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import session_of, size_of
 
@@ -28,7 +27,7 @@ class EarlyUpdates:
         self._opening = 0
         self.any = False
         """Whether an update for the client may have to wait."""
-        self._waiting: list[tuple[str, Callable[[Effects], None]]] = []
+        self._waiting: list[tuple[str, Callable[[], None]]] = []
         self._bytes = 0
 
     def opens(self) -> None:
@@ -36,13 +35,13 @@ class EarlyUpdates:
         self._opening += 1
         self.any = True
 
-    def opened(self, out: Effects) -> None:
+    def opened(self) -> None:
         """It has its answer: what is of sessions that it knows now goes on; all, with the last."""
         self._opening -= 1
-        self._go_on(out, all_=not self._opening)
+        self._go_on(all_=not self._opening)
         self.any = self._opening > 0
 
-    def keeps(self, params: Params, later: Callable[[Effects], None], out: Effects) -> bool:
+    def keeps(self, params: Params, later: Callable[[], None]) -> bool:
         """Whether an update waits; `later` sends it on."""
         session = session_of(params)
         if not self.any or session is None or session in self._known:
@@ -50,17 +49,17 @@ class EarlyUpdates:
         self._bytes += size_of(params)
         if len(self._waiting) >= _MOST or self._bytes > _MOST_BYTES:
             self.any = False
-            self._go_on(out, all_=True)
+            self._go_on(all_=True)
             return False
         self._waiting.append((session, later))
         return True
 
-    def _go_on(self, out: Effects, *, all_: bool) -> None:
+    def _go_on(self, *, all_: bool) -> None:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         before, self.any = self.any, False  # what goes on now does not come back
         for session, later in waiting:
             if all_ or session in self._known:
-                later(out)
+                later()
             else:
                 self._waiting.append((session, later))
         self.any = before

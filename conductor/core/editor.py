@@ -17,7 +17,6 @@ from msgspec import Raw, UnsetType
 from conductor.core import json_text
 from conductor.core.aliases import renamed
 from conductor.core.component import Role
-from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Malformed, Params
@@ -78,7 +77,7 @@ class EditorMessages:
             for held in peer.s.requests.sent.values()
         )
 
-    def deliver(self, method: str, params: Params, pending: PendingRequest, out: Effects) -> bool:
+    def deliver(self, method: str, params: Params, pending: PendingRequest) -> bool:
         """Sends the owner a message of the editor's; False where it names none, which only an
         outer conductor that knows nothing of owners sends.
 
@@ -116,11 +115,11 @@ class EditorMessages:
             back = {below: above for above, below in one.items()}
             pending.rewriters = (*pending.rewriters, partial(_back, back))
         pending.rewriters = (*pending.rewriters, partial(event_answer, peer))
-        self._exchange.forward(there, method, Raw(text), pending, out)
+        self._exchange.forward(there, method, Raw(text), pending)
         return True
 
 
-def _back(ids: Mapping[str, str], member: bytes, body: bytes, out: Effects) -> tuple[bytes, bytes]:
+def _back(ids: Mapping[str, str], member: bytes, body: bytes) -> tuple[bytes, bytes]:
     """The owner's answer, with the ids that the client has."""
     return member, renamed(body, ids)
 

@@ -15,7 +15,7 @@ from conductor.core import json_text
 from conductor.core.aliases import Aliases
 from conductor.core.component import Role
 from conductor.core.dialects import INITIALIZE
-from conductor.core.effects import Closure, Effects, Reopen, Send
+from conductor.core.effects import Closure, Reopen, Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.enforcer import Enforcer
@@ -81,35 +81,35 @@ class Endings:
 
     # -- a peer is gone ------------------------------------------------------------------------
 
-    def closed(self, peer: Peer, reason: Closure, out: Effects) -> None:
+    def closed(self, peer: Peer, reason: Closure) -> None:
         """Answers everything that waited on a peer that is gone, and withdraws its requests."""
-        if peer.closure is not None or self._reopens(peer, reason, out):
+        if peer.closure is not None or self._reopens(peer, reason):
             return
-        self._fail_handshake(peer, reason, out)
+        self._fail_handshake(peer, reason)
         peer.closure = reason
         peer.ready = False
-        self._settle(peer, reason, out, goes_on=False)
+        self._settle(peer, reason, goes_on=False)
         if peer.role not in (Role.CLIENT, Role.OUTER) and not peer.component.peer_agent:
-            self._exchange.chain_fails(peer, reason, out)
+            self._exchange.chain_fails(peer, reason)
 
-    def bypassed(self, peer: Peer, reason: Closure, out: Effects) -> None:
+    def bypassed(self, peer: Peer, reason: Closure) -> None:
         """Closes the gap a proxy leaves: its neighbours are joined, and messages flow on."""
         before, after = peer.p.across, peer.s.across
         if peer.closure is not None or before is None or after is None:
             return
         join(before, after)
-        self.removed(peer, reason, out)
+        self.removed(peer, reason)
 
-    def removed(self, peer: Peer, reason: Closure, out: Effects) -> None:
+    def removed(self, peer: Peer, reason: Closure) -> None:
         """A proxy is gone, and its neighbours have been joined: `Peer.left_out` sees by them that
         the chain goes on."""
         if peer.closure is None:
-            self._fail_handshake(peer, reason, out)
+            self._fail_handshake(peer, reason)
             peer.closure = reason
             peer.ready = False
-            self._settle(peer, reason, out)
+            self._settle(peer, reason)
 
-    def leaving(self, peer: Peer, reason: Closure, out: Effects) -> None:
+    def leaving(self, peer: Peer, reason: Closure) -> None:
         """A proxy that will be started again is gone: what was open is answered, what comes waits.
 
         So does its `initialize`, if it had not begun with that.
@@ -118,7 +118,7 @@ class Endings:
             return
         if self.may_retry(peer):
             self._defer_initialize(peer)
-        self._fail_handshake(peer, reason, out)
+        self._fail_handshake(peer, reason)
         peer.ready = False
         peer.restarting = True
         peer.loading = peer.component.hosts
@@ -126,7 +126,7 @@ class Endings:
         # is not ready wait only while the peer has a handshake; otherwise they fail.
         params = UNSET if peer.initialize is None else peer.initialize
         peer.begin_handshake(unread(INITIALIZE), params)
-        self._settle(peer, reason, out)
+        self._settle(peer, reason)
 
     @staticmethod
     def faltered(peer: Peer, *, goes_on: bool) -> None:
@@ -135,44 +135,45 @@ class Endings:
             for carried in lane.in_flight.requests.values():
                 carried.excused = Excuse.GOES_ON if goes_on else Excuse.ENDS
 
-    def _settle(self, peer: Peer, reason: Closure, out: Effects, *, goes_on: bool = True) -> None:
+    def _settle(self, peer: Peer, reason: Closure, *, goes_on: bool = True) -> None:
         """Answers what waits for the peer, withdraws its requests, lets go what it held up.
 
         Args:
             goes_on: the chain does without the peer, so what it held goes on as it was given.
         """
-        before = len(out)
-        self._enforcer.own_turns.gone(peer, out)
+        effects = self._exchange.effects
+        before = len(effects)
+        self._enforcer.own_turns.gone(peer)
         if not peer.restarting and self._exchange.peers.get(peer.name) is peer:
-            self._end_aliases(peer, out)
-        self._end_subsessions(peer, out)
+            self._end_aliases(peer)
+        self._end_subsessions(peer)
         for requests in peer.id_spaces():
             for pending in list(requests.sent.values()):
-                if not self._goes_on(pending, goes_on, out):
-                    self._exchange.fail(pending, reason, out)
+                if not self._goes_on(pending, goes_on):
+                    self._exchange.fail(pending, reason)
             requests.sent.clear()
         if peer.closure is not None:
-            peer.resume(out)
-        self.withdraw(peer, out)
-        self._enforcer.gone(peer, out)
+            peer.resume()
+        self.withdraw(peer)
+        self._enforcer.gone(peer)
         # The new instance would get answers to requests that only the old instance has sent.
-        out[before:] = [
+        effects[before:] = [
             effect
-            for effect in out[before:]
+            for effect in effects[before:]
             if type(effect) is not Send or effect.peer != peer.name
         ]
 
-    def _end_aliases(self, peer: Peer, out: Effects) -> None:
+    def _end_aliases(self, peer: Peer) -> None:
         """Nobody comes in the place of a component: its sessions are themselves again below."""
         lane = peer.p.other
         if lane.aliases is None:
             return
         bound = ", ".join(f"`{session:.80}`" for session in lane.aliases.bound)
         text = f"{peer.label} is gone: the agent goes on without what it did in {bound} since"
-        self._exchange.log(out, "warning", peer, text)
-        self._exchange.alias(peer, Aliases(), out)
+        self._exchange.log("warning", peer, text)
+        self._exchange.alias(peer, Aliases())
 
-    def _end_subsessions(self, peer: Peer, out: Effects) -> None:
+    def _end_subsessions(self, peer: Peer) -> None:
         """The sessions that a component has opened with the agent end with the component."""
         sessions = self._exchange.sessions
         for session in sessions.subsessions(peer.name):
@@ -185,9 +186,9 @@ class Endings:
                 id_ = (here.renames or {}).get(id_, id_)
             _, target = way[-1]
             if target.peer.ready:
-                self._end_subsession(peer, target, id_, out)
+                self._end_subsession(peer, target, id_)
 
-    def _end_subsession(self, peer: Peer, lane: Lane, session: str, out: Effects) -> None:
+    def _end_subsession(self, peer: Peer, lane: Lane, session: str) -> None:
         """Has the agent, which is at `lane` or behind it, close a session, or stop what it does
         there where it closes none."""
         exchange, params = self._exchange, Raw(json_text.encode({"sessionId": session}))
@@ -195,12 +196,12 @@ class Endings:
         if exchange.version == 2 or _closes(answer):
             close = exchange.own_request(CLOSING[0])
             close.answer_to = AnswerTo.NOBODY
-            exchange.send(lane, CLOSING[0], params, close, out)
+            exchange.send(lane, CLOSING[0], params, close)
         else:
             source = Source(peer.p.other, exchange.next_number(), own=True)
-            exchange.notify(lane, STOP, params, source, out)
+            exchange.notify(lane, STOP, params, source)
 
-    def _goes_on(self, pending: PendingRequest, chain: bool, out: Effects) -> bool:
+    def _goes_on(self, pending: PendingRequest, chain: bool) -> bool:
         """Whether a request goes on, or is answered, without the component that had it.
 
         Args:
@@ -209,21 +210,21 @@ class Endings:
         carried = pending.carried
         if carried is None or (not chain and carried.state in (State.QUEUED, State.GIVEN)):
             return False
-        return self._enforcer.requests.lost(carried, out)
+        return self._enforcer.requests.lost(carried)
 
-    def withdraw(self, peer: Peer, out: Effects) -> None:
+    def withdraw(self, peer: Peer) -> None:
         """Cancels the requests of a peer that is gone; nobody will read the answers."""
         for requests in peer.id_spaces():
             for pending in list(requests.received.values()):
                 if pending.forwards is None or not pending.forwards.pending.wanted:
-                    self._enforcer.turns.cancel(pending, out)
+                    self._enforcer.turns.cancel(pending)
                 pending.origin = None
             requests.received.clear()
             requests.size = 0
 
     # -- its role ------------------------------------------------------------------------------
 
-    def _reopens(self, peer: Peer, reason: Closure, out: Effects) -> bool:
+    def _reopens(self, peer: Peer, reason: Closure) -> bool:
         """Starts a peer that just ended once more, to try another dialect; False if it may not.
 
         Some programs end when they get a request they do not know.
@@ -243,15 +244,15 @@ class Endings:
         handshake.tried.clear()
         handshake.pending.target = None
         peer.p.requests.sent.clear()
-        self.withdraw(peer, out)
-        out.append(Reopen(peer.name))
+        self.withdraw(peer)
+        self._exchange.emit(Reopen(peer.name))
         return True
 
-    def _fail_handshake(self, peer: Peer, reason: Closure, out: Effects) -> None:
+    def _fail_handshake(self, peer: Peer, reason: Closure) -> None:
         """Fails the handshake a peer was in when it ended, if any."""
         handshake, peer.handshake = peer.handshake, None
         if handshake is not None:
-            self._exchange.fail(handshake.pending, reason, out)
+            self._exchange.fail(handshake.pending, reason)
 
     def may_retry(self, peer: Peer) -> bool:
         """Whether a proxy can be started again before it has taken its role: its successor has not
@@ -275,30 +276,28 @@ class Endings:
         # At the front: everything else in the backlog came after it.
         peer.backlog.insert(0, partial(self._deliver_late, peer, handshake.params, pending))
 
-    def _deliver_late(
-        self, peer: Peer, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def _deliver_late(self, peer: Peer, params: Params, pending: PendingRequest) -> None:
         if pending.origin is not None:  # else the asker is gone, or has been answered
-            self._initializer.deliver(peer.p, params, pending, out)
+            self._initializer.deliver(peer.p, params, pending)
 
-    def returned(self, peer: Peer, out: Effects) -> None:
+    def returned(self, peer: Peer) -> None:
         """Gives a peer that was started again its role again, without disturbing its successor:
         the `initialize` it forwards is answered as it was the first time."""
         if peer.initialize is None:
             peer.restarting, peer.handshake = False, None
             peer.ready = peer.dialect_state is not DialectState.UNKNOWN
-            peer.resume(out)
+            peer.resume()
             return
         answer = peer.recorded_answer if peer.shadow is None else peer.shadow.answer
         if peer.shadow is None or answer is not None:
             peer.shadow = Copied(read_message(INITIALIZE, peer.initialize))
             peer.shadow.answer = answer
         again = self._exchange.own_request(INITIALIZE)
-        self._initializer.initialize_alone(peer, peer.initialize, again, out)
+        self._initializer.initialize_alone(peer, peer.initialize, again)
 
     # -- a request or a turn is over -----------------------------------------------------------
 
-    def expire(self, peer: Peer, key: bytes, reason: Closure, out: Effects) -> None:
+    def expire(self, peer: Peer, key: bytes, reason: Closure) -> None:
         """Fails one request that a peer has not answered, and cancels it there.
 
         The answer, should it still come, belongs to nothing any more.
@@ -308,18 +307,18 @@ class Endings:
         """
         pending = self._sent(peer, key)
         if pending is not None:
-            self._enforcer.turns.cancel(pending, out)
-            self._exchange.fail(pending, reason, out)
+            self._enforcer.turns.cancel(pending)
+            self._exchange.fail(pending, reason)
             pending.answer_to, pending.purpose = AnswerTo.ASKER, None
 
-    def end_prompt(self, peer: Peer, key: bytes, reason: Closure, out: Effects) -> None:
+    def end_prompt(self, peer: Peer, key: bytes, reason: Closure) -> None:
         """Cancels a turn of an agent in which nothing moves, and fails its prompt."""
         pending = self._sent(peer, key)
         if pending is not None and pending.session is not None:
-            self._stop_turns(peer, pending.session, out)
-        self.expire(peer, key, reason, out)
+            self._stop_turns(peer, pending.session)
+        self.expire(peer, key, reason)
 
-    def end_turn(self, peer: Peer, session: str, reason: Closure, out: Effects) -> None:
+    def end_turn(self, peer: Peer, session: str, reason: Closure) -> None:
         """Version 2: cancels a turn of an agent, and tells the others why in the agent's place."""
         assert peer.turns is not None
         if peer.turns.pop(session):
@@ -327,18 +326,18 @@ class Endings:
             update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "cancelled"}
         else:
             peer.turns[session] = True
-            self._stop_turns(peer, session, out)
+            self._stop_turns(peer, session)
             update = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
             update["description"] = reason.hint
         params = json_text.encode({"sessionId": session, "update": update})
-        self._enforcer.notifications.send_for(peer.p, UPDATE, Raw(params), out)
+        self._enforcer.notifications.send_for(peer.p, UPDATE, Raw(params))
 
-    def _stop_turns(self, peer: Peer, session: str, out: Effects) -> None:
+    def _stop_turns(self, peer: Peer, session: str) -> None:
         """Has an agent cancel the turns of a session."""
         params = json_text.encode({"sessionId": session})
-        out.append(Send(peer.name, peer.p.writer.notification(STOP, params)))
+        self._exchange.emit(Send(peer.name, peer.p.writer.notification(STOP, params)))
         if self._exchange.tracing:
-            self._exchange.tracer.notified(None, peer.p, STOP, params, out)
+            self._exchange.tracer.notified(None, peer.p, STOP, params)
 
     @staticmethod
     def _sent(peer: Peer, key: bytes) -> PendingRequest | None:
@@ -350,12 +349,12 @@ class Endings:
 
     # -- the chain is over ---------------------------------------------------------------------
 
-    def abandon(self, reason: Closure, out: Effects) -> None:
+    def abandon(self, reason: Closure) -> None:
         """Answers everything upstream still waits for."""
         for pending in self._open():
-            self._exchange.fail(pending, reason, out)
+            self._exchange.fail(pending, reason)
 
-    def overdue(self, why: str, hint: str, out: Effects) -> Closure | None:
+    def overdue(self, why: str, hint: str) -> Closure | None:
         """The same, naming for each request the peer that has not answered it.
 
         Returns:
@@ -367,7 +366,7 @@ class Endings:
             name = culprit.label if culprit is not None else "the chain"
             data = {"component": culprit.name} if culprit is not None else {}
             reason = Closure(f"{name} did not answer `{pending.method}` {why}", hint, data)
-            self._exchange.fail(pending, reason, out)
+            self._exchange.fail(pending, reason)
             first = first or reason
         return first
 

@@ -17,7 +17,7 @@ from conductor.core import adaptation, agent_turns, jsonrpc
 from conductor.core.aliases import KEPT, Aliases, to_json
 from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, INITIALIZE, Dialect
-from conductor.core.effects import Closure, Effects, Fail, LogLine, Propagate, Send, Serve
+from conductor.core.effects import Closure, Effect, Effects, Fail, LogLine, Propagate, Send, Serve
 from conductor.core.json_text import write_members
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
@@ -67,6 +67,8 @@ class Exchange:
         resolving: bool,
     ) -> None:
         """See `conductor.core.router.Router` for the arguments."""
+        self.effects: Effects = []
+        """What the step that runs has led to so far, in order."""
         self.tracing = tracing
         """Whether `Trace` effects are made."""
         self._propagating = propagating
@@ -90,15 +92,15 @@ class Exchange:
         self.number = first_number
         """The number of the message that is routed now; it got it where it was first read."""
         self._traced = count(first_number + _OWN_NUMBERS)
-        self.tracer = TraceEffects(self._traced)
+        self.tracer = TraceEffects(self, self._traced)
         self._own_ids = count(1)
         self._failed = False
 
-    client_sees: Callable[[str, Params, Effects], None]
+    client_sees: Callable[[str, Params], None]
     """Version 2: what is done once a notification has gone to the client. Set by the router …"""
     agent_gets: Callable[[Lane, PendingRequest, Raw], None]
     """… and when the agent gets a prompt."""
-    turn_ends: Callable[[str, Callable[[Effects], None], Effects], None]
+    turn_ends: Callable[[str, Callable[[], None]], None]
     """Version 2: takes what tells the client that a session is idle, once it is."""
 
     def reserve(self, names: Collection[str]) -> None:
@@ -120,17 +122,24 @@ class Exchange:
         self.count += 1
         return self.count
 
-    def write(
-        self, peer: Peer, frame: bytes, number: int, out: Effects, *, copy: bool = False
-    ) -> None:
+    def write(self, peer: Peer, frame: bytes, number: int, *, copy: bool = False) -> None:
         """Has a message written to a peer, behind its number where that peer is to know it."""
         if peer.numbers is not None and number:
             frame = with_number(peer, number, frame)
-        out.append(Send(peer.name, frame, copy))
+        self.emit(Send(peer.name, frame, copy))
+
+    def emit(self, effect: Effect) -> None:
+        """Adds an effect to those of the step that runs."""
+        self.effects.append(effect)
+
+    def taken(self) -> Effects:
+        """The effects of the step that is over."""
+        effects, self.effects = self.effects, []
+        return effects
 
     # -- aliases -------------------------------------------------------------------------------
 
-    def alias(self, peer: Peer, aliases: Aliases, out: Effects) -> None:
+    def alias(self, peer: Peer, aliases: Aliases) -> None:
         """A component has these aliases from now on."""
         lane = peer.p.other
         lane.aliases = aliases if aliases.down else None
@@ -140,7 +149,7 @@ class Exchange:
         # So another instance goes on with them, also where that is in another host.
         kept = bytes(write_members({KEPT: Raw(to_json(lane.aliases))}))
         peer.kept.update(kept)
-        out.append(Serve(peer.name, "keep", None, kept))
+        self.emit(Serve(peer.name, "keep", None, kept))
 
     def is_set_aside(self, lane: Lane, session: str | None) -> bool:
         """Whether an id, on the successor side of a component, is of what a session of others was
@@ -195,20 +204,18 @@ class Exchange:
             pending.number, pending.traced = next(self._traced), TracedRequest(None)
         return pending
 
-    def forward(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def forward(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it, or the folders that
         it names are known."""
         own = self._own_folders if method in SETUP and self._resolving else None
-        if own is None or not own.keeps(lane, method, params, pending, out):
-            self._go(lane, method, params, pending, out)
+        if own is None or not own.keeps(lane, method, params, pending):
+            self._go(lane, method, params, pending)
 
     @cached_property
     def _logins(self) -> Logins:
         from conductor.core.logins import Logins  # no host of guests has a client
 
-        return Logins(self.topology)
+        return Logins(self)
 
     @cached_property
     def _early(self) -> EarlyUpdates:
@@ -220,70 +227,66 @@ class Exchange:
     def _own_folders(self) -> OwnFolders:
         from conductor.core.own_folders import OwnFolders  # no start waits for it
 
-        return OwnFolders(self.sessions)
+        return OwnFolders(self)
 
-    def resolved(
-        self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...], out: Effects
-    ) -> None:
+    def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> None:
         """A `Resolve` effect was performed."""
         waiting, wrong = self._own_folders.resolved(token, folders, theirs)
         lane, method, params, pending, _ = waiting
         if not pending.wanted:
-            self.drop(pending, out)
+            self.drop(pending)
         elif wrong is not None:
-            self.refuse(pending, wrong, out)
+            self.refuse(pending, wrong)
         else:
-            self._go(lane, method, params, pending, out)
+            self._go(lane, method, params, pending)
 
-    def _go(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def _go(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         peer = lane.peer
         if peer.ready:
-            self.send(lane, method, params, pending, out)
+            self.send(lane, method, params, pending)
         elif peer.closure is not None:
-            self.fail(pending, peer.closure, out)
+            self.fail(pending, peer.closure)
         elif peer.handshake is None:
             # It will not become ready by itself: the request would wait for ever.
             error = Malformed(INVALID_REQUEST, f"{peer.label} has not been initialized")
-            self.refuse(pending, error, out)
+            self.refuse(pending, error)
         else:
 
-            def later(out: Effects) -> None:
+            def later() -> None:
                 if pending.wanted:
-                    self._go(lane, method, params, pending, out)
+                    self._go(lane, method, params, pending)
                 else:
-                    self.drop(pending, out)
+                    self.drop(pending)
 
             peer.backlog.append(later)
 
-    def notify(self, lane: Lane, method: str, params: Params, source: Source, out: Effects) -> None:
+    def notify(self, lane: Lane, method: str, params: Params, source: Source) -> None:
         """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
         if self.may_keep and method == UPDATE and lane is self.upstream.p:
             later = partial(self.notify, lane, method, params, source)
-            if self._early.keeps(params, later, out):
+            if self._early.keeps(params, later):
                 return
         if peer.ready:
-            self.write(peer, lane.writer.notification(method, params), source.number, out)
+            self.write(peer, lane.writer.notification(method, params), source.number)
             if self.tracing:
-                self.tracer.notified(source, lane, method, params, out)
+                self.tracer.notified(source, lane, method, params)
             if self.version == 2 and lane is self.upstream.p:
-                self.client_sees(method, params, out)
+                self.client_sees(method, params)
         elif peer.closure is None and peer.handshake is not None:
             later = partial(self.notify, lane, method, params, source)
             if not peer.wait(later, size_of(params)):
                 text = f"`{method}` dropped: {peer.label} is not ready, and too much waits for it"
-                self.log(out, "warning", source.lane.peer, text)
+                self.log("warning", source.lane.peer, text)
         else:
             text = f"`{method}` dropped: {peer.label} is not there for it"
-            self.log(out, "debug", source.lane.peer, text)
+            self.log("debug", source.lane.peer, text)
 
     def opens(self, pending: PendingRequest) -> None:
         """The client asks for a new session by `pending`."""
 
-        def opened(member: bytes, body: bytes, out: Effects) -> None:
-            self._early.opened(out)
+        def opened(member: bytes, body: bytes) -> None:
+            self._early.opened()
             self.may_keep = self._early.any
 
         self._early.opens()
@@ -291,17 +294,10 @@ class Exchange:
         pending.watchers = (*pending.watchers, opened)
 
     def send(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | bytes | UnsetType,
-        pending: PendingRequest,
-        out: Effects,
+        self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: PendingRequest
     ) -> None:
         """Writes a request now, and remembers what its answer belongs to."""
-        if lane.peer.agent_sessions is not None and not self._noted(
-            lane, method, params, pending, out
-        ):
+        if lane.peer.agent_sessions is not None and not self._noted(lane, method, params, pending):
             return
         # Recorded before it is written: the trace and a cancellation read the id from here.
         pending.target = lane
@@ -313,26 +309,21 @@ class Exchange:
             if self.version == 2:
                 self.agent_gets(lane, pending, params)
             if lane.peer.untaken:
-                params = adaptation.adapt(lane.peer, params, pending.session, out)
+                params = adaptation.adapt(self, lane.peer, params, pending.session)
         if pending.traced is not None:
-            self.tracer.sent(pending, lane, method, params, out)
+            self.tracer.sent(pending, lane, method, params)
         peer, number = lane.peer, pending.number
         if self._propagating and peer.role is Role.AGENT and not isinstance(params, UnsetType):
-            out.append(Propagate(peer.name, id_, method, bytes(params), number))
+            self.emit(Propagate(peer.name, id_, method, bytes(params), number))
         else:
-            self.write(peer, lane.writer.request(id_, method, params), number, out)
+            self.write(peer, lane.writer.request(id_, method, params), number)
         # The asker cancelled it while it waited for its peer. It goes out all the same, then its
         # cancellation: a cancelled request needs an answer too, and the peer knows which.
         if pending.cancelled:
-            self._send_cancel(pending, lane, out)
+            self._send_cancel(pending, lane)
 
     def _noted(
-        self,
-        lane: Lane,
-        method: str,
-        params: Raw | bytes | UnsetType,
-        pending: PendingRequest,
-        out: Effects,
+        self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: PendingRequest
     ) -> bool:
         """Takes note of a request to an agent that may be started again; False if it is refused,
         since the agent has not taken its session up again."""
@@ -343,7 +334,7 @@ class Exchange:
         if why is not None:
             text = f"{peer.label} was started again and did not take this session up again: {why}"
             hint = "load the session again, or begin a new one; other sessions go on"
-            self.fail(pending, Closure(text, hint, {"component": peer.name}), out)
+            self.fail(pending, Closure(text, hint, {"component": peer.name}))
             return False
         watcher = known.asked(method, params)
         if watcher is not None:
@@ -368,15 +359,13 @@ class Exchange:
             return requests.fresh_id()
         return _OWN_ID.format(next(self._own_ids)).encode()
 
-    def drop(self, pending: PendingRequest, out: Effects) -> None:
+    def drop(self, pending: PendingRequest) -> None:
         """A request goes no further: its asker is gone, or has been answered meanwhile. What
         follows it, as copies do, is answered all the same."""
         if pending.watchers:
-            self.refuse(pending, Malformed(REQUEST_CANCELLED, "Request cancelled"), out)
+            self.refuse(pending, Malformed(REQUEST_CANCELLED, "Request cancelled"))
 
-    def cancel_hop(
-        self, pending: PendingRequest, out: Effects, source: Source | None = None
-    ) -> None:
+    def cancel_hop(self, pending: PendingRequest, source: Source | None = None) -> None:
         """Tells the peer that has a request that it is cancelled, or will once it gets it.
 
         Args:
@@ -385,26 +374,20 @@ class Exchange:
         pending.cancelled, pending.cancelled_by = True, source
         target = pending.target
         if target is not None and target.peer.closure is None:
-            self._send_cancel(pending, target, out)
+            self._send_cancel(pending, target)
 
-    def _send_cancel(self, pending: PendingRequest, lane: Lane, out: Effects) -> None:
+    def _send_cancel(self, pending: PendingRequest, lane: Lane) -> None:
         number = 0
         if pending.traced is not None:
             params = b'{"requestId":%b}' % pending.target_id
             source, request = pending.cancelled_by, pending.number
-            number = self.tracer.notified(source, lane, CANCEL, params, out, request)
-        self.write(lane.peer, lane.writer.cancel(pending.target_id), number, out)
+            number = self.tracer.notified(source, lane, CANCEL, params, request)
+        self.write(lane.peer, lane.writer.cancel(pending.target_id), number)
 
     # -- answers -------------------------------------------------------------------------------
 
     def reply(
-        self,
-        pending: PendingRequest,
-        member: bytes,
-        body: Raw | bytes,
-        out: Effects,
-        *,
-        copy: bool = False,
+        self, pending: PendingRequest, member: bytes, body: Raw | bytes, *, copy: bool = False
     ) -> None:
         """Answers `pending`'s origin, if it is still there and has no answer yet, and calls the
         watchers. `copy`: it is an observer's request."""
@@ -415,9 +398,9 @@ class Exchange:
         if pending.rewriters:
             rewriters, pending.rewriters = pending.rewriters, ()
             for rewrite in reversed(rewriters):
-                member, body = rewrite(member, bytes(body), out)
+                member, body = rewrite(member, bytes(body))
         if pending.traced is not None:
-            self.tracer.answered(pending, member, body, out)
+            self.tracer.answered(pending, member, body)
         origin, answer = pending.origin, body
         if origin is not None:
             del origin.requests.received[pending.key]
@@ -429,21 +412,21 @@ class Exchange:
             ended = None
             if origin is self.upstream.p and self.topology.mode == "agent":
                 if member == b"error" or pending.method == INITIALIZE:
-                    body = self._logins.shown(member, body, out)
+                    body = self._logins.shown(member, body)
                 elif self.version == 2:
                     body, ended = self._in_version_2(pending, body)
             frame = origin.writer.answer(pending.raw_id, member, body)
             if pending.batch is None:
-                self.write(origin.peer, frame, pending.answer_number, out, copy=copy)
+                self.write(origin.peer, frame, pending.answer_number, copy=copy)
             else:
-                self.add_to_batch(origin, pending.batch, frame, out)
+                self.add_to_batch(origin, pending.batch, frame)
             if ended is not None:
                 source = Source(origin, self.next_number(), own=True)
                 tell = partial(self.notify, origin, UPDATE, ended, source)
-                self.turn_ends(pending.names or "", tell, out)
+                self.turn_ends(pending.names or "", tell)
         # After the asker: what watchers lead to must not overtake the answer.
         for watcher in watchers:
-            watcher(member, bytes(answer), out)
+            watcher(member, bytes(answer))
 
     def _in_version_2(
         self, pending: PendingRequest, body: Raw | bytes
@@ -457,77 +440,73 @@ class Exchange:
         by = agent_turns.refused_by(bytes(body))
         return agent_turns.in_version_2(reason, by, pending.names, pending.key)
 
-    @staticmethod
-    def add_to_batch(lane: Lane, batch: Batch, frame: bytes | None, out: Effects) -> None:
+    def add_to_batch(self, lane: Lane, batch: Batch, frame: bytes | None) -> None:
         """Adds the answer to one entry of an array (None: it has none)."""
         tag = lane.writer.tag
         whole = batch.add(frame[len(tag) :] if frame is not None else None)
         if whole is not None:
-            out.append(Send(lane.peer.name, tag + whole))
+            self.emit(Send(lane.peer.name, tag + whole))
 
-    def refuse(self, pending: PendingRequest, error: Malformed, out: Effects) -> None:
+    def refuse(self, pending: PendingRequest, error: Malformed) -> None:
         """Answers `pending` with an error of the conductor's own."""
         body = jsonrpc.error_object(error.code, error.text, error.data)
         pending.answer_number = 0
-        self.reply(pending, b"error", body, out)
+        self.reply(pending, b"error", body)
 
-    def fail(self, pending: PendingRequest, reason: Closure, out: Effects) -> None:
+    def fail(self, pending: PendingRequest, reason: Closure) -> None:
         """Answers `pending` with the reason a component is gone."""
         text, hint = marked(reason.text), marked(reason.hint)
         text = f"{text}\nhint: {hint}" if hint else text
-        self.refuse(pending, Malformed(INTERNAL_ERROR, text, data=reason.data or None), out)
+        self.refuse(pending, Malformed(INTERNAL_ERROR, text, data=reason.data or None))
 
     # -- what never became a pending request ---------------------------------------------------
 
-    def reject_frame(self, lane: Lane, frame: bytes, error: Malformed, out: Effects) -> None:
+    def reject_frame(self, lane: Lane, frame: bytes, error: Malformed) -> None:
         """Answers junk where somebody could use the answer: upstream, or where an id was read."""
         if not frame.removeprefix(jsonrpc.BOM).strip():
             return
-        self.log(out, "warning", lane.peer, f"{error.text}: {frame[:120]!r}")
+        self.log("warning", lane.peer, f"{error.text}: {frame[:120]!r}")
         if error.id is None and lane.peer is not self.upstream:
             return  # some agents choke on an unexpected error
         body = jsonrpc.error_object(error.code, error.text, error.data)
-        out.append(Send(lane.peer.name, lane.writer.answer(error.id or b"null", b"error", body)))
+        self.emit(Send(lane.peer.name, lane.writer.answer(error.id or b"null", b"error", body)))
 
-    def reject_message(
-        self, lane: Lane, message: Message, text: str, batch: Batch | None, out: Effects
-    ) -> None:
+    def reject_message(self, lane: Lane, message: Message, text: str, batch: Batch | None) -> None:
         """The same for a message that could be read but is not JSON-RPC 2.0: `text` says why."""
         answers = batch is None or lane.peer is self.upstream
         raw = jsonrpc.canonical_id(message.id) if answers and isinstance(message.id, Raw) else None
         error = Malformed(INVALID_REQUEST, text, raw)
         if raw is not None or batch is not None or lane.peer is self.upstream:
-            self.reject(lane, error, batch, out)
+            self.reject(lane, error, batch)
         else:
-            self.log(out, "warning", lane.peer, error.text)
+            self.log("warning", lane.peer, error.text)
 
-    def reject(self, lane: Lane, error: Malformed, batch: Batch | None, out: Effects) -> None:
+    def reject(self, lane: Lane, error: Malformed, batch: Batch | None) -> None:
         """Answers under the id the error carries, or null, within its batch if it has one.
 
         Upstream alone gets null within a batch: with any other peer it may have been no batch.
         """
-        self.log(out, "warning", lane.peer, error.text)
+        self.log("warning", lane.peer, error.text)
         if batch is not None and error.id is None and lane.peer is not self.upstream:
-            self.add_to_batch(lane, batch, None, out)
+            self.add_to_batch(lane, batch, None)
             return
         body = jsonrpc.error_object(error.code, error.text)
         frame = lane.writer.answer(error.id or b"null", b"error", body)
         if batch is None:
-            out.append(Send(lane.peer.name, frame))
+            self.emit(Send(lane.peer.name, frame))
         else:
-            self.add_to_batch(lane, batch, frame, out)
+            self.add_to_batch(lane, batch, frame)
 
     # -- reports -------------------------------------------------------------------------------
 
-    def chain_fails(self, peer: Peer, reason: Closure, out: Effects) -> None:
+    def chain_fails(self, peer: Peer, reason: Closure) -> None:
         """Reports, once, that the chain cannot go on, or that a component cannot join it."""
         if not peer.joined:
-            out.append(Fail(peer.name, reason))
+            self.emit(Fail(peer.name, reason))
         elif not self._failed:
             self._failed = True
-            out.append(Fail(peer.name, reason))
+            self.emit(Fail(peer.name, reason))
 
-    @staticmethod
-    def log(out: Effects, level: str, peer: Peer, text: str) -> None:
+    def log(self, level: str, peer: Peer, text: str) -> None:
         """Puts a line into the log."""
-        out.append(LogLine(level, peer.name, text))
+        self.emit(LogLine(level, peer.name, text))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from conductor.core.effects import Effects, Held
+from conductor.core.effects import Held
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.own_turns import OwnTurns
@@ -49,48 +49,46 @@ class HeldPrompts:
         """How many requests are held and still waited for."""
         return sum(held.pending.origin is not None for held in self._waiting)
 
-    def keeps(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> bool:
+    def keeps(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> bool:
         """Whether a request waits for the release: a prompt, and what must not overtake one. A
         request that closes a session goes on, and ends the session's held prompts."""
         if lane is not self._exchange.upstream.p:
             return False
         session = session_of(params)
         if method in CLOSING:
-            self.stopped(session, out)
+            self.stopped(session)
         behind = any(held.session == session for held in self._waiting)
         if method == PROMPT:
             in_turn = self._own_turns.blocks(session)
             waits = self.on > 0 or in_turn
             if in_turn:
-                self._own_turns.client_waits(session, out)
+                self._own_turns.client_waits(session)
         else:
             waits = behind and method in AFTER_PROMPTS
         if waits:
             self._waiting.append(HeldPrompt(lane, method, params, pending, session))
             if method == PROMPT and self.on:
-                out.append(Held(session))
+                self._exchange.emit(Held(session))
         return waits
 
-    def stopped(self, session: str | None, out: Effects) -> None:
+    def stopped(self, session: str | None) -> None:
         """The client cancels the turns of a session: its held prompts are answered."""
         stopped = [held for held in self._waiting if held.session == session]
         for held in stopped:
             if held.method == PROMPT:
-                self._answer(held, turn_cancelled(self._exchange.version), out)
+                self._answer(held, turn_cancelled(self._exchange.version))
 
-    def cancelled(self, pending: PendingRequest, out: Effects) -> None:
+    def cancelled(self, pending: PendingRequest) -> None:
         """A request is cancelled by its id: if it is held, that is its answer."""
         for held in self._waiting:
             if held.pending is pending:
-                self._answer(held, REFUSED, out)
+                self._answer(held, REFUSED)
                 break
 
-    def _answer(self, held: HeldPrompt, answer: tuple[bytes, bytes], out: Effects) -> None:
+    def _answer(self, held: HeldPrompt, answer: tuple[bytes, bytes]) -> None:
         self._waiting.remove(held)
         if held.pending.origin is not None:
-            self._exchange.reply(held.pending, *answer, out)
+            self._exchange.reply(held.pending, *answer)
 
     def release(self) -> list[HeldPrompt]:
         """One holds them no longer. Returns what nobody holds any more and somebody waits for, in

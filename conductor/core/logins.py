@@ -14,15 +14,15 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
-from conductor.core.effects import Effects, LogLine
+from conductor.core.effects import LogLine
 from conductor.core.json_text import (
     read_members,
     write_members,
 )
 
 if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
     from conductor.core.state import Peer
-    from conductor.core.topology import Topology
 
 FLAG: Final = "--agent-login="
 """Begins the argument in front of the agent's; the agent's name follows."""
@@ -42,25 +42,26 @@ _NOT_ITS_OWN: Final = "is none that the agent offers"
 class Logins:
     """What the client is shown of the agent's logins."""
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._topology = exchange.topology
 
-    def shown(self, member: bytes, body: Raw | bytes, out: Effects) -> Raw | bytes:
+    def shown(self, member: bytes, body: Raw | bytes) -> Raw | bytes:
         """A result of `initialize`, or an error, as the client gets it."""
         if member == b"result":
-            return self._usable_in(body, out)
+            return self._usable_in(body)
         if _METHODS.encode() not in bytes(body) and b"\\u" not in bytes(body):
             return body
         error = read_members(body) or {}
         data = error.get("data", Raw(b"null"))
-        usable = self._usable_in(data, [])
+        usable = self._usable_in(data, logs=False)
         return body if usable is data else write_members({**error, "data": Raw(usable)})
 
-    def _usable_in(self, holder: Raw | bytes, out: Effects) -> Raw | bytes:
+    def _usable_in(self, holder: Raw | bytes, *, logs: bool = True) -> Raw | bytes:
         """An object with the logins that the client can use; the same one if nothing changes."""
         members = read_members(holder) or {}
         usable = {
-            name: self._usable_of(listed, out)
+            name: self._usable_of(listed, logs)
             for name, listed in members.items()
             if name.lower() == _METHODS.lower()
         }
@@ -68,16 +69,16 @@ class Logins:
             return holder
         return write_members({**members, **usable})
 
-    def _usable_of(self, listed: Raw, out: Effects) -> Raw:
+    def _usable_of(self, listed: Raw, logs: bool) -> Raw:
         agent = self._topology.peers[self._topology.components[-1].name]
         methods, kept = _list(listed), list[Raw]()
         for method in methods:
             usable = self._usable(method, agent)
             if isinstance(usable, Raw):
                 kept.append(usable)
-            else:
+            elif logs:
                 name = _text((read_members(method) or {}).get("name"))
-                out.append(LogLine("warning", agent.name, f"the login `{name}` {usable}"))
+                self._exchange.emit(LogLine("warning", agent.name, f"the login `{name}` {usable}"))
         # An agent elsewhere is a stranger: what it writes must read the same to every client.
         same = kept == methods and agent.component.logins
         return listed if same else Raw(json_text.encode(kept))

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
-from conductor.core.effects import Effects, Send
+from conductor.core.effects import Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.message import Message
@@ -41,9 +41,7 @@ class Oversize:
         self._requests = requests
         self._enforcer = enforcer
 
-    def skipped(
-        self, peer: Peer, head: bytes, why: str, out: Effects, *, whole: bool = False
-    ) -> bool:
+    def skipped(self, peer: Peer, head: bytes, why: str, *, whole: bool = False) -> bool:
         """A line of `peer` was too long, too deep or too costly to be taken.
 
         Where an id can be read off it, somebody gets an error: the sender of a request, or the
@@ -63,20 +61,20 @@ class Oversize:
             return False
         if following not in _ANSWERS:
             body = jsonrpc.error_object(INVALID_REQUEST, why)
-            out.append(Send(peer.name, lane.writer.answer(raw, b"error", body)))
+            self._exchange.emit(Send(peer.name, lane.writer.answer(raw, b"error", body)))
         elif (pending := lane.requests.lose(raw)) is not None:
             text = f"the answer of {peer.label} to `{pending.method}` was lost: {why}"
             body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
-            self._requests.complete(pending, b"error", body, out)
+            self._requests.complete(pending, b"error", body)
         return True
 
-    def undeliverable(self, peer: Peer, frame: bytes, why: str, out: Effects) -> None:
+    def undeliverable(self, peer: Peer, frame: bytes, why: str) -> None:
         """A frame sent to `peer` was refused by its transport.
 
         A request in it is answered in the peer's stead; a result in it is replaced by an error,
         which is short.
         """
-        self._exchange.log(out, "warning", peer, f"not delivered: {why}")
+        self._exchange.log("warning", peer, f"not delivered: {why}")
         lane, frame = _lane(peer, frame)
         try:
             message = jsonrpc.parse(frame)
@@ -87,7 +85,7 @@ class Oversize:
                 else [jsonrpc.parse(bytes(entry)) for entry in message]
             )
         except Malformed as error:
-            self._exchange.log(out, "error", peer, f"what was not delivered: {error.text}")
+            self._exchange.log("error", peer, f"what was not delivered: {error.text}")
             return
         answers: list[Message] = []
         for entry in entries:
@@ -97,16 +95,16 @@ class Oversize:
                 answers.append(entry)
                 self._enforcer.requests.answer_lost(lane, bytes(entry.id))
             else:
-                self._request_lost(lane, bytes(entry.id), why, out)
+                self._request_lost(lane, bytes(entry.id), why)
         if any(entry.result is not UNSET for entry in answers):
             body = jsonrpc.error_object(INTERNAL_ERROR, f"the answer could not be delivered: {why}")
             frames = [jsonrpc.answer(bytes(e.id), b"error", body) for e in answers]  # type: ignore[arg-type]
             whole = frames[0]
             if not single:
                 whole = b"[" + b",".join(frame.rstrip(b"\n") for frame in frames) + b"]\n"
-            out.append(Send(peer.name, lane.writer.tag + whole))
+            self._exchange.emit(Send(peer.name, lane.writer.tag + whole))
 
-    def _request_lost(self, lane: Lane, raw: bytes, why: str, out: Effects) -> None:
+    def _request_lost(self, lane: Lane, raw: bytes, why: str) -> None:
         pending = lane.requests.lose(raw)
         if pending is None:
             return
@@ -114,10 +112,10 @@ class Oversize:
         text = f"{peer.label} was not given `{pending.method}`: {why}"
         body = jsonrpc.error_object(INVALID_REQUEST, text, {"component": peer.name})
         if carried is not None:
-            if self._enforcer.requests.lost(carried, out):
+            if self._enforcer.requests.lost(carried):
                 return
             pending.answer_to = AnswerTo.ASKER
-        self._requests.complete(pending, b"error", body, out)
+        self._requests.complete(pending, b"error", body)
 
 
 def request_id(head: bytes) -> bytes | None:

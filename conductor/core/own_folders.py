@@ -8,19 +8,22 @@ has named are the user's choice, and stay as they are written.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.component import Role
-from conductor.core.effects import Effects, Resolve
+from conductor.core.effects import Resolve
 from conductor.core.guards.paths import inside
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
-from conductor.core.policy.sessions import Sessions, first_of, guest_of
+from conductor.core.policy.sessions import first_of, guest_of
 from conductor.core.state import Lane, PendingRequest
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
 
 _FOLDERS: Final = ("cwd", "additionalDirectories")
 
@@ -38,14 +41,13 @@ class Waiting(NamedTuple):
 class OwnFolders:
     """The set-ups of components that wait."""
 
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._sessions = exchange.sessions
         self._waiting: dict[int, Waiting] = {}
         self._last = 0
 
-    def keeps(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> bool:
+    def keeps(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> bool:
         """Whether a set-up that goes out by `lane` waits until its folders are known."""
         if lane.peer.role not in (Role.AGENT, Role.OUTER) or not _is_own(pending):
             return False
@@ -55,7 +57,7 @@ class OwnFolders:
             return False
         self._last += 1
         self._waiting[self._last] = Waiting(lane, method, params, pending, folders)
-        out.append(Resolve(lane.peer.name, self._last, folders, theirs))
+        self._exchange.emit(Resolve(lane.peer.name, self._last, folders, theirs))
         return True
 
     def resolved(

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw
 
-from conductor.core.effects import Effects, Violated
+from conductor.core.effects import Violated
 from conductor.core.exchange import Exchange
 from conductor.core.guards.mcp_words import samplings
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
@@ -51,7 +51,7 @@ class OwnPrompts:
     """The accounts of one chain. `after`: has something done after some seconds."""
 
     def __init__(
-        self, exchange: Exchange, after: Callable[[float, Callable[[Effects], None], Effects], None]
+        self, exchange: Exchange, after: Callable[[float, Callable[[], None]], None]
     ) -> None:
         self._exchange = exchange
         self._after = after
@@ -84,9 +84,7 @@ class OwnPrompts:
 
     # -- components --------------------------------------------------------------------------------
 
-    def refuses(
-        self, lane: Lane, session: str | None, request: PendingRequest, out: Effects
-    ) -> Malformed | None:
+    def refuses(self, lane: Lane, session: str | None, request: PendingRequest) -> Malformed | None:
         """Why a component's own prompt in a session does not go on by `lane`; None: it does, and
         counts."""
         name, kind = self._whose(lane.peer, request)
@@ -98,7 +96,7 @@ class OwnPrompts:
         if sent < account.most:
             account.sent[name] = sent + 1
             return None
-        if kind == "unprompted" and self._spends_free((name, payer), out):
+        if kind == "unprompted" and self._spends_free((name, payer)):
             return None
         label = lane.peer.label if name == lane.peer.name else f"`{name}`"
         text = (
@@ -109,17 +107,15 @@ class OwnPrompts:
         fatal = policy_state is not None and policy_state.policy.on_violation == "fail"
         again, down = name in self._refused, Direction.DOWN.value
         self._refused.add(name)
-        out.append(Violated(name, TURNS, down, PROMPT, "", text, fatal, again, session))
+        self._exchange.emit(Violated(name, TURNS, down, PROMPT, "", text, fatal, again, session))
         data = {"rule": TURNS, "pointer": "", "component": name}
         return Malformed(INVALID_REQUEST, text, data=data)
 
-    def samples(
-        self, lane: Lane, text: Params, request: PendingRequest, out: Effects
-    ) -> Malformed | None:
+    def samples(self, lane: Lane, text: Params, request: PendingRequest) -> Malformed | None:
         """Why a message of a component's own MCP server does not go on, which has the agent's model
         asked; None: it does, and counts."""
         for _ in range(samplings(text)):
-            wrong = self.refuses(lane, None, request, out)
+            wrong = self.refuses(lane, None, request)
             if wrong is not None:
                 return wrong
         return None
@@ -149,35 +145,35 @@ class OwnPrompts:
             return self._at_ports.get(key) or sessions.latest
         return sessions.payer(self._exchange.known_as(lane, session))
 
-    def _spends_free(self, key: tuple[str, str], out: Effects) -> bool:
+    def _spends_free(self, key: tuple[str, str]) -> bool:
         spent = self._free.get(key, 0)
         if spent >= FREE_PROMPTS:
             return False
         self._free[key] = spent + 1
         if not spent:
-            self._after(ANOTHER_AFTER, partial(self._another, key), out)
+            self._after(ANOTHER_AFTER, partial(self._another, key))
         return True
 
-    def _another(self, key: tuple[str, str], out: Effects) -> None:
+    def _another(self, key: tuple[str, str]) -> None:
         self._free[key] -= 1
         if self._free[key]:
-            self._after(ANOTHER_AFTER, partial(self._another, key), out)
+            self._after(ANOTHER_AFTER, partial(self._another, key))
         else:
             del self._free[key]
 
     # -- peer agents -------------------------------------------------------------------------------
 
-    def at_port(self, lane: Lane, params: Params, request: PendingRequest, out: Effects) -> None:
+    def at_port(self, lane: Lane, params: Params, request: PendingRequest) -> None:
         """A component asks its peer agent something; raises `Malformed` for a prompt too many."""
         if request.method == PROMPT:
-            wrong = self.refuses(lane, session_of(params), request, out)
+            wrong = self.refuses(lane, session_of(params), request)
             if wrong is not None:
                 raise wrong
         elif request.method in MAKES_ONE:
             opened = partial(self._opened, lane, self._exchange.sessions.latest)
             request.watchers = (*request.watchers, opened)
 
-    def _opened(self, lane: Lane, payer: str, member: bytes, body: bytes, out: Effects) -> None:
+    def _opened(self, lane: Lane, payer: str, member: bytes, body: bytes) -> None:
         session = session_of(Raw(body)) if member == b"result" else None
         if session is not None:
             self._at_ports[lane.peer.name, lane.port, session] = payer

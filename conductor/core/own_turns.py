@@ -16,7 +16,6 @@ from msgspec import Meta, Raw, UnsetType
 
 from conductor.core import json_text
 from conductor.core.agent_turns import Insertions, only_begun, reported_state, updated
-from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import (
     INVALID_PARAMS,
@@ -46,7 +45,7 @@ _NO_MORE: Final = (
 )
 _MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError)
 
-Relay = Callable[[Peer, str, Params, PendingRequest | None, Effects], None]
+Relay = Callable[[Peer, str, Params, PendingRequest | None], None]
 """Has the conductor above perform a call of a guest."""
 
 
@@ -66,7 +65,7 @@ class OwnTurns:
 
     # Both are set by the router: what they call is made later, and needs this.
     relay: Relay
-    release: Callable[[str, Effects], None]
+    release: Callable[[str], None]
     """Sends on the client's prompts that wait in a session."""
 
     def __init__(
@@ -111,9 +110,7 @@ class OwnTurns:
 
     # -- the calls -----------------------------------------------------------------------------
 
-    def begin(
-        self, peer: Peer, params: Params, request: PendingRequest, out: Effects, guest: str = ""
-    ) -> None:
+    def begin(self, peer: Peer, params: Params, request: PendingRequest, guest: str = "") -> None:
         """A component begins a turn by `turn/begin`: the answer comes once it has it.
 
         Args:
@@ -122,23 +119,23 @@ class OwnTurns:
         try:
             wanted = json_text.decode(_given(params), type=_Wanted)
         except _MALFORMED as error:
-            self._refuse(request, INVALID_PARAMS, f"`{TURN_BEGIN}`: {error}", out)
+            self._refuse(request, INVALID_PARAMS, f"`{TURN_BEGIN}`: {error}")
             return
         lane, session = peer.p.other, wanted.sessionId
         nests = wanted.within if guest else self._holds(lane, session)
         wrong = self._wrong(lane, guest, session, nests=nests)
         if wrong is not None:
-            self._refuse(request, INVALID_REQUEST, f"{_name(peer, guest)} {wrong}", out)
+            self._refuse(request, INVALID_REQUEST, f"{_name(peer, guest)} {wrong}")
             return
         known_as = self._exchange.outermost(peer.p, session)
-        self._ask(QueuedTurn((peer, guest), session, known_as, wanted.show, nests, request), out)
+        self._ask(QueuedTurn((peer, guest), session, known_as, wanted.show, nests, request))
 
-    def keep(self, peer: Peer, guest: str, session: str, out: Effects) -> str:
+    def keep(self, peer: Peer, guest: str, session: str) -> str:
         """A guest gets a turn at once in a session where nobody else has one; its id."""
         known_as = self._exchange.outermost(peer.p, session)
         call = unread(TURN_BEGIN)
         turn = QueuedTurn((peer, guest), session, known_as, show=False, nests=True, request=call)
-        self._queue.begin(turn, out)
+        self._queue.begin(turn)
         return turn.id
 
     def _wrong(self, lane: Lane, guest: str, session: str, *, nests: bool) -> str | None:
@@ -168,41 +165,36 @@ class OwnTurns:
         )
 
     def end(
-        self,
-        peer: Peer,
-        params: Params,
-        request: PendingRequest | None,
-        out: Effects,
-        guest: str = "",
+        self, peer: Peer, params: Params, request: PendingRequest | None, guest: str = ""
     ) -> None:
         """A component ends its turn by `turn/end`."""
         try:
             named = json_text.decode(_given(params), type=_Named)
         except _MALFORMED as error:
-            self._refuse(request, INVALID_PARAMS, f"`{TURN_END}`: {error}", out)
+            self._refuse(request, INVALID_PARAMS, f"`{TURN_END}`: {error}")
             return
         turns = [turn for turn in self._all() if turn.id == named.turn]
         if any(turn.owner != (peer, guest) for turn in turns):
             text = f"{_name(peer, guest)} does not have this turn: another component does"
-            self._refuse(request, INVALID_REQUEST, text, out)
+            self._refuse(request, INVALID_REQUEST, text)
             return
         for turn in turns:
-            self._end(turn, out)
+            self._end(turn)
         if request is not None:  # also of one that was over already
-            self._exchange.reply(request, b"result", b"{}", out)
+            self._exchange.reply(request, b"result", b"{}")
 
-    def _refuse(self, request: PendingRequest | None, code: int, text: str, out: Effects) -> None:
+    def _refuse(self, request: PendingRequest | None, code: int, text: str) -> None:
         if request is not None:
             peer = request.origin.peer if request.origin is not None else self._exchange.upstream
-            self._exchange.log(out, "warning", peer, text)
-            self._exchange.refuse(request, Malformed(code, text), out)
+            self._exchange.log("warning", peer, text)
+            self._exchange.refuse(request, Malformed(code, text))
 
-    def client_sees(self, method: str, params: Params, out: Effects) -> None:
+    def client_sees(self, method: str, params: Params) -> None:
         """Version 2: a notification has gone to the client, which may end a turn there."""
         if method == UPDATE and not self._hosted and not isinstance(params, UnsetType):
             session, state = reported_state(params)
             if state == "idle":
-                self._queue.seen(session, out)
+                self._queue.seen(session)
 
     def agent_gets(self, lane: Lane, request: PendingRequest, params: Raw) -> None:
         """Version 2: the agent gets a prompt. It works until it reports that it is idle, or until
@@ -212,23 +204,23 @@ class OwnTurns:
         below, session = request.session, self._exchange.outermost(lane, request.session)
         key, worked = self._insertions.key(params), self._queue.agent_works(session)
 
-        def answered(member: bytes, body: bytes, out: Effects) -> None:
+        def answered(member: bytes, body: bytes) -> None:
             if not only_begun(self._exchange.version, member, body):
-                self._queue.works(session, False, out)
+                self._queue.works(session, False)
             elif self._insertions.repeats(lane.peer.name, below, key, body) and not worked:
-                self._idle(lane.peer, below, out)
+                self._idle(lane.peer, below)
 
         request.watchers = (*request.watchers, answered)
-        self._queue.works(session, True, [])
+        self._queue.works(session, True)
 
-    def _idle(self, agent: Peer, session: str, out: Effects) -> None:
+    def _idle(self, agent: Peer, session: str) -> None:
         """The agent has taken a prompt for one that it had before. It does not say again that it is
         idle, and everybody waits for that."""
         update = {"sessionUpdate": STATE_KIND, "state": "idle"}
         params = Raw(json_text.encode({"sessionId": session, "update": update}))
-        self._notifications.send_for(agent.p, UPDATE, params, out)
+        self._notifications.send_for(agent.p, UPDATE, params)
         updated(agent, session, "idle")
-        self.reported(self._exchange.outermost(agent.p, session), "idle", out)
+        self.reported(self._exchange.outermost(agent.p, session), "idle")
 
     # -- prompts -------------------------------------------------------------------------------
 
@@ -238,27 +230,25 @@ class OwnTurns:
             self.own_prompts.user_prompts(request.names)
             self._follow(request, request.names, None)
 
-    def prompts(
-        self, lane: Lane, request: PendingRequest, send: Callable[[Effects], None], out: Effects
-    ) -> None:
+    def prompts(self, lane: Lane, request: PendingRequest, send: Callable[[], None]) -> None:
         """A component prompts by `lane`: `send` sends that on, once it may. A prompt that a policed
         component was given comes here only if it is not passed on under its id."""
         peer, session = lane.peer, request.names
-        wrong = self.own_prompts.refuses(lane, session, request, out)
+        wrong = self.own_prompts.refuses(lane, session, request)
         if wrong is not None:
-            self._exchange.refuse(request, wrong, out)
+            self._exchange.refuse(request, wrong)
             return
         mine = self._mine(peer, session)
         if session is None:
-            send(out)
+            send()
         elif mine:
             self._follow(request, mine[-1].known_as, mine[-1])
-            send(out)
+            send()
         else:
             nests = self._holds(lane, session)
             known_as = self._exchange.outermost(peer.p, session)
             turn = QueuedTurn((peer, ""), session, known_as, False, nests, request, send)
-            self._ask(turn, out)
+            self._ask(turn)
 
     def _follow(self, request: PendingRequest, session: str, turn: QueuedTurn | None) -> None:
         """Counts a prompt as one that runs, until it is over."""
@@ -266,11 +256,11 @@ class OwnTurns:
             return
         prompt = self._queue.prompted(session, turn)
 
-        def answered(member: bytes, body: bytes, out: Effects) -> None:
+        def answered(member: bytes, body: bytes) -> None:
             if only_begun(self._exchange.version, member, body):
                 prompt.begun = True  # it is over with the agent's idle state
             else:
-                self._queue.over(prompt, out)
+                self._queue.over(prompt)
 
         request.watchers = (*request.watchers, answered)
 
@@ -329,115 +319,115 @@ class OwnTurns:
 
     # -- what ends turns -----------------------------------------------------------------------
 
-    def stopped(self, session: str | None, out: Effects) -> None:
+    def stopped(self, session: str | None) -> None:
         """The client cancels the turns of a session: those of components end too."""
         self.own_prompts.user_stops(session)
         for turn in self._all():
             if turn.known_as == session and turn.state is TurnState.OPEN:
-                self._end(turn, out)
+                self._end(turn)
 
-    def closed(self, session: str | None, out: Effects) -> None:
+    def closed(self, session: str | None) -> None:
         """The client closes a session: nobody waits for a turn in it."""
         self.own_prompts.user_stops(session)
         for turn in reversed(self._all()):  # those that wait first, so that none begins
             if turn.known_as == session:
-                self._end(turn, out)
+                self._end(turn)
 
-    def gone(self, peer: Peer, out: Effects) -> None:
+    def gone(self, peer: Peer) -> None:
         """A component is gone, or paused: it loses its turns."""
         for turn in reversed(self._all()):
             if turn.owner[0] is peer:
-                self._end(turn, out)
+                self._end(turn)
 
-    def cancelled(self, request: PendingRequest, out: Effects) -> None:
+    def cancelled(self, request: PendingRequest) -> None:
         """A request is cancelled by who has sent it: a prompt of a component's own that waits for a
         turn goes nowhere; after one of the client's, components send no more of their own."""
         if request.method == PROMPT and request.origin is self._exchange.upstream.p:
             self.own_prompts.user_stops(request.names)
         for turn in self._waiting(request):
-            self._end(turn, out)
+            self._end(turn)
 
-    def _late(self, turn: QueuedTurn, out: Effects) -> None:
+    def _late(self, turn: QueuedTurn) -> None:
         """Others have waited too long for a turn: the agent is to stop what it does in it."""
         peer, guest = turn.owner
         text = f"{_name(peer, guest)} had a turn while others waited for {MOST_WAIT:.0f} s: it ends"
-        self._exchange.log(out, "warning", peer, text)
+        self._exchange.log("warning", peer, text)
         if turn.prompts and peer.p.other.across is not None:
             session = turn.session
             for aliases in peer.inside:
                 session = aliases.down.get(session, session)
             params = Raw(json_text.encode({"sessionId": session}))
-            self._notifications.send_for(peer.p.other, STOP, params, out)
+            self._notifications.send_for(peer.p.other, STOP, params)
 
     # -- here, or in the conductor above ---------------------------------------------------------
 
     def _all(self) -> list[QueuedTurn]:
         return list(self._asked) if self._hosted else self._queue.turns()
 
-    def _ask(self, turn: QueuedTurn, out: Effects) -> None:
+    def _ask(self, turn: QueuedTurn) -> None:
         """A component wants a turn."""
         if not self._hosted:
-            self._queue.begin(turn, out)
+            self._queue.begin(turn)
             return
         self._asked.append(turn)
         call = PendingRequest(None, b"null", b"null", TURN_BEGIN)
         call.watchers = (partial(self._decided, turn),)
         params = json_text.encode(_Wanted(turn.known_as, turn.show, turn.nests))
-        self.relay(turn.owner[0], TURN_BEGIN, Raw(params), call, out)
+        self.relay(turn.owner[0], TURN_BEGIN, Raw(params), call)
 
-    def _decided(self, turn: QueuedTurn, member: bytes, body: bytes, out: Effects) -> None:
+    def _decided(self, turn: QueuedTurn, member: bytes, body: bytes) -> None:
         """The conductor above a host has answered."""
         if member == b"error":
             if turn in self._asked:
                 self._asked.remove(turn)
-                self._exchange.reply(turn.request, member, body, out)
+                self._exchange.reply(turn.request, member, body)
             return
         turn.id = json_text.decode(body, type=_Named).turn
         if turn.move(TurnEvent.BEGUN):
-            self._begun(turn, out)
+            self._begun(turn)
         else:
-            self._relay_end(turn, out)
+            self._relay_end(turn)
 
-    def _end(self, turn: QueuedTurn, out: Effects) -> None:
+    def _end(self, turn: QueuedTurn) -> None:
         if not self._hosted:
-            self._queue.end(turn, out)
+            self._queue.end(turn)
         elif turn.move(TurnEvent.ENDED):
             self._asked.remove(turn)
             if turn.id:
-                self._relay_end(turn, out)
-            self._over(turn, out)
+                self._relay_end(turn)
+            self._over(turn)
 
-    def _relay_end(self, turn: QueuedTurn, out: Effects) -> None:
+    def _relay_end(self, turn: QueuedTurn) -> None:
         params = Raw(json_text.encode(_Named(turn.id)))
-        self.relay(turn.owner[0], TURN_END, params, None, out)
+        self.relay(turn.owner[0], TURN_END, params, None)
 
     # -- what follows --------------------------------------------------------------------------
 
-    def _begun(self, turn: QueuedTurn, out: Effects) -> None:
+    def _begun(self, turn: QueuedTurn) -> None:
         """A turn begins: its owner learns it, or its prompt goes on."""
         request, policy_state = turn.request, turn.owner[0].policy_state
         if policy_state is not None:
             policy_state.shown[turn.id] = turn.session, turn.show
         turn.owner[0].streams &= not self._is_seen(turn)
         if turn.send is None:
-            self._exchange.reply(request, b"result", json_text.encode(_Named(turn.id)), out)
+            self._exchange.reply(request, b"result", json_text.encode(_Named(turn.id)))
             return
         self._follow(request, turn.known_as, turn)
-        request.watchers = (*request.watchers, lambda _member, _body, out: self._end(turn, out))
+        request.watchers = (*request.watchers, lambda _member, _body: self._end(turn))
         number, self._exchange.number = self._exchange.number, request.number
-        turn.send(out)
+        turn.send()
         self._exchange.number = number
 
-    def _over(self, turn: QueuedTurn, out: Effects) -> None:
+    def _over(self, turn: QueuedTurn) -> None:
         """A turn is over. The client learns of the end of one that it has seen, and not asked for:
         in version 2 by the agent's state, or in its stead where it was not prompted."""
         peer = turn.owner[0]
         if not turn.id:
-            self._exchange.refuse(turn.request, Malformed(REQUEST_CANCELLED, _NO_MORE), out)
+            self._exchange.refuse(turn.request, Malformed(REQUEST_CANCELLED, _NO_MORE))
         elif peer.policy_state is not None:
             peer.policy_state.shown.pop(turn.id, None)
         if turn.kept is not None:
-            turn.kept(out)
+            turn.kept()
         if not self._is_seen(turn):
             return
         peer.streams = not any(one.owner[0] is peer and self._is_seen(one) for one in self._all())
@@ -449,9 +439,9 @@ class OwnTurns:
             update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "end_turn"}
         if update is not None and peer.p.across is not None:
             params = json_text.encode({"sessionId": turn.session, "update": update})
-            self._notifications.send_for(peer.p, UPDATE, Raw(params), out)
+            self._notifications.send_for(peer.p, UPDATE, Raw(params))
 
-    def _keeps_state(self, peer: Peer, params: Params, later: Callable[[Effects], None]) -> bool:
+    def _keeps_state(self, peer: Peer, params: Params, later: Callable[[], None]) -> bool:
         """Version 2: whether the agent's idle state waits. To the user their own turn runs on while
         one of the component's nests in it, and the component works there itself."""
         session, state = ("", None) if isinstance(params, UnsetType) else reported_state(params)
@@ -470,8 +460,8 @@ class OwnTurns:
         for turn in self._mine(peer, session_of(params)):
             turn.spoke = True
 
-    def _go_on(self, session: str, out: Effects) -> None:
-        self.release(session, out)
+    def _go_on(self, session: str) -> None:
+        self.release(session)
 
 
 def _given(params: Params) -> Raw | bytes:

@@ -17,7 +17,6 @@ from msgspec import Raw
 
 from conductor.core import guards
 from conductor.core.dialects import ROLES
-from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.guards.every_message import SESSION_NAMES
@@ -72,9 +71,7 @@ class Ports:
         self._sessions: dict[str, Sessions] = {}
         """By port: the sessions with its peer agent. Another agent may use the same ids."""
 
-    def ask(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def ask(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """Sends a request on across a port; `Malformed` where it may not pass."""
         assert lane.across is not None
         if lane.direction is Direction.DOWN:
@@ -86,21 +83,21 @@ class Ports:
             violation = self._violation(lane, method, params)
             if violation is not None:
                 told = heading(method, params)
-                self._checks.report(lane.peer, Direction.DOWN, told, violation, out)
+                self._checks.report(lane.peer, Direction.DOWN, told, violation)
                 raise refusal(lane.peer, violation)
-            self._own_prompts.at_port(lane, params, pending, out)
+            self._own_prompts.at_port(lane, params, pending)
             self._follow(lane, method, params, pending)
         elif method == PERMISSION and _policed(lane.across):
             text = f"`{lane.peer.name}` asks for a permission, and no user is there: cancelled"
-            self._exchange.log(out, "info", lane.across.peer, text)
-            self._exchange.reply(pending, b"result", NOT_GIVEN, out)
+            self._exchange.log("info", lane.across.peer, text)
+            self._exchange.reply(pending, b"result", NOT_GIVEN)
             return
         elif _judged(lane.across):
             judge = partial(self._answer, lane.across, method, params)
             pending.rewriters = (*pending.rewriters, judge)
-        self._exchange.forward(lane.across, method, params, pending, out)
+        self._exchange.forward(lane.across, method, params, pending)
 
-    def passes(self, lane: Lane, method: str, params: Params, out: Effects) -> bool:
+    def passes(self, lane: Lane, method: str, params: Params) -> bool:
         """Whether a notification passes at a port."""
         if lane.direction is Direction.UP:
             if method == UPDATE and isinstance(params, Raw) and holds(bytes(params), _COMMANDS):
@@ -112,9 +109,9 @@ class Ports:
         violation = self._violation(lane, method, params) if wrong is None else None
         if violation is not None:
             told = heading(method, params)
-            self._checks.report(lane.peer, Direction.DOWN, told, violation, out)
+            self._checks.report(lane.peer, Direction.DOWN, told, violation)
         elif wrong is not None:
-            self._exchange.log(out, "warning", lane.peer, f"`{method}` dropped: {wrong}")
+            self._exchange.log("warning", lane.peer, f"`{method}` dropped: {wrong}")
         return wrong is None and violation is None
 
     def _wrong(self, lane: Lane, method: str, params: Params) -> str | None:
@@ -159,20 +156,14 @@ class Ports:
         return found
 
     def _answer(
-        self,
-        lane: Lane,
-        method: str,
-        request: Params,
-        member: bytes,
-        body: bytes,
-        out: Effects,
+        self, lane: Lane, method: str, request: Params, member: bytes, body: bytes
     ) -> tuple[bytes, bytes]:
         """A component's answer to its peer agent, or the error in its place."""
         context = self._context(lane, session_of(request), addresses(method, request))
         found = guards.answered(context, "up", method, request, member, body, None)
         if found is None:
             return member, body
-        self._checks.report(lane.peer, Direction.UP, heading(method, request), found, out)
+        self._checks.report(lane.peer, Direction.UP, heading(method, request), found)
         return b"error", error(lane.peer, found)
 
     def _context(self, lane: Lane, session: str | None, servers: tuple[str, ...]) -> guards.Context:
@@ -214,7 +205,7 @@ class Ports:
                 text = f"{lane.peer.label} has {MOST_SUBSESSIONS} sessions with `{lane.port}` open"
                 raise Malformed(INVALID_REQUEST, f"{text}\nhint: close those that it needs no more")
 
-            def answered(member: bytes, body: bytes, out: Effects) -> None:
+            def answered(member: bytes, body: bytes) -> None:
                 if member == b"result":
                     known.set_up(_NEW, params, body, client=name)
 

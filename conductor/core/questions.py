@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
-from conductor.core.effects import Answered, Closure, Effects, Send
+from conductor.core.effects import Answered, Closure, Send
 from conductor.core.exchange import Exchange
 from conductor.core.state import PendingRequest
 
@@ -47,7 +47,7 @@ class Questions:
         """By token."""
         self._deaf = False
 
-    def ask(self, method: str, params: bytes, token: int, out: Effects) -> None:
+    def ask(self, method: str, params: bytes, token: int) -> None:
         """Sends the client a request; without a client that has sent `initialize`, and in proxy
         mode, that has an error for an answer."""
         exchange, client = self._exchange, self._exchange.upstream
@@ -55,17 +55,17 @@ class Questions:
         pending.watchers = (partial(self._answered, token),)
         self._open[token] = pending
         if exchange.topology.mode == "agent" and client.admitted and not self._deaf:
-            exchange.send(client.p, method, params, pending, out)
+            exchange.send(client.p, method, params, pending)
         else:
             pending.traced = None  # it was never sent
-            exchange.fail(pending, _NO_CLIENT, out)
+            exchange.fail(pending, _NO_CLIENT)
 
-    def tell(self, method: str, params: bytes, out: Effects) -> None:
+    def tell(self, method: str, params: bytes) -> None:
         """Sends the client a notification."""
         exchange, client = self._exchange, self._exchange.upstream
-        out.append(Send(client.name, client.p.writer.notification(method, params)))
+        self._exchange.emit(Send(client.name, client.p.writer.notification(method, params)))
         if exchange.tracing:
-            exchange.tracer.notified(None, client.p, method, params, out)
+            exchange.tracer.notified(None, client.p, method, params)
 
     def shows_notices(self) -> bool:
         """Whether the client takes updates of the kind `notice`."""
@@ -74,12 +74,12 @@ class Questions:
             return False
         return version == 2 or _declares_notices(params)
 
-    def ended(self, reason: Closure, out: Effects) -> None:
+    def ended(self, reason: Closure) -> None:
         """Nothing more comes from the client: what was asked has an error for an answer."""
         self._deaf = True
         for pending in list(self._open.values()):
-            self._exchange.fail(pending, reason, out)
+            self._exchange.fail(pending, reason)
 
-    def _answered(self, token: int, member: bytes, body: bytes, out: Effects) -> None:
+    def _answered(self, token: int, member: bytes, body: bytes) -> None:
         del self._open[token]
-        out.append(Answered(token, member, body))
+        self._exchange.emit(Answered(token, member, body))

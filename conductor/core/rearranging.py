@@ -14,7 +14,7 @@ import msgspec
 
 from conductor.core.component import Component, Role
 from conductor.core.dialects import INITIALIZE
-from conductor.core.effects import Closure, Effects
+from conductor.core.effects import Closure
 from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompts
@@ -44,6 +44,7 @@ class Rearranging:
         initializer: Initializer,
         endings: Endings,
         held: HeldPrompts,
+        services: Services,
     ) -> None:
         self._exchange = exchange
         self._topology = exchange.topology
@@ -52,6 +53,7 @@ class Rearranging:
         self._initializer = initializer
         self._endings = endings
         self._held = held
+        self._services = services
         self._order: Sequence[Component] = ()
         self._new: dict[str, Peer] = {}
         """The components that are to join, by name."""
@@ -59,11 +61,7 @@ class Rearranging:
     # -- before --------------------------------------------------------------------------------
 
     def prepare(
-        self,
-        components: Sequence[Component],
-        fresh: Collection[str],
-        audited: Collection[str],
-        out: Effects,
+        self, components: Sequence[Component], fresh: Collection[str], audited: Collection[str]
     ) -> None:
         """See `conductor.core.router.Router.prepare`."""
         self._check(components, fresh)
@@ -86,8 +84,8 @@ class Rearranging:
                     peer.s.aliases, peer.inside = former.p.other.aliases, former.inside
                 self._peers[peer.name] = self._new[name] = peer
         for name, peer in self._new.items():
-            out += Services.configure(peer)
-            self._give_role(name, peer, out)
+            self._services.configure(peer)
+            self._give_role(name, peer)
 
     def _check(self, components: Sequence[Component], fresh: Collection[str]) -> None:
         names = [component.name for component in components]
@@ -108,7 +106,7 @@ class Rearranging:
             if launched is not None and launched.closure is None:
                 raise ValueError(f"`{name}` has launched its successor itself")
 
-    def _give_role(self, name: str, peer: Peer, out: Effects) -> None:
+    def _give_role(self, name: str, peer: Peer) -> None:
         """Initializes a new component, if the chain is initialized."""
         given = self._recorded(name)
         if given is None:
@@ -117,7 +115,7 @@ class Rearranging:
         peer.ready, peer.restarting = False, True
         peer.shadow = Copied(read_message(INITIALIZE, peer.initialize))
         peer.shadow.answer = peer.recorded_answer
-        self._initializer.initialize_alone(peer, peer.initialize, unread(INITIALIZE), out)
+        self._initializer.initialize_alone(peer, peer.initialize, unread(INITIALIZE))
 
     def _recorded(self, name: str) -> tuple[Params, Answer] | None:
         """What the neighbours of a place in the new order passed on, and answered."""
@@ -145,10 +143,11 @@ class Rearranging:
         """Forgets the components that were to join."""
         for name, peer in self._new.items():
             peer.closure, peer.ready = _NOT_USED, False
-            self._endings.withdraw(peer, [])
+            self._endings.withdraw(peer)
             del self._peers[peer.name]
             self._peers.pop(successor_name(newcomer(name)), None)
         self._new.clear()
+        self._exchange.taken()  # nobody waits for what their requests have led to
 
     def quiet(self) -> bool:
         """Whether nothing is open anywhere in the chain, but what is held."""
@@ -160,7 +159,7 @@ class Rearranging:
             if peer.joined and peer.closure is None
         )
 
-    def pause(self, peer: Peer, *, paused: bool) -> Effects:
+    def pause(self, peer: Peer, *, paused: bool) -> None:
         """See `conductor.core.router.Router.pause`."""
         policed = peer.component.policy is not None
         watched = self._exchange.tracing or peer.name in self._exchange.audited
@@ -176,16 +175,12 @@ class Rearranging:
             self._topology.join_all(closed)
         if peer.policy_state is not None:
             peer.policy_state.paused = paused
-        out: Effects = []
         if paused:
-            self._enforcer.own_turns.gone(peer, out)
-        return out
+            self._enforcer.own_turns.gone(peer)
 
     # -- the step ------------------------------------------------------------------------------
 
-    def rearrange(
-        self, reason: Closure, owned: Mapping[str, Collection[str]], out: Effects
-    ) -> None:
+    def rearrange(self, reason: Closure, owned: Mapping[str, Collection[str]]) -> None:
         """See `conductor.core.router.Router.rearrange`."""
         chain = [one.name for one in self._topology.components if not one.peer_agent]
         before = [self._peers[name] for name in chain]
@@ -206,10 +201,10 @@ class Rearranging:
         for peer in gone:
             self._leave(peer, before, gone, joined.get(peer.name))
         for peer in gone:
-            self._endings.removed(peer, reason, out)
+            self._endings.removed(peer, reason)
         for name, peer in joined.items():
             if peer.initialize is None:  # the client has sent its own meanwhile
-                self._give_role(name, peer, out)
+                self._give_role(name, peer)
 
     def _join(self, name: str, peer: Peer) -> None:
         """A new component gets its name."""

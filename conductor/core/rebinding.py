@@ -15,7 +15,7 @@ from msgspec import Raw, UnsetType
 
 from conductor.core import json_text
 from conductor.core.aliases import MOST, Aliases
-from conductor.core.effects import Changed, Effects
+from conductor.core.effects import Changed
 from conductor.core.exchange import Exchange
 from conductor.core.guards.modes import SET_MODE
 from conductor.core.guards.reading import written
@@ -60,21 +60,21 @@ class Rebinding:
         self._turns = enforcer.own_turns
         self._relay = relay
 
-    def ask(self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects) -> None:
+    def ask(self, peer: Peer, params: Params, pending: PendingRequest | None) -> None:
         """A component calls `rebind`."""
-        wanted = self._read(peer, params, pending, out)
+        wanted = self._read(peer, params, pending)
         if wanted is None:
             return
         aliases = peer.p.other.aliases or Aliases()
         if not self._exchange.topology.hosted or _is_so(aliases, wanted):
-            self._settle(peer, wanted, pending, (), out)
+            self._settle(peer, wanted, pending, ())
             return
         # What runs in front of the host, or behind it, only the conductor above knows.
         ids = (wanted.sessionId, aliases.up.get(wanted.to, wanted.to))
         session, to = (self._exchange.outermost(peer.p, id_) for id_ in ids)
         call = PendingRequest(None, b"null", b"null", REBIND)
         call.watchers = (partial(self._decided, peer, wanted, pending),)
-        self._relay(peer, REBIND, Raw(json_text.encode(_Wanted(session, to))), call, out)
+        self._relay(peer, REBIND, Raw(json_text.encode(_Wanted(session, to))), call)
 
     def _decided(
         self,
@@ -83,49 +83,41 @@ class Rebinding:
         pending: PendingRequest | None,
         member: bytes,
         body: bytes,
-        out: Effects,
     ) -> None:
         """The conductor above a host has answered: with its yes nobody begins a turn there, until
         the session is bound."""
         if member == b"result":
             turns = json_text.decode(body, type=_Kept).turns
-            self._settle(peer, wanted, pending, turns, out)
+            self._settle(peer, wanted, pending, turns)
         elif pending is not None:
-            self._exchange.reply(pending, member, body, out)
+            self._exchange.reply(pending, member, body)
 
     def relayed(
-        self, host: Peer, guest: str, params: Params, pending: PendingRequest | None, out: Effects
+        self, host: Peer, guest: str, params: Params, pending: PendingRequest | None
     ) -> None:
         """A host asks whether anything runs in two sessions, as they are called above it. While
         nothing does, the guest gets a turn in both, and keeps it until they are bound."""
-        wanted = self._read(host, params, pending, out)
+        wanted = self._read(host, params, pending)
         if wanted is None:
             return
         wrong = self._busy(host, wanted.sessionId, wanted.to)
         if wrong is not None:
-            self._decline(host, wrong, pending, out)
+            self._decline(host, wrong, pending)
         elif pending is not None:
             ids = dict.fromkeys((wanted.sessionId, wanted.to))
-            turns = [{"turn": self._turns.keep(host, guest, id_, out)} for id_ in ids]
-            self._exchange.reply(pending, b"result", json_text.encode({"turns": turns}), out)
+            turns = [{"turn": self._turns.keep(host, guest, id_)} for id_ in ids]
+            self._exchange.reply(pending, b"result", json_text.encode({"turns": turns}))
 
-    def _read(
-        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
-    ) -> _Wanted | None:
+    def _read(self, peer: Peer, params: Params, pending: PendingRequest | None) -> _Wanted | None:
         """What a call asks for; None: nothing that can be read, and it is declined."""
         try:
             return json_text.decode(b"" if isinstance(params, UnsetType) else params, type=_Wanted)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            self._decline(peer, "takes two ids of sessions: `sessionId` and `to`", pending, out)
+            self._decline(peer, "takes two ids of sessions: `sessionId` and `to`", pending)
             return None
 
     def _settle(
-        self,
-        peer: Peer,
-        wanted: _Wanted,
-        pending: PendingRequest | None,
-        turns: Sequence[Raw],
-        out: Effects,
+        self, peer: Peer, wanted: _Wanted, pending: PendingRequest | None, turns: Sequence[Raw]
     ) -> None:
         """Binds a session, once the other one is set as the user has set this one.
 
@@ -139,9 +131,9 @@ class Rebinding:
         fits = _is_so(aliases, wanted) or self._unfit(peer, session, to, aliases) is None
         if fits and _is_policed(peer):
             other = aliases.up.get(to, to)
-            settling.bring(lane, other, partial(settling.now, lane, session), bind, out)
+            settling.bring(lane, other, partial(settling.now, lane, session), bind)
         else:
-            bind({}, out)
+            bind({})
 
     def _bind(
         self,
@@ -150,27 +142,26 @@ class Rebinding:
         pending: PendingRequest | None,
         turns: Sequence[Raw],
         refused: Refused,
-        out: Effects,
     ) -> None:
         aliases = peer.p.other.aliases or Aliases()
         so = _is_so(aliases, wanted)
         wrong = None if so else self._unfit(peer, wanted.sessionId, wanted.to, aliases)
         if wrong is not None:
-            self._decline(peer, wrong, pending, out)
+            self._decline(peer, wrong, pending)
         else:
             if not so:
                 was = self._now(peer, wanted.sessionId)
                 bound = aliases.bind(wanted.sessionId, wanted.to)
-                self._exchange.alias(peer, bound, out)
-                self._record(peer, wanted, aliases, out)
+                self._exchange.alias(peer, bound)
+                self._record(peer, wanted, aliases)
                 if _is_policed(peer):
                     names = partial(_called_now, aliases, bound)
                     self._enforcer.turns.rebound(peer.policed, names)
-                    self._tell(peer, wanted.sessionId, was, refused, out)
+                    self._tell(peer, wanted.sessionId, was, refused)
             if pending is not None:
-                self._exchange.reply(pending, b"result", b"{}", out)
+                self._exchange.reply(pending, b"result", b"{}")
         for turn in turns:
-            self._relay(peer, TURN_END, turn, None, out)
+            self._relay(peer, TURN_END, turn, None)
 
     # -- who learns of it ------------------------------------------------------------------------
 
@@ -179,14 +170,14 @@ class Rebinding:
         exchange = self._exchange
         return exchange.sessions.find(exchange.innermost(peer.p.other, session))
 
-    def _record(self, peer: Peer, wanted: _Wanted, before: Aliases, out: Effects) -> None:
+    def _record(self, peer: Peer, wanted: _Wanted, before: Aliases) -> None:
         """For an audit: which session of the agent's the user's was, and is."""
         session = wanted.sessionId
         if peer.name in self._exchange.audited:
             was = before.down.get(session, session)
             shown = [json_text.encode({"sessionId": one}) for one in (was, wanted.to)]
             number, name = self._exchange.number, peer.name
-            out.append(
+            self._exchange.emit(
                 Changed(
                     peer=name, change="rebound", kind="request", direction="down", method=REBIND,
                     session=session, number=number, before=shown[0], after=shown[1],
@@ -194,50 +185,46 @@ class Rebinding:
                 )
             )  # fmt: skip
 
-    def _tell(self, peer: Peer, session: str, was: Session, refused: Refused, out: Effects) -> None:
+    def _tell(self, peer: Peer, session: str, was: Session, refused: Refused) -> None:
         """Tells the user's client: what is set now, what is missing, and what could not be set."""
         now, known_as = self._now(peer, session), self._exchange.outermost(peer.p, session)
         declared = self._exchange.sessions.find(known_as).servers
         away = peer.p.other.aliases is not None and session in peer.p.other.aliases.bound
         missing = [name for name in declared if name not in now.servers] if away else []
         meta = {"component": peer.name, "own": away, "missing": missing}
-        self._shows(peer, session, "session_info_update", {"_meta": {MARK: meta}}, out)
+        self._shows(peer, session, "session_info_update", {"_meta": {MARK: meta}})
         mode = now.settings.get((SET_MODE, ""))
         if mode is not None and mode != was.settings.get((SET_MODE, "")):
-            self._shows(peer, session, _CURRENT, {"currentModeId": mode}, out)
+            self._shows(peer, session, _CURRENT, {"currentModeId": mode})
         if now.options != was.options:
             options = [Raw(written(option)) for option in now.options]
-            self._shows(peer, session, _OPTIONS, {"configOptions": options}, out)
+            self._shows(peer, session, _OPTIONS, {"configOptions": options})
         facts = [f"without the MCP server `{one_line(name)}`" for name in missing]
         facts += [f"without what you set by `{m}`: {one_line(w)}" for (m, _), w in refused.items()]
         if facts:
             where = f"another session of the agent's, opened by `{peer.name}`" if away else "itself"
-            self._say(peer, session, f"The session goes on as {where}: {'; '.join(facts)}", out)
+            self._say(peer, session, f"The session goes on as {where}: {'; '.join(facts)}")
 
-    def _say(self, peer: Peer, session: str, text: str, out: Effects) -> None:
+    def _say(self, peer: Peer, session: str, text: str) -> None:
         """Tells the user, in words."""
-        self._exchange.log(out, "warning", peer, text)
+        self._exchange.log("warning", peer, text)
         if self._exchange.version == 2:
             notice = {"severity": "warning", "title": text}
-            self._shows(peer, session, "notice", notice, out)
+            self._shows(peer, session, "notice", notice)
         else:
             content = {"type": "text", "text": f"[conductor: {text}]\n\n"}
-            self._shows(peer, session, "agent_message_chunk", {"content": content}, out)
+            self._shows(peer, session, "agent_message_chunk", {"content": content})
 
-    def _shows(
-        self, peer: Peer, session: str, kind: str, held: Mapping[str, object], out: Effects
-    ) -> None:
+    def _shows(self, peer: Peer, session: str, kind: str, held: Mapping[str, object]) -> None:
         update = {"sessionUpdate": kind, **held}
         params = Raw(json_text.encode({"sessionId": session, "update": update}))
-        self._enforcer.notifications.send_for(peer.p, UPDATE, params, out)
+        self._enforcer.notifications.send_for(peer.p, UPDATE, params)
 
-    def _decline(
-        self, peer: Peer, wrong: str, pending: PendingRequest | None, out: Effects
-    ) -> None:
-        self._exchange.log(out, "warning", peer, f"{peer.label}: `{REBIND}`: {wrong}")
+    def _decline(self, peer: Peer, wrong: str, pending: PendingRequest | None) -> None:
+        self._exchange.log("warning", peer, f"{peer.label}: `{REBIND}`: {wrong}")
         if pending is not None:
             error = Malformed(INVALID_PARAMS, f"`{REBIND}`: {wrong}", data={"service": REBIND})
-            self._exchange.refuse(pending, error, out)
+            self._exchange.refuse(pending, error)
 
     # -- who may ---------------------------------------------------------------------------------
 

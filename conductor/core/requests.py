@@ -13,7 +13,7 @@ from conductor.core.aliases import listed
 from conductor.core.component import Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
 from conductor.core.editor import EditorMessages
-from conductor.core.effects import Effects, Reached
+from conductor.core.effects import Reached
 from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompt, HeldPrompts
 from conductor.core.json_text import read_members
@@ -96,9 +96,7 @@ class Requests:
         self._policed = enforcer.requests
         self._own_turns = enforcer.own_turns
         # Any: the type of the purpose depends on the row.
-        self._takers: dict[
-            AnswerTo, Callable[[Any, PendingRequest, bytes, bytes, Effects], None]
-        ] = {
+        self._takers: dict[AnswerTo, Callable[[Any, PendingRequest, bytes, bytes], None]] = {
             AnswerTo.NOBODY: lambda *_: None,
             AnswerTo.LAST: initializer.last_answered,
             AnswerTo.ROLE: initializer.role_answered,
@@ -107,18 +105,18 @@ class Requests:
             AnswerTo.CARRIED_BEFORE: enforcer.requests.answered_past,
             AnswerTo.COPY: enforcer.observers.copy_answered,
             AnswerTo.PEER_AGENT: initializer.peer_agents.answered,
-            AnswerTo.REVIVING: lambda _, pending, member, body, out: exchange.reply(
-                pending, member, body, out
+            AnswerTo.REVIVING: lambda _, pending, member, body: exchange.reply(
+                pending, member, body
             ),
-            AnswerTo.SETTLING: lambda _, pending, member, body, out: self._policed.reply_in_order(
-                pending, member, body, out
+            AnswerTo.SETTLING: lambda _, pending, member, body: self._policed.reply_in_order(
+                pending, member, body
             ),
         }
 
     # -- requests ------------------------------------------------------------------------------
 
     def accept(
-        self, lane: Lane, method: str, message: Message, batch: Batch | None, out: Effects
+        self, lane: Lane, method: str, message: Message, batch: Batch | None
     ) -> PendingRequest | None:
         """Makes a request pending, or refuses its id."""
         assert isinstance(message.id, Raw)
@@ -147,7 +145,7 @@ class Requests:
                 pending.traced = TracedRequest(lane, message.params)
             requests.received[key] = pending
             return pending
-        self._exchange.reject(lane, Malformed(INVALID_REQUEST, text, known), batch, out)
+        self._exchange.reject(lane, Malformed(INVALID_REQUEST, text, known), batch)
         return None
 
     def _excess(self, lane: Lane, key: bytes, size: int) -> str | None:
@@ -173,13 +171,11 @@ class Requests:
             f"hint: raise the component's {limit} if this is intended"
         )
 
-    def route(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def route(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """Sends an accepted request where it belongs, or refuses it."""
         try:
             if method in ENVELOPES:
-                lane, method, params = self.unwrap(lane, method, params, out)
+                lane, method, params = self.unwrap(lane, method, params)
                 pending.method = method
             if isinstance(params, Raw) and memoryview(params)[0] not in STRUCTURED:
                 if bytes(params) != b"null":
@@ -188,55 +184,51 @@ class Requests:
             if pending.traced is not None:
                 pending.traced.source, pending.traced.params = lane, params
             if method in ROLES:
-                self._initializer.request(lane, method, params, pending, out)
+                self._initializer.request(lane, method, params, pending)
             elif method.startswith(ONE_HOP):
                 raise Malformed(METHOD_NOT_FOUND, _NOTIFIED.format(method))
             elif method.startswith("_"):
-                self._extension(lane, method, params, pending, out)
+                self._extension(lane, method, params, pending)
             else:
-                self._send_across(lane, method, params, pending, out)
+                self._send_across(lane, method, params, pending)
         except Malformed as error:
-            self._exchange.refuse(pending, error, out)
+            self._exchange.refuse(pending, error)
 
-    def _extension(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def _extension(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """Sends a request of no part of ACP where it belongs; `Malformed` where that is nowhere."""
         service = called(lane, method)
         if service is not None:
-            self._services.ask(lane, service, params, pending, out)
+            self._services.ask(lane, service, params, pending)
             return
         if method.startswith(OF_EDITOR):
             if method in EVENTS and lane is self._exchange.upstream.p:
                 self._initializer.check_begun()
-                if self._editor.deliver(method, params, pending, out):
+                if self._editor.deliver(method, params, pending):
                     return
             params = self._editor.named(lane, method, params)
-        self._send_across(lane, method, params, pending, out)
+        self._send_across(lane, method, params, pending)
 
     def _send_across(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
+        self, lane: Lane, method: str, params: Params, pending: PendingRequest
     ) -> None:
         """Sends a request of the conversation on; `Malformed` where it comes too early."""
         if lane.peer is self._exchange.upstream:
             self._initializer.check_begun()
-            if self._held.may_keep and self._held.keeps(lane, method, params, pending, out):
+            if self._held.may_keep and self._held.keeps(lane, method, params, pending):
                 return
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
         if lane.port:
-            self._cross(lane, method, params, pending, out)
+            self._cross(lane, method, params, pending)
         else:
-            self._send_on(lane, method, params, pending, out)
+            self._send_on(lane, method, params, pending)
 
-    def _cross(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def _cross(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """Sends a request on across a port. A prompt, and all that is refused there, is reported;
         what a host lets through, the conductor above reports."""
         refused = ""
         try:
-            self._ports.ask(lane, method, params, pending, out)
+            self._ports.ask(lane, method, params, pending)
         except Malformed as wrong:
             refused = wrong.text
             raise
@@ -247,17 +239,15 @@ class Requests:
                 name = (guest_of(pending.key) if peer.component.hosts else "") or peer.name
                 session = session_of(params) or ""
                 where = f"{lane.port}, session {session}" if session else lane.port
-                out.append(Reached(name, method, where, size_of(params), refused))
+                self._exchange.emit(Reached(name, method, where, size_of(params), refused))
 
-    def released(self, held: HeldPrompt, out: Effects) -> None:
+    def released(self, held: HeldPrompt) -> None:
         """Sends on what was held."""
         lane, method, params, pending, _ = held
         self._exchange.number = pending.number
-        self._send_on(lane, method, params, pending, out)
+        self._send_on(lane, method, params, pending)
 
-    def _send_on(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def _send_on(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         exchange, peer = self._exchange, lane.peer
         trusted = peer.policy_state is None or not peer.policy_state.enforced
         if peer.agent_sessions is not None and method.startswith("terminal/"):
@@ -269,20 +259,20 @@ class Requests:
         elif method in CLOSING and trusted:
             exchange.sessions.closes(session_of(params), pending)
         if lane is exchange.upstream.p:
-            self._client_asks(method, params, pending, out)
+            self._client_asks(method, params, pending)
         elif method == PROMPT and trusted and lane.direction is Direction.DOWN:
             pending.names = session_of(params)
             if not self._own_turns.passes_on(lane, pending):
                 pending.originated = True
                 send = partial(self._send_out, lane, method, params, pending)
-                self._own_turns.prompts(lane, pending, send, out)
+                self._own_turns.prompts(lane, pending, send)
                 return
         # As in `_send_out`: a call costs each message 0.05 µs.
         if lane.policed:
-            self._policed.ask(lane, method, params, pending, out)
+            self._policed.ask(lane, method, params, pending)
         else:
             assert lane.across is not None
-            exchange.forward(lane.across, method, params, pending, out)
+            exchange.forward(lane.across, method, params, pending)
 
     def _agent_asks(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """An agent that may be started again asks something about a terminal."""
@@ -291,9 +281,7 @@ class Requests:
         if method in own_terminals.FOLLOWED:
             Terminals(self._exchange, self._enforcer).asked(lane, method, params, pending)
 
-    def _client_asks(
-        self, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def _client_asks(self, method: str, params: Params, pending: PendingRequest) -> None:
         """A request of the client's goes on."""
         sessions = self._exchange.sessions
         if method in ENTERING:
@@ -313,27 +301,23 @@ class Requests:
         elif method in CLOSING:
             session = session_of(params)
             sessions.client_ends(session, method, params)
-            self._own_turns.closed(session, out)
+            self._own_turns.closed(session)
 
-    def _send_out(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def _send_out(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         if lane.policed:
-            self._policed.ask(lane, method, params, pending, out)
+            self._policed.ask(lane, method, params, pending)
         else:
             assert lane.across is not None
-            self._exchange.forward(lane.across, method, params, pending, out)
+            self._exchange.forward(lane.across, method, params, pending)
 
-    def unwrap(
-        self, lane: Lane, method: str, params: Params, out: Effects
-    ) -> tuple[Lane, str, Params]:
+    def unwrap(self, lane: Lane, method: str, params: Params) -> tuple[Lane, str, Params]:
         """Opens an envelope; `Malformed` where it does not belong."""
         if not lane.wraps:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
         inner, inner_params, nested, peer = dialects.unwrap(params)
         if lane.peer.dialect_state is not DialectState.KNOWN:
             form = PACP if nested else ENVELOPES[method]
-            self._detection.envelope_seen(lane.peer, form, inner, out)
+            self._detection.envelope_seen(lane.peer, form, inner)
         if inner in ENVELOPES:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(inner))
         if peer:
@@ -342,20 +326,20 @@ class Requests:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
         return lane.peer.s, inner, inner_params
 
-    def cancel(self, lane: Lane, params: Params, out: Effects) -> None:
+    def cancel(self, lane: Lane, params: Params) -> None:
         """`$/cancel_request` concerns one hop: it is issued anew with the next hop's id."""
         raw = (read_members(params) or {}).get("requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.requests.received.get(key) if key is not None else None
-        if pending is not None and self._policed.may_cancel(pending, out):
+        if pending is not None and self._policed.may_cancel(pending):
             source = Source(lane, self._exchange.number)
-            self._enforcer.turns.cancel(pending, out, source)
-            self._held.cancelled(pending, out)
-            self._own_turns.cancelled(pending, out)
+            self._enforcer.turns.cancel(pending, source)
+            self._held.cancelled(pending)
+            self._own_turns.cancelled(pending)
 
     # -- answers -------------------------------------------------------------------------------
 
-    def answer(self, lane: Lane, message: Message, out: Effects) -> bool:
+    def answer(self, lane: Lane, message: Message) -> bool:
         """Completes the request that a message answers; False if it is no answer at all.
 
         A malformed answer is an error for the asker: the request would stay open otherwise.
@@ -366,7 +350,7 @@ class Requests:
         if pending is None:
             if not message.answers:
                 return False
-            key = self._meant(lane, message, key, out)
+            key = self._meant(lane, message, key)
             if key is None:
                 return True
             pending = lane.requests.sent.pop(key)
@@ -380,9 +364,9 @@ class Requests:
         if wrong is not None:
             text = f"{peer.label} answered `{pending.method}` {wrong}"
             body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
-            self.complete(pending, b"error", body, out)
+            self.complete(pending, b"error", body)
         elif isinstance(error, Raw):
-            self.complete(pending, b"error", error, out)
+            self.complete(pending, b"error", error)
         else:
             assert isinstance(message.result, Raw)
             session = pending.session
@@ -391,11 +375,11 @@ class Requests:
                     agent_turns.prompt_accepted(peer, session)
             elif session is not None and not peer.streams:
                 for words in adaptation.words_of(session, message.result):
-                    self._enforcer.notifications.send_for(peer.p, UPDATE, words, out)
-            self.complete(pending, b"result", message.result, out)
+                    self._enforcer.notifications.send_for(peer.p, UPDATE, words)
+            self.complete(pending, b"result", message.result)
         return True
 
-    def _meant(self, lane: Lane, message: Message, key: bytes | None, out: Effects) -> bytes | None:
+    def _meant(self, lane: Lane, message: Message, key: bytes | None) -> bytes | None:
         """The id of the request that an answer under the id of none is meant for: of the only one
         that is open there. None, and a line in the log, where that is not sure."""
         peer, requests = lane.peer, lane.requests
@@ -405,10 +389,10 @@ class Requests:
         if found is not None and self._may_be_meant(lane, requests.sent[found], message):
             method = requests.sent[found].method
             text = f"an answer under no id of ours is taken for that to `{method}`"
-            self._exchange.log(out, "warning", peer, text)
+            self._exchange.log("warning", peer, text)
             return found
         open_ = (one.method for one in requests.sent.values() if one.wanted)
-        self._exchange.log(out, "warning", peer, jsonrpc.dropped(key, open_))
+        self._exchange.log("warning", peer, jsonrpc.dropped(key, open_))
         return None
 
     def _may_be_meant(self, lane: Lane, pending: PendingRequest, message: Message) -> bool:
@@ -418,16 +402,14 @@ class Requests:
         permits = own or pending.method == PERMISSION
         return pending.wanted and message.jsonrpc == "2.0" and not permits
 
-    def complete(
-        self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: Effects
-    ) -> None:
+    def complete(self, pending: PendingRequest, member: bytes, body: Raw | bytes) -> None:
         """Hands a peer's answer to the taker that `answer_to` names."""
         to = pending.answer_to
         if to is _ASKER:
             if pending.bypassed and pending.carried is None:
-                self._policed.reply_in_order(pending, member, bytes(body), out)
+                self._policed.reply_in_order(pending, member, bytes(body))
             else:
-                self._exchange.reply(pending, member, body, out)
+                self._exchange.reply(pending, member, body)
             return
         # The purpose refers back to the request, and may be large: uncut, the cycle lives until the
         # garbage collector runs. A taker that sends the request again sets it anew.
@@ -435,13 +417,13 @@ class Requests:
         pending.answer_to, pending.purpose, pending.carried = _ASKER, None, None
         if pending.traced is not None:
             pending.traced.response = member, bytes(body)
-        self._takers[to](purpose, pending, member, bytes(body), out)
+        self._takers[to](purpose, pending, member, bytes(body))
 
 
 def _without_subsessions(sessions: Sessions) -> Rewriter:
     """What the user's list of sessions becomes: those of components are in nobody else's."""
 
-    def shortened(member: bytes, body: bytes, out: Effects) -> tuple[bytes, bytes]:
+    def shortened(member: bytes, body: bytes) -> tuple[bytes, bytes]:
         return member, listed(body, sessions.others("")) if member == b"result" else body
 
     return shortened

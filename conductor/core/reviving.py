@@ -17,7 +17,7 @@ from conductor.core import json_text
 from conductor.core.adaptation import untaken
 from conductor.core.agent_sessions import UNABLE, AgentSessions, Step, opens_by
 from conductor.core.dialects import INITIALIZE
-from conductor.core.effects import Closure, Effects
+from conductor.core.effects import Closure
 from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompts
@@ -29,7 +29,7 @@ from conductor.core.roles.initialize_params import version_of
 from conductor.core.state import AnswerTo, Peer
 from conductor.core.terminals import Terminals
 
-_Taker = Callable[[bytes, bytes, Effects], None]
+_Taker = Callable[[bytes, bytes], None]
 
 
 class Reviving:
@@ -41,7 +41,7 @@ class Reviving:
         enforcer: Enforcer,
         endings: Endings,
         held: HeldPrompts,
-        release: Callable[[Effects], None],
+        release: Callable[[], None],
     ) -> None:
         self._exchange = exchange
         self._enforcer = enforcer
@@ -56,7 +56,7 @@ class Reviving:
 
     # -- it is gone ------------------------------------------------------------------------------
 
-    def leaving(self, peer: Peer, reason: Closure, out: Effects) -> None:
+    def leaving(self, peer: Peer, reason: Closure) -> None:
         """An agent is gone, and is being started again: what was open is answered."""
         if peer.closure is not None:
             return
@@ -64,12 +64,12 @@ class Reviving:
         if peer.admitted:
             self._held.on += 1
             peer.admitted = False
-        self._endings.leaving(peer, reason, out)
+        self._endings.leaving(peer, reason)
         self._forget_closed(peer)
-        self._terminals.gone(peer, out)
+        self._terminals.gone(peer)
         turns, peer.turns = peer.turns or {}, {}
         for session in turns:
-            self._end_turn(peer, session, reason, out)
+            self._end_turn(peer, session, reason)
 
     def _forget_closed(self, peer: Peer) -> None:
         """Sessions that components have ended need not go on."""
@@ -79,41 +79,41 @@ class Reviving:
                 del known.open[session]
         known.returning = deque(known.open)
 
-    def _end_turn(self, peer: Peer, session: str, reason: Closure, out: Effects) -> None:
+    def _end_turn(self, peer: Peer, session: str, reason: Closure) -> None:
         """Version 2: a turn is over whose prompt has its answer; the client is told why."""
         notice = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
         notice["description"] = reason.hint
         idle = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "cancelled"}
         for update in (notice, idle):
             params = Raw(json_text.encode({"sessionId": session, "update": update}))
-            self._enforcer.notifications.send_for(peer.p, UPDATE, params, out)
+            self._enforcer.notifications.send_for(peer.p, UPDATE, params)
         known_as = self._exchange.outermost(peer.p, session)
-        self._enforcer.own_turns.reported(known_as, "idle", out)
+        self._enforcer.own_turns.reported(known_as, "idle")
 
     # -- it is back ------------------------------------------------------------------------------
 
-    def returned(self, peer: Peer, out: Effects) -> None:
+    def returned(self, peer: Peer) -> None:
         """The agent's process is there again."""
         if peer.closure is not None:
             return
         self._logged_in = False
         params = _known(peer).initialize
-        self._ask(peer, INITIALIZE, params, partial(self._initialized, peer), out)
+        self._ask(peer, INITIALIZE, params, partial(self._initialized, peer))
 
-    def _ask(self, peer: Peer, method: str, params: Params, take: _Taker, out: Effects) -> None:
+    def _ask(self, peer: Peer, method: str, params: Params, take: _Taker) -> None:
         """Sends the agent a request; its answer counts while the same process runs."""
         number = self._round
 
-        def answered(member: bytes, body: bytes, out: Effects) -> None:
+        def answered(member: bytes, body: bytes) -> None:
             if number == self._round and peer.closure is None:
-                take(member, body, out)
+                take(member, body)
 
         pending = self._exchange.own_request(method)
         pending.answer_to = AnswerTo.REVIVING
         pending.watchers = (answered,)
-        self._exchange.send(peer.p, method, params, pending, out)
+        self._exchange.send(peer.p, method, params, pending)
 
-    def _initialized(self, peer: Peer, member: bytes, body: bytes, out: Effects) -> None:
+    def _initialized(self, peer: Peer, member: bytes, body: bytes) -> None:
         known, why = _known(peer), ""
         version = version_of(read_members(body) or {})
         if member == b"error":
@@ -125,72 +125,72 @@ class Reviving:
         if why:
             text = f"{peer.label} was started again, and the chain cannot go on with it: {why}"
             hint = "see whether its program was changed meanwhile, and start the chain anew"
-            self._endings.closed(peer, Closure(text, hint, {"component": peer.name}), out)
+            self._endings.closed(peer, Closure(text, hint, {"component": peer.name}))
             return
         known.initialized(known.initialize, body)
         peer.untaken = untaken(body)
-        self._next(peer, out)
+        self._next(peer)
 
-    def _next(self, peer: Peer, out: Effects) -> None:
+    def _next(self, peer: Peer) -> None:
         """The next session, or what waited."""
         known = _known(peer)
         if known.returning:
             session = known.returning[0]
             method, params = known.opening(session)
-            self._ask(peer, method, params, partial(self._opened, peer, session), out)
+            self._ask(peer, method, params, partial(self._opened, peer, session))
             return
         peer.restarting, peer.handshake = False, None
         peer.ready = peer.admitted = True
-        self._exchange.log(out, "info", peer, f"{peer.label} is back where it was")
-        peer.resume(out)
-        self._release(out)
+        self._exchange.log("info", peer, f"{peer.label} is back where it was")
+        peer.resume()
+        self._release()
 
-    def _opened(self, peer: Peer, session: str, member: bytes, body: bytes, out: Effects) -> None:
+    def _opened(self, peer: Peer, session: str, member: bytes, body: bytes) -> None:
         """The agent has taken a session up again, or refused to."""
         known = _known(peer)
         if member == b"result":
-            self._set(peer, session, deque(known.settings(session, body)), out)
+            self._set(peer, session, deque(known.settings(session, body)))
             return
         error = read_error(body)
         if error.code == AUTH_REQUIRED and known.login is not None and not self._logged_in:
-            self._log_in(peer, known.login, out)
+            self._log_in(peer, known.login)
             return
         why = error.message
         known.refused(session, why)
         text = f"{peer.label} was started again and did not take session `{session:.80}` up: {why}"
-        self._exchange.log(out, "error", peer, text)
-        self._over(peer, out)
+        self._exchange.log("error", peer, text)
+        self._over(peer)
 
-    def _log_in(self, peer: Peer, login: Step, out: Effects) -> None:
+    def _log_in(self, peer: Peer, login: Step) -> None:
         """The agent wants a login, as the client has made it before; then it is asked again."""
         self._logged_in = True
         method, params = login
 
-        def answered(_member: bytes, _body: bytes, out: Effects) -> None:
-            self._next(peer, out)
+        def answered(_member: bytes, _body: bytes) -> None:
+            self._next(peer)
 
-        self._ask(peer, method, params, answered, out)
+        self._ask(peer, method, params, answered)
 
-    def _set(self, peer: Peer, session: str, steps: deque[Step], out: Effects) -> None:
+    def _set(self, peer: Peer, session: str, steps: deque[Step]) -> None:
         """Sets what is not as it was."""
         if not steps:
-            self._over(peer, out)
+            self._over(peer)
             return
 
-        def answered(member: bytes, body: bytes, out: Effects) -> None:
+        def answered(member: bytes, body: bytes) -> None:
             if member == b"error":
                 what = f"did not set `{method}` in session `{session:.80}` again"
                 text = f"{peer.label} {what}: {read_error(body).message}"
-                self._exchange.log(out, "error", peer, text)
-            self._set(peer, session, steps, out)
+                self._exchange.log("error", peer, text)
+            self._set(peer, session, steps)
 
         method, params = steps.popleft()
-        self._ask(peer, method, params, answered, out)
+        self._ask(peer, method, params, answered)
 
-    def _over(self, peer: Peer, out: Effects) -> None:
+    def _over(self, peer: Peer) -> None:
         """A session is where it was, or is lost."""
         _known(peer).returning.popleft()
-        self._next(peer, out)
+        self._next(peer)
 
 
 def _known(peer: Peer) -> AgentSessions:

@@ -103,7 +103,9 @@ class Router:
         self._services = services = Services(exchange, enforcer)
         self._questions = Questions(exchange)
         self._held = held = HeldPrompts(exchange, own_turns)
-        self._rearranging = Rearranging(exchange, enforcer, initializer, self._endings, held)
+        self._rearranging = Rearranging(
+            exchange, enforcer, initializer, self._endings, held, services
+        )
         self._reviving: Reviving | None = None
         """Made when an agent is to be started again."""
         ports, editor = Ports(exchange, enforcer), EditorMessages(exchange)
@@ -189,7 +191,9 @@ class Router:
     def start(self) -> Effects:
         """Configures each component. To be performed before anything is received."""
         peers = [self.peers[component.name] for component in self._exchange.topology.components]
-        return [effect for peer in peers for effect in self._services.configure(peer)]
+        for peer in peers:
+            self._services.configure(peer)
+        return self._exchange.taken()
 
     def pending(self, name: str = UPSTREAM) -> int:
         """How many requests of this peer have not been answered."""
@@ -218,17 +222,16 @@ class Router:
 
     def release(self) -> Effects:
         """Sends on what was held, with the last `release`."""
-        out: Effects = []
-        self._release(out)
-        return out
+        self._release()
+        return self._exchange.taken()
 
-    def _release(self, out: Effects) -> None:
+    def _release(self) -> None:
         for held in self._held.release():
-            self._requests.released(held, out)
+            self._requests.released(held)
 
-    def _turn_over(self, session: str, out: Effects) -> None:
+    def _turn_over(self, session: str) -> None:
         for held in self._held.turn_over(session):
-            self._requests.released(held, out)
+            self._requests.released(held)
 
     def ask(self, method: str, params: bytes, token: int) -> Effects:
         """Sends the client a request of the conductor's own, past every proxy.
@@ -240,9 +243,8 @@ class Router:
             params: raw JSON.
             token: the caller's own; of no other open request of this kind.
         """
-        out: Effects = []
-        self._questions.ask(method, params, token, out)
-        return out
+        self._questions.ask(method, params, token)
+        return self._exchange.taken()
 
     def notice(self, session: str, severity: str, text: str) -> Effects | None:
         """Shows the user a notice in a session, past every proxy; None: this client shows none.
@@ -254,15 +256,13 @@ class Router:
             return None
         update = {"sessionUpdate": "notice", "severity": severity, "title": text}
         params = json_text.encode({"sessionId": session, "update": update})
-        out: Effects = []
-        self._questions.tell(UPDATE, params, out)
-        return out
+        self._questions.tell(UPDATE, params)
+        return self._exchange.taken()
 
     def upstream_ended(self, reason: Closure) -> Effects:
         """Nothing more will come from upstream; what it sent goes on."""
-        out: Effects = []
-        self._questions.ended(reason, out)
-        return out
+        self._questions.ended(reason)
+        return self._exchange.taken()
 
     # -- other components ----------------------------------------------------------------------
 
@@ -286,9 +286,8 @@ class Router:
             ValueError: two have one name; the agent, or whatever is last in a chain that is no
                 chain of proxies, would change; or a proxy that has launched its successor would.
         """
-        out: Effects = []
-        self._rearranging.prepare(components, fresh, audited, out)
-        return out
+        self._rearranging.prepare(components, fresh, audited)
+        return self._exchange.taken()
 
     def prepared(self) -> bool:
         """Whether all components that are to join have taken their role."""
@@ -335,7 +334,8 @@ class Router:
         one: of all). What one with a policy sends of its own is refused. It takes its role as ever:
         `initialize` does not go past it. One that is paused loses its turns.
         """
-        return self._rearranging.pause(self.peers[name], paused=paused)
+        self._rearranging.pause(self.peers[name], paused=paused)
+        return self._exchange.taken()
 
     def paused(self, name: str) -> bool:
         """Whether all that is new goes past this peer."""
@@ -354,34 +354,30 @@ class Router:
             reason: for the requests that those who go have not answered.
             owned: addresses of MCP servers that new hosts of guests own, by host.
         """
-        out: Effects = []
-        self._rearranging.rearrange(reason, owned or {}, out)
-        return out
+        self._rearranging.rearrange(reason, owned or {})
+        return self._exchange.taken()
 
     # -- what happens to peers -------------------------------------------------------------------
 
     def closed(self, name: str, reason: Closure) -> Effects:
         """A peer is gone: what waited on it is answered, and its requests are withdrawn."""
-        out: Effects = []
-        self._endings.closed(self.peers[name], reason, out)
-        return out
+        self._endings.closed(self.peers[name], reason)
+        return self._exchange.taken()
 
     def bypassed(self, name: str, reason: Closure) -> Effects:
         """A proxy is gone and the chain goes on without it."""
-        out: Effects = []
-        self._endings.bypassed(self.peers[name], reason, out)
-        return out
+        self._endings.bypassed(self.peers[name], reason)
+        return self._exchange.taken()
 
     def leaving(self, name: str, reason: Closure) -> Effects:
         """A component is gone and will be started again: messages for it wait until `returned`,
         and in the case of an agent until it is where it was."""
-        out: Effects = []
         peer = self.peers[name]
         if peer.agent_sessions is not None:
-            self._reviver().leaving(peer, reason, out)
+            self._reviver().leaving(peer, reason)
         else:
-            self._endings.leaving(peer, reason, out)
-        return out
+            self._endings.leaving(peer, reason)
+        return self._exchange.taken()
 
     def _reviver(self) -> Reviving:
         if self._reviving is None:
@@ -405,9 +401,8 @@ class Router:
 
     def loaded(self, name: str) -> Effects:
         """A host reports that it has loaded its guests: from now on they can be too slow."""
-        out: Effects = []
-        self.peers[name].loaded(out)
-        return out
+        self.peers[name].loaded()
+        return self._exchange.taken()
 
     def loading(self, name: str | None = None) -> bool:
         """Whether this host still loads its guests; None: whether any does."""
@@ -428,12 +423,12 @@ class Router:
         """A component that was `leaving` is up again; it is configured and initialized anew."""
         peer = self.peers[name]
         peer.starts += 1
-        out = self._services.configure(peer)
+        self._services.configure(peer)
         if peer.agent_sessions is not None:
-            self._reviver().returned(peer, out)
+            self._reviver().returned(peer)
         else:
-            self._endings.returned(peer, out)
-        return out
+            self._endings.returned(peer)
+        return self._exchange.taken()
 
     def has_role(self, name: str) -> bool:
         """Whether this peer has taken its role; else its end would fail the initialization."""
@@ -464,9 +459,8 @@ class Router:
 
     def expire(self, name: str, key: bytes, reason: Closure) -> Effects:
         """A request has waited too long: it is failed and cancelled. `key`: from `waiting_on`."""
-        out: Effects = []
-        self._endings.expire(self.peers[name], key, reason, out)
-        return out
+        self._endings.expire(self.peers[name], key, reason)
+        return self._exchange.taken()
 
     def heard(self, name: str) -> int | None:
         """The number of the last message from an agent with limited turns; None while it waits
@@ -490,38 +484,33 @@ class Router:
         Args:
             key: from `waiting_on` or `turns`.
         """
-        out: Effects = []
         if key.startswith(_TURN):
             session = key.removeprefix(_TURN).decode(errors="surrogatepass")
-            self._endings.end_turn(self.peers[name], session, reason, out)
+            self._endings.end_turn(self.peers[name], session, reason)
         else:
-            self._endings.end_prompt(self.peers[name], key, reason, out)
-        return out
+            self._endings.end_prompt(self.peers[name], key, reason)
+        return self._exchange.taken()
 
     def abandon(self, reason: Closure) -> Effects:
         """Answers everything upstream still waits for, and what it was asked: the chain is over."""
-        out: Effects = []
-        self._endings.abandon(reason, out)
-        self._questions.ended(reason, out)
-        return out
+        self._endings.abandon(reason)
+        self._questions.ended(reason)
+        return self._exchange.taken()
 
     def overdue(self, why: str, hint: str) -> tuple[Closure | None, Effects]:
         """Like `abandon`, but each error names the peer that has not answered. Also returns the
         first reason."""
-        out: Effects = []
-        return self._endings.overdue(why, hint, out), out
+        return self._endings.overdue(why, hint), self._exchange.taken()
 
     def skipped(self, name: str, head: bytes, why: str) -> Effects:
         """A line of `name` was too long to be taken. `head`: its first bytes."""
-        out: Effects = []
-        self._oversize.skipped(self.peers[name], head, why, out)
-        return out
+        self._oversize.skipped(self.peers[name], head, why)
+        return self._exchange.taken()
 
     def undeliverable(self, name: str, frame: bytes, why: str) -> Effects:
         """A frame sent to `name` was refused by its transport; never raises."""
-        out: Effects = []
-        self._oversize.undeliverable(self.peers[name], frame, why, out)
-        return out
+        self._oversize.undeliverable(self.peers[name], frame, why)
+        return self._exchange.taken()
 
     def delivering(self, name: str) -> None:
         """A guest is about to get everything that was sent to it: its round begins."""
@@ -533,30 +522,26 @@ class Router:
     def delivered(self, name: str) -> Effects:
         """The round of a guest is over: it has returned all that it had to."""
         peer = self.peers[name]
-        out: Effects = []
         if peer.policy_state is not None and (peer.p.in_flight.queue or peer.s.in_flight.queue):
-            self._enforcer.round_over(peer, out)
-        return out
+            self._enforcer.round_over(peer)
+        return self._exchange.taken()
 
     def settled(self, name: str) -> Effects:
         """A peer that ends with its chain has returned all that it had to: an audit reports what it
         has not passed on as dropped."""
-        out: Effects = []
-        self._enforcer.settled(self.peers[name], out)
-        return out
+        self._enforcer.settled(self.peers[name])
+        return self._exchange.taken()
 
     def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> Effects:
         """A `Resolve` effect was performed: both lists without links; empty where the agent is on
         another machine."""
-        out: Effects = []
-        self._exchange.resolved(token, folders, theirs, out)
-        return out
+        self._exchange.resolved(token, folders, theirs)
+        return self._exchange.taken()
 
     def woken(self, token: int) -> Effects:
         """The time of a `Wake` effect is over."""
-        out: Effects = []
-        self._enforcer.deadlines.woken(token, out)
-        return out
+        self._enforcer.deadlines.woken(token)
+        return self._exchange.taken()
 
     def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
         """The asker's name and its id of a request that a peer got on a side under the id `key`;
@@ -588,19 +573,23 @@ class Router:
 
     def served(self, token: int, result: bytes | None, error: bytes | None = None) -> Effects:
         """A `Serve` effect was performed: raw JSON of the result, or of an error object."""
-        return self._services.served(token, result, error)
+        self._services.served(token, result, error)
+        return self._exchange.taken()
 
     def relayed(
         self, name: str, guest: str, call: str, params: bytes, token: int | None
     ) -> Effects:
         """A host relays a call of one of its guests about a turn, or `rebind`, by a `Serve` effect
         with this token."""
-        return self._services.relayed(self.peers[name], guest, call, params, token)
+        self._services.relayed(self.peers[name], guest, call, params, token)
+        return self._exchange.taken()
 
     def tell(self, name: str, method: str, params: bytes) -> Effects:
         """Sends a proxy a notification of the conductor's own, if the proxy is ready."""
         peer = self.peers[name]
-        return self._services.tell(peer, method, params) if peer.ready else []
+        if peer.ready:
+            self._services.tell(peer, method, params)
+        return self._exchange.taken()
 
     def reserve(self, names: Collection[str]) -> None:
         """More names of MCP servers, as `reserved` at the start, that only their owners may use."""
@@ -610,30 +599,30 @@ class Router:
         """A proxy's configuration has changed: it gets it now, and whenever it is started again."""
         peer = self.peers[name]
         peer.component = msgspec.structs.replace(peer.component, configure=params)
-        return self._services.configure(peer) if peer.ready else []
+        if peer.ready:
+            self._services.configure(peer)
+        return self._exchange.taken()
 
     def reopened(self, name: str) -> Effects:
         """The peer named by a `Reopen` effect is up again (or has failed, and is closed)."""
         peer = self.peers[name]
         if peer.closure is not None:
             return []
-        out = self._services.configure(peer)
+        self._services.configure(peer)
         assert peer.handshake is not None
-        self._initializer.attempt(peer, peer.handshake, out)
-        return out
+        self._initializer.attempt(peer, peer.handshake)
+        return self._exchange.taken()
 
     def listening(self, name: str, server: bytes) -> Effects:
         """A `Listen` effect was performed: raw JSON of a stdio server entry."""
-        out: Effects = []
-        self._detection.listening(self.peers[name], server, out)
-        return out
+        self._detection.listening(self.peers[name], server)
+        return self._exchange.taken()
 
     def not_launching(self, name: str) -> Effects:
         """Some time has passed since a `Listen` effect: a peer that launches its successor would
         have begun to."""
-        out: Effects = []
-        self._detection.not_launching(self.peers[name], out)
-        return out
+        self._detection.not_launching(self.peers[name])
+        return self._exchange.taken()
 
 
 def _is_at_rest(peer: Peer) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Raw, UnsetType
 from conductor.core import json_text
 from conductor.core.aliases import KEPT
 from conductor.core.component import Role
-from conductor.core.effects import Effects, Reached, Send, Serve
+from conductor.core.effects import Reached, Send, Serve
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import (
@@ -143,7 +143,7 @@ class Services:
         self._exchange = exchange
         self._turns = turns = enforcer.own_turns
         self._rebinding = Rebinding(exchange, enforcer, self.perform)
-        self._takers: dict[str, Callable[[Peer, Params, PendingRequest | None, Effects], None]] = {
+        self._takers: dict[str, Callable[[Peer, Params, PendingRequest | None], None]] = {
             CONFIG: self._config,
             KEEP: self._keep,
             PAYLOAD_READ: self._read,
@@ -156,9 +156,7 @@ class Services:
         """The calls that the shell performs, by token."""
         self._tokens = count(1)
 
-    def ask(
-        self, lane: Lane, name: str, params: Params, pending: PendingRequest | None, out: Effects
-    ) -> None:
+    def ask(self, lane: Lane, name: str, params: Params, pending: PendingRequest | None) -> None:
         """Has a call performed, or refuses it.
 
         Args:
@@ -170,32 +168,33 @@ class Services:
             pending.traced = None  # the shell, which performs the call, traces it
         refused = self._refusal(peer, name)
         if refused is not None:
-            self._kept_from(peer, name, params, refused, out)
-            self._exchange.log(out, "info", peer, refused)
+            self._kept_from(peer, name, params, refused)
+            self._exchange.log("info", peer, refused)
             if pending is not None:
                 data = {"service": _service_of(name)}
-                self._exchange.refuse(pending, Malformed(METHOD_NOT_FOUND, refused, data=data), out)
+                self._exchange.refuse(pending, Malformed(METHOD_NOT_FOUND, refused, data=data))
             return
         wrong = too_large(name, size_of(params), peer.component.allowance.service_bytes)
         if wrong is not None:
-            self._kept_from(peer, name, params, wrong, out)
-            self._decline(peer, name, wrong, pending, out)
+            self._kept_from(peer, name, params, wrong)
+            self._decline(peer, name, wrong, pending)
             return
         takes = self._takers.get(name)
         if takes is not None:
-            takes(peer, params, pending, out)
+            takes(peer, params, pending)
         else:
-            self.perform(peer, name, params, pending, out)
+            self.perform(peer, name, params, pending)
 
-    @staticmethod
-    def _kept_from(peer: Peer, name: str, params: Params, why: str, out: Effects) -> None:
+    def _kept_from(self, peer: Peer, name: str, params: Params, why: str) -> None:
         """Reports a call that would have had an effect outside of the chain."""
         if name in CALLS and CALLS[name].outside:
             where = where_of(name, params)
-            out.append(Reached(peer.name, name, where, size_of(params), why.partition("\n")[0]))
+            self._exchange.emit(
+                Reached(peer.name, name, where, size_of(params), why.partition("\n")[0])
+            )
 
     def perform(
-        self, peer: Peer, name: str, params: Params, pending: PendingRequest | None, out: Effects
+        self, peer: Peer, name: str, params: Params, pending: PendingRequest | None
     ) -> None:
         """Has the shell perform a call."""
         token = None
@@ -203,99 +202,79 @@ class Services:
             token = next(self._tokens)
             self._open[token] = pending
         raw = None if isinstance(params, UnsetType) else bytes(params)
-        out.append(Serve(peer.name, name, token, raw))
+        self._exchange.emit(Serve(peer.name, name, token, raw))
 
-    def _config(
-        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
-    ) -> None:
+    def _config(self, peer: Peer, params: Params, pending: PendingRequest | None) -> None:
         if pending is not None:
-            self._exchange.reply(pending, b"result", configuration(peer) or b"{}", out)
+            self._exchange.reply(pending, b"result", configuration(peer) or b"{}")
 
     def _begin_turn(
-        self,
-        peer: Peer,
-        params: Params,
-        pending: PendingRequest | None,
-        out: Effects,
-        guest: str = "",
+        self, peer: Peer, params: Params, pending: PendingRequest | None, guest: str = ""
     ) -> None:
         if pending is not None:  # else nobody would learn which turn it is
-            self._turns.begin(peer, params, pending, out, guest)
+            self._turns.begin(peer, params, pending, guest)
 
-    def relayed(
-        self, peer: Peer, guest: str, name: str, params: bytes, token: int | None
-    ) -> Effects:
+    def relayed(self, peer: Peer, guest: str, name: str, params: bytes, token: int | None) -> None:
         """See `conductor.core.router.Router.relayed`."""
-        out: Effects = []
         pending = None if token is None else self._open.pop(token)
         if name == REBIND:
-            self._rebinding.relayed(peer, guest, Raw(params), pending, out)
+            self._rebinding.relayed(peer, guest, Raw(params), pending)
         elif name == TURN_END:
-            self._turns.end(peer, Raw(params), pending, out, guest)
+            self._turns.end(peer, Raw(params), pending, guest)
         else:
-            self._begin_turn(peer, Raw(params), pending, out, guest)
-        return out
+            self._begin_turn(peer, Raw(params), pending, guest)
 
-    def _read(
-        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
-    ) -> None:
+    def _read(self, peer: Peer, params: Params, pending: PendingRequest | None) -> None:
         try:
             if peer.payloads is None:
                 raise ValueError("it gets no references: its limit `text_bytes` is off")
             part = peer.payloads.read(params)
         except ValueError as error:
-            self._decline(peer, PAYLOAD_READ, f"`{PAYLOAD_READ}`: {error}", pending, out)
+            self._decline(peer, PAYLOAD_READ, f"`{PAYLOAD_READ}`: {error}", pending)
         else:
             if pending is not None:
-                self._exchange.reply(pending, b"result", part, out)
+                self._exchange.reply(pending, b"result", part)
 
-    def _keep(
-        self, peer: Peer, params: Params, pending: PendingRequest | None, out: Effects
-    ) -> None:
+    def _keep(self, peer: Peer, params: Params, pending: PendingRequest | None) -> None:
         members = read_members(params)
         if members is not None and KEPT in members:
-            self._decline(peer, KEEP, f"`{KEPT}` is the conductor's own", pending, out)
+            self._decline(peer, KEEP, f"`{KEPT}` is the conductor's own", pending)
             return
         if isinstance(params, UnsetType) or not peer.kept.update(params):
-            self._decline(peer, KEEP, f"`{KEEP}` takes an object: what is to be kept", pending, out)
+            self._decline(peer, KEEP, f"`{KEEP}` takes an object: what is to be kept", pending)
             return
-        out.append(Serve(peer.name, KEEP, None, bytes(params)))
+        self._exchange.emit(Serve(peer.name, KEEP, None, bytes(params)))
         if pending is not None:
-            self._exchange.reply(pending, b"result", b"{}", out)
+            self._exchange.reply(pending, b"result", b"{}")
 
-    def _decline(
-        self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None, out: Effects
-    ) -> None:
+    def _decline(self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None) -> None:
         """Refuses a call with wrong params."""
-        self._exchange.log(out, "warning", peer, f"{peer.label}: {wrong}")
+        self._exchange.log("warning", peer, f"{peer.label}: {wrong}")
         if pending is not None:
             data = {"service": _service_of(name)}
-            self._exchange.refuse(pending, Malformed(INVALID_PARAMS, wrong, data=data), out)
+            self._exchange.refuse(pending, Malformed(INVALID_PARAMS, wrong, data=data))
 
-    def served(self, token: int, result: bytes | None, error: bytes | None) -> Effects:
+    def served(self, token: int, result: bytes | None, error: bytes | None) -> None:
         """Answers the call of a `Serve` effect, if the peer is still there."""
-        out: Effects = []
         pending = self._open.pop(token)
         if result is not None:
-            self._exchange.reply(pending, b"result", result, out)
+            self._exchange.reply(pending, b"result", result)
         elif error is not None:
-            self._exchange.reply(pending, b"error", error, out)
+            self._exchange.reply(pending, b"error", error)
         else:
             text = f"service `{pending.method}` had no answer"
-            self._exchange.refuse(pending, Malformed(INTERNAL_ERROR, text), out)
-        return out
+            self._exchange.refuse(pending, Malformed(INTERNAL_ERROR, text))
 
-    @classmethod
-    def configure(cls, peer: Peer) -> Effects:
+    def configure(self, peer: Peer) -> None:
         """The `configure` notification, which a proxy gets before anything else."""
         params = configuration(peer)
-        return cls.tell(peer, "configure", params) if params is not None else []
+        if params is not None:
+            self.tell(peer, "configure", params)
 
-    @staticmethod
-    def tell(peer: Peer, name: str, params: bytes) -> Effects:
+    def tell(self, peer: Peer, name: str, params: bytes) -> None:
         """A notification from the conductor itself."""
         method = name if peer.sideband else PREFIX + name
-        return [Send(peer.name, peer.c.writer.notification(method, params))]
+        self._exchange.emit(Send(peer.name, peer.c.writer.notification(method, params)))
 
     @staticmethod
     def _refusal(peer: Peer, name: str) -> str | None:

@@ -17,7 +17,7 @@ from conductor.core import aliases
 from conductor.core.aliases import Aliases
 from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
-from conductor.core.effects import Closure, Effects
+from conductor.core.effects import Closure
 from conductor.core.jsonrpc import Params
 from conductor.core.payloads import Payloads
 from conductor.core.policy.entries import Excuse, Held, Request, RequestInOrder, Turn
@@ -147,7 +147,7 @@ class TracedRequest:
         """The number of the answer that is passed on by its own; 0: none is."""
 
 
-Rewriter = Callable[[bytes, bytes, Effects], tuple[bytes, bytes]]
+Rewriter = Callable[[bytes, bytes], tuple[bytes, bytes]]
 """What the member and body of an answer become on its way back."""
 
 
@@ -214,7 +214,7 @@ class PendingRequest:
         """None: the conductor, or nobody."""
         # Callbacks: there are eight of them, each a line or two about state of its own in another
         # module, and a request may have several.
-        self.watchers: tuple[Callable[[bytes, bytes, Effects], None], ...] = ()
+        self.watchers: tuple[Callable[[bytes, bytes], None], ...] = ()
         """Called once with its answer, whether or not the asker is still there."""
         self.followers: tuple[PendingRequest, ...] = ()
         """Requests that are cancelled with it."""
@@ -632,14 +632,14 @@ class Peer:
         """Whether it is being started again and has not taken its role again yet."""
         self.loading = component.hosts
         """Whether it is a host that has not loaded its guests: they have seen nothing yet."""
-        self.once_loaded: list[Callable[[Effects], None]] = []
+        self.once_loaded: list[Callable[[], None]] = []
         """What is to be done when it has."""
         self.kept = KeptMembers(component.kept)
         self.inside: tuple[Aliases, ...] = ()
         """Of a host: the aliases of its guests, in order. What it sends and gets has them
         already."""
         # Callbacks: each of eight kinds of messages waits with other parameters, in one order.
-        self.backlog: list[Callable[[Effects], None]] = []
+        self.backlog: list[Callable[[], None]] = []
         """What waits until it is ready, in order …"""
         self.backlog_bytes = 0
         """… and bytes of notifications among that."""
@@ -761,7 +761,7 @@ class Peer:
         for lane in (self.p, self.s):
             lane.writer = ReferringWriter(lane.writer, payloads)
 
-    def wait(self, later: Callable[[Effects], None], size: int) -> bool:
+    def wait(self, later: Callable[[], None], size: int) -> bool:
         """Puts a notification of `size` bytes into the backlog; False if there is no room."""
         if self.backlog_bytes + size > _MOST_WAITING_BYTES or len(self.backlog) >= _MOST_WAITING:
             return False
@@ -769,27 +769,25 @@ class Peer:
         self.backlog.append(later)
         return True
 
-    def resume(self, out: Effects) -> None:
+    def resume(self) -> None:
         """Takes up again what waits in the backlog, in order."""
         waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
         for later in waiting:
-            later(out)
+            later()
 
-    def settle_dialect(
-        self, dialect: Dialect, out: Effects, state: DialectState = DialectState.KNOWN
-    ) -> None:
+    def settle_dialect(self, dialect: Dialect, state: DialectState = DialectState.KNOWN) -> None:
         """Settles the peer's dialect, and sends what has waited for that."""
         self.dialect_state = state
         self.speak(dialect)
         self.ready = True
-        self.resume(out)
+        self.resume()
 
-    def loaded(self, out: Effects) -> None:
+    def loaded(self) -> None:
         """A host has loaded its guests."""
         self.loading = False
         due, self.once_loaded = self.once_loaded, []
         for then in due:
-            then(out)
+            then()
 
     def begin_handshake(self, pending: PendingRequest, params: Params) -> Handshake:
         """Starts an initialization that `pending` waits for."""

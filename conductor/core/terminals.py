@@ -11,7 +11,6 @@ from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.agent_sessions import AgentSessions, text_of
-from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import Params
@@ -40,39 +39,37 @@ class Terminals:
         opened = partial(self._opened, lane, known.lives, session)
         pending.watchers = (*pending.watchers, opened)
 
-    def _opened(
-        self, lane: Lane, life: int, session: str, member: bytes, body: bytes, out: Effects
-    ) -> None:
+    def _opened(self, lane: Lane, life: int, session: str, member: bytes, body: bytes) -> None:
         """The client has answered."""
         terminal = text_of((read_members(body) or {}).get("terminalId"))
         if member == b"error" or not terminal:
             return
         known = _known(lane.peer)
         if life != known.lives:  # who asked for it is gone by now
-            self._release(lane, session, terminal, out)
+            self._release(lane, session, terminal)
             return
         known.terminals[session, terminal] = None
         if len(known.terminals) > _MOST:
             del known.terminals[next(iter(known.terminals))]
 
-    def gone(self, peer: Peer, out: Effects) -> None:
+    def gone(self, peer: Peer) -> None:
         """An agent is gone, and is being started again."""
         known = _known(peer)
         known.lives += 1
         terminals, known.terminals = known.terminals, {}
         for session, terminal in terminals:
-            self._release(peer.p, session, terminal, out)
+            self._release(peer.p, session, terminal)
 
-    def _release(self, lane: Lane, session: str, terminal: str, out: Effects) -> None:
+    def _release(self, lane: Lane, session: str, terminal: str) -> None:
         """Releases a terminal in the agent's place, by the way that its own messages go."""
         params = Raw(json_text.encode({"sessionId": session, "terminalId": terminal}))
         pending = self._exchange.own_request(RELEASE)
         pending.answer_to = AnswerTo.REVIVING
         if lane.policed:
-            self._enforcer.requests.ask(lane, RELEASE, params, pending, out)
+            self._enforcer.requests.ask(lane, RELEASE, params, pending)
         else:
             assert lane.across is not None  # else it could not have asked for a terminal
-            self._exchange.forward(lane.across, RELEASE, params, pending, out)
+            self._exchange.forward(lane.across, RELEASE, params, pending)
 
 
 def _known(peer: Peer) -> AgentSessions:

@@ -11,12 +11,15 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import Final, ParamSpec
+from typing import TYPE_CHECKING, Final, ParamSpec
 
 from msgspec import Raw, UnsetType
 
-from conductor.core.effects import Effects, Trace
+from conductor.core.effects import Trace
 from conductor.core.state import Lane, Peer, PendingRequest, Source, TracedRequest
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
 
 _Params = ParamSpec("_Params")
 
@@ -30,8 +33,9 @@ _MOST_ANNOUNCED: Final = 4096
 class TraceEffects:
     """Makes the `Trace` effects of one router. Used only while tracing is on."""
 
-    def __init__(self, numbers: Iterator[int]) -> None:
+    def __init__(self, exchange: Exchange, numbers: Iterator[int]) -> None:
         """`numbers`: of the messages that nobody else numbers."""
+        self._exchange = exchange
         self._numbers = numbers
 
     # -- requests ------------------------------------------------------------------------------
@@ -42,15 +46,14 @@ class TraceEffects:
         lane: Lane | None,
         method: str,
         params: Raw | bytes | UnsetType,
-        out: Effects,
     ) -> None:
         """A request is written to `lane`; None: the conductor itself takes it."""
         traced = pending.traced
         assert traced is not None
         if traced.lane is not None:
-            self._taken_back(pending, traced, traced.lane, out)
+            self._taken_back(pending, traced, traced.lane)
         traced.lane = lane
-        out.append(
+        self._exchange.emit(
             Trace(
                 kind="request",
                 source=_name(traced.source),
@@ -65,21 +68,17 @@ class TraceEffects:
             )
         )
 
-    def _taken_back(
-        self, pending: PendingRequest, traced: TracedRequest, lane: Lane, out: Effects
-    ) -> None:
+    def _taken_back(self, pending: PendingRequest, traced: TracedRequest, lane: Lane) -> None:
         """The request goes to another peer, or to the same in another form: the response, if any,
         is lost."""
         member, body = traced.response or (b"error", None)
         if body is None:
             pending.answer_number = 0
         failed = member == b"error"
-        self._response(pending, traced, lane, body, out, is_error=failed, lost=True)
+        self._response(pending, traced, lane, body, is_error=failed, lost=True)
         pending.answer_number, traced.response = 0, None
 
-    def answered(
-        self, pending: PendingRequest, member: bytes, body: Raw | bytes, out: Effects
-    ) -> None:
+    def answered(self, pending: PendingRequest, member: bytes, body: Raw | bytes) -> None:
         """A request has its answer, or would have it if the asker were still there."""
         traced = pending.traced
         assert traced is not None
@@ -87,10 +86,10 @@ class TraceEffects:
         if traced.lane is None:
             if lost:
                 return  # nobody received it, and nobody gets an answer
-            self.sent(pending, None, pending.method, traced.params, out)
+            self.sent(pending, None, pending.method, traced.params)
         pending.traced = None
         failed = member == b"error"
-        self._response(pending, traced, traced.lane, bytes(body), out, is_error=failed, lost=lost)
+        self._response(pending, traced, traced.lane, bytes(body), is_error=failed, lost=lost)
 
     def _response(
         self,
@@ -98,7 +97,6 @@ class TraceEffects:
         traced: TracedRequest,
         lane: Lane | None,
         body: bytes | None,
-        out: Effects,
         *,
         is_error: bool,
         lost: bool,
@@ -106,7 +104,7 @@ class TraceEffects:
         own = not pending.answer_number
         if own:
             pending.answer_number = next(self._numbers)
-        out.append(
+        self._exchange.emit(
             Trace(
                 kind="response",
                 source=_name(lane),
@@ -134,7 +132,6 @@ class TraceEffects:
         lane: Lane,
         method: str,
         params: Raw | bytes | UnsetType,
-        out: Effects,
         request: int = 0,
     ) -> int:
         """A notification is written to `lane`.
@@ -148,7 +145,7 @@ class TraceEffects:
         """
         number = source.number if source is not None else next(self._numbers)
         origin = source.lane if source is not None else None
-        out.append(
+        self._exchange.emit(
             Trace(
                 kind="notification",
                 source=_name(origin),

@@ -21,7 +21,6 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.effects import Effects
 from conductor.core.state import Peer, PendingRequest
 
 MOST_WAIT: Final = 120.0
@@ -77,7 +76,7 @@ class QueuedTurn(msgspec.Struct, eq=False):
     """Whether its owner holds a prompt of the session."""
     request: PendingRequest
     """The call that is answered when it begins, or the prompt that goes on then …"""
-    send: Callable[[Effects], None] | None = None
+    send: Callable[[], None] | None = None
     """… by this; None: it is a call."""
     id: str = ""
     """Empty until it begins."""
@@ -88,7 +87,7 @@ class QueuedTurn(msgspec.Struct, eq=False):
     """Whether it had any."""
     spoke: bool = False
     """Whether its owner has sent updates of its own in it."""
-    kept: Callable[[Effects], None] | None = None
+    kept: Callable[[], None] | None = None
     """Version 2: tells the others that the agent is idle, once it is over."""
 
     def move(self, event: TurnEvent) -> bool:
@@ -114,7 +113,7 @@ class _Session(msgspec.Struct, eq=False):
     client_waits: bool = False
     works: bool = False
     """Version 2: whether the agent works on a prompt. What would nest waits until it has."""
-    owed: Callable[[Effects], None] | None = None
+    owed: Callable[[], None] | None = None
     """Version 2: tells the client that the session is idle, once it is."""
     deadline: object = None
     """The time of its turns that runs, since somebody waits; None: none does."""
@@ -140,11 +139,11 @@ class TurnQueue:
 
     def __init__(
         self,
-        begun: Callable[[QueuedTurn, Effects], None],
-        over: Callable[[QueuedTurn, Effects], None],
-        late: Callable[[QueuedTurn, Effects], None],
-        release: Callable[[str, Effects], None],
-        after: Callable[[float, Callable[[Effects], None], Effects], None],
+        begun: Callable[[QueuedTurn], None],
+        over: Callable[[QueuedTurn], None],
+        late: Callable[[QueuedTurn], None],
+        release: Callable[[str], None],
+        after: Callable[[float, Callable[[], None]], None],
     ) -> None:
         self._begun = begun
         self._over = over
@@ -184,57 +183,57 @@ class TurnQueue:
         found = self._sessions.get(session)
         return found is not None and found.works
 
-    def ends(self, session: str, tell: Callable[[Effects], None], out: Effects) -> None:
+    def ends(self, session: str, tell: Callable[[], None]) -> None:
         """Version 2: a component has answered a prompt of the client. `tell` tells the client that
         the session is idle: now, or once no component has a turn there and the agent is idle."""
         found = self._sessions.get(session)
         if found is None or not (found.open or found.works):
-            tell(out)
+            tell()
         else:
             found.owed = tell
 
     @staticmethod
-    def _tell(found: _Session, out: Effects) -> None:
+    def _tell(found: _Session) -> None:
         tell = found.owed
         if tell is not None and not (found.open or found.works):
             found.owed = None
-            tell(out)
+            tell()
 
-    def client_waits(self, session: str | None, out: Effects) -> None:
+    def client_waits(self, session: str | None) -> None:
         """A prompt of the client waits for the turns of a session, which block it."""
         assert session is not None
         found = self._sessions[session]
         found.client_waits = True
-        self._limit(found, out)
+        self._limit(found)
 
     # -- turns ---------------------------------------------------------------------------------
 
-    def begin(self, turn: QueuedTurn, out: Effects) -> None:
+    def begin(self, turn: QueuedTurn) -> None:
         """A component wants a turn: it begins now, or once the session is idle."""
         found = self._sessions.setdefault(turn.known_as, _Session())
         within = any(turn.owner == other.owner for other in found.open)
         if (turn.nests or within) and found.late:
             turn.move(TurnEvent.ENDED)
-            self._over(turn, out)
+            self._over(turn)
         elif within or not (found.works if turn.nests else found.busy):
-            self._begin(found, turn, out)
+            self._begin(found, turn)
         else:
             found.waiting.append(turn)
             if any(not other.nests for other in found.open):
-                self._limit(found, out)
+                self._limit(found)
 
-    def _begin(self, found: _Session, turn: QueuedTurn, out: Effects) -> None:
+    def _begin(self, found: _Session, turn: QueuedTurn) -> None:
         turn.move(TurnEvent.BEGUN)
         turn.id = f"turn-{next(self._ids)}"
         found.open.append(turn)
-        self._begun(turn, out)
+        self._begun(turn)
 
-    def end(self, turn: QueuedTurn, out: Effects) -> None:
+    def end(self, turn: QueuedTurn) -> None:
         """A turn is ended; it is over once no prompt of it runs."""
         if turn.move(TurnEvent.ENDED):
-            self._settle(turn, TurnEvent.QUIET, out)
+            self._settle(turn, TurnEvent.QUIET)
 
-    def _settle(self, turn: QueuedTurn, event: TurnEvent, out: Effects) -> None:
+    def _settle(self, turn: QueuedTurn, event: TurnEvent) -> None:
         """Takes a turn that is over out of its session, and lets others go on."""
         if turn.state is TurnState.ENDING and (event is TurnEvent.LATE or not turn.prompts):
             turn.move(event)
@@ -244,41 +243,41 @@ class TurnQueue:
         for turns in (found.open, found.waiting):
             if turn in turns:  # not in any: it was over before its last prompt
                 turns.remove(turn)
-                self._over(turn, out)
-                self._go_on(turn.known_as, out)
+                self._over(turn)
+                self._go_on(turn.known_as)
 
-    def _go_on(self, session: str, out: Effects) -> None:
+    def _go_on(self, session: str) -> None:
         """Something is over in a session: what may go on now does."""
         self._news.append(session)
         if len(self._news) == 1:  # else the loop takes it: what goes on may be over at once
             while self._news:
-                self._next(self._news[0], out)
+                self._next(self._news[0])
                 del self._news[0]
 
-    def _next(self, session: str, out: Effects) -> None:
+    def _next(self, session: str) -> None:
         found = self._sessions.get(session)
         if found is not None and not found.open:
             found.client_waits = found.late = False
             found.deadline = None
-            self._tell(found, out)
+            self._tell(found)
         if not self.blocks(session):
-            self._release(session, out)
+            self._release(session)
         found = self._sessions.get(session)
         if found is None or found.open or found.prompts:
             return
         if found.waiting:
-            self._begin(found, found.waiting.pop(0), out)
+            self._begin(found, found.waiting.pop(0))
         elif found.owed is None:
             del self._sessions[session]
 
     # -- a bounded time ------------------------------------------------------------------------
 
-    def _limit(self, found: _Session, out: Effects) -> None:
+    def _limit(self, found: _Session) -> None:
         if found.deadline is None:
             found.deadline = deadline = object()
-            self._after(MOST_WAIT, partial(self._waited, found, deadline), out)
+            self._after(MOST_WAIT, partial(self._waited, found, deadline))
 
-    def _waited(self, found: _Session, deadline: object, out: Effects) -> None:
+    def _waited(self, found: _Session, deadline: object) -> None:
         """Others have waited in a session as long as they may. A turn that nests in a prompt may
         last if only turns wait: they wait for that prompt in any case."""
         if found.deadline is not deadline:
@@ -289,10 +288,10 @@ class TurnQueue:
         turns = [turn for turn in found.open if found.client_waits or not turn.nests]
         found.late = bool(turns)
         for turn in turns:
-            self._late(turn, out)
+            self._late(turn)
             if turn.prompts:
-                self._after(LAST_WORDS, partial(self._settle, turn, TurnEvent.LATE), out)
-            self.end(turn, out)
+                self._after(LAST_WORDS, partial(self._settle, turn, TurnEvent.LATE))
+            self.end(turn)
 
     # -- prompts -------------------------------------------------------------------------------
 
@@ -305,7 +304,7 @@ class TurnQueue:
             turn.prompted = True
         return prompt
 
-    def over(self, prompt: Prompt, out: Effects) -> None:
+    def over(self, prompt: Prompt) -> None:
         """A prompt is over."""
         found, turn = self._sessions.get(prompt.session), prompt.turn
         if found is None or prompt not in found.prompts:
@@ -317,10 +316,10 @@ class TurnQueue:
             return
         if turn is not None:
             turn.prompts -= 1
-            self._settle(turn, TurnEvent.QUIET, out)
-        self._go_on(prompt.session, out)
+            self._settle(turn, TurnEvent.QUIET)
+        self._go_on(prompt.session)
 
-    def reported(self, session: str, state: str, out: Effects) -> None:
+    def reported(self, session: str, state: str) -> None:
         """Version 2: the agent reports what a session does. A prompt of a turn is over then; one of
         the client's once the client sees it, so that nobody prompts while that is on its way."""
         found = self._sessions.get(session)
@@ -334,10 +333,10 @@ class TurnQueue:
         elif state == "idle":
             # First: what goes on now may have the agent work again.
             found.works = False
-            self._idle(session, out, ours=False)
-            self.works(session, found.works, out)
+            self._idle(session, ours=False)
+            self.works(session, found.works)
 
-    def works(self, session: str, now: bool, out: Effects) -> None:
+    def works(self, session: str, now: bool) -> None:
         """Version 2: whether the agent works on a prompt in a session."""
         found = self._sessions.get(session)
         if found is None:
@@ -345,16 +344,16 @@ class TurnQueue:
         found.works = now
         while not now and (turn := next((one for one in found.waiting if one.nests), None)):
             found.waiting.remove(turn)
-            self._begin(found, turn, out)
+            self._begin(found, turn)
 
-    def seen(self, session: str, out: Effects) -> None:
+    def seen(self, session: str) -> None:
         """Version 2: the client sees that a session is idle."""
         if session in self._sessions:
             self._sessions[session].owed = None
-        self._idle(session, out, ours=True)
+        self._idle(session, ours=True)
 
-    def _idle(self, session: str, out: Effects, *, ours: bool) -> None:
+    def _idle(self, session: str, *, ours: bool) -> None:
         found = self._sessions.get(session, _Session())
         begun = [one for one in found.prompts if one.begun and (one.turn is None) is ours]
         for prompt in begun:
-            self.over(prompt, out)
+            self.over(prompt)

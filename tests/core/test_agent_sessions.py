@@ -36,7 +36,7 @@ def does(sessions: AgentSessions, method: str, params: object, answer: object = 
     watcher = sessions.asked(method, UNSET if params is None else raw(params))
     if watcher is not None:
         error = isinstance(answer, int)
-        watcher(b"error" if error else b"result", dump({} if error else answer), [])
+        watcher(b"error" if error else b"result", dump({} if error else answer))
 
 
 def steps(sessions: AgentSessions, session: str, result: object) -> list[tuple[str, Json]]:

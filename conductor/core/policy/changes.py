@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec
 
 from msgspec import UnsetType
 
-from conductor.core.effects import Changed, Effect
+from conductor.core.effects import Changed
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.entries import Notification
@@ -38,20 +38,18 @@ def _audit(
 
 
 @_audit
-def notification(
-    exchange: Exchange, lane: Lane, notification: Notification, sent: Params, out: list[Effect]
-) -> None:
+def notification(exchange: Exchange, lane: Lane, notification: Notification, sent: Params) -> None:
     """A component has passed on a notification by `lane`, maybe changed, or too late."""
     if not _audited(exchange, lane):
         return
     if not lane.in_flight.in_order(notification.heading.session, notification.order):
-        out.append(
+        exchange.emit(
             _of_notification(
                 lane, notification, change="reordered", after=shown(notification.params)
             )
         )
     if sent != notification.params:
-        out.append(_of_notification(lane, notification, change="modified", after=shown(sent)))
+        exchange.emit(_of_notification(lane, notification, change="modified", after=shown(sent)))
 
 
 @_audit
@@ -62,10 +60,10 @@ def went_past(exchange: Exchange, lane: Lane, session: str | None) -> None:
 
 
 @_audit
-def dropped(exchange: Exchange, lane: Lane, notification: Notification, out: list[Effect]) -> None:
+def dropped(exchange: Exchange, lane: Lane, notification: Notification) -> None:
     """A component has not passed on a notification that it would have by `lane`."""
     if _audited(exchange, lane):
-        out.append(_of_notification(lane, notification, change="dropped", after=None))
+        exchange.emit(_of_notification(lane, notification, change="dropped", after=None))
 
 
 def _of_notification(
@@ -90,15 +88,11 @@ def _of_notification(
 
 @_audit
 def originated(
-    exchange: Exchange,
-    lane: Lane,
-    message: Message,
-    out: list[Effect],
-    pending: PendingRequest | None = None,
+    exchange: Exchange, lane: Lane, message: Message, pending: PendingRequest | None = None
 ) -> None:
     """A component has sent a message of its own by `lane`; `pending`: it is a request."""
     if _audited(exchange, lane):
-        out.append(
+        exchange.emit(
             Changed(
                 peer=_owner(lane.peer).name,
                 change="originated",
@@ -118,9 +112,7 @@ def originated(
 
 
 @_audit
-def request(
-    exchange: Exchange, carried: Carried, params: Params, pending: PendingRequest, out: list[Effect]
-) -> None:
+def request(exchange: Exchange, carried: Carried, params: Params, pending: PendingRequest) -> None:
     """A component has passed on a request, maybe changed, or too late."""
     lane = carried.lane.other
     if not _audited(exchange, lane):
@@ -145,17 +137,15 @@ def request(
 
     first = not carried.retries
     if not first:
-        out.append(change("originated", params))
+        exchange.emit(change("originated", params))
     elif not lane.in_flight.in_order(carried.heading.session, carried.order):
-        out.append(change("reordered", carried.params))
+        exchange.emit(change("reordered", carried.params))
     if first and params != carried.params:
-        out.append(change("modified", params))
+        exchange.emit(change("modified", params))
 
 
 @_audit
-def answer(
-    exchange: Exchange, carried: Carried, member: bytes, body: bytes, out: list[Effect]
-) -> None:
+def answer(exchange: Exchange, carried: Carried, member: bytes, body: bytes) -> None:
     """A component has answered a request: by itself, or with what came back, maybe changed, or too
     late."""
     lane, upstream = carried.lane, carried.upstream
@@ -181,10 +171,10 @@ def answer(
         )
 
     if upstream is not None and not lane.in_flight.in_order(carried.heading.session, carried.order):
-        out.append(change("reordered", before))
+        exchange.emit(change("reordered", before))
     if upstream != (member, body):
         word = "answered" if upstream is None else "modified"
-        out.append(change(word, _outcome(member, body)))
+        exchange.emit(change(word, _outcome(member, body)))
 
 
 def _outcome(member: bytes, body: bytes) -> bytes:

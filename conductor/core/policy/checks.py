@@ -8,7 +8,7 @@ import msgspec
 
 from conductor.core import guards, json_text, jsonrpc
 from conductor.core.aliases import named
-from conductor.core.effects import Closure, Effect, Violated
+from conductor.core.effects import Closure, Violated
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.guards.check import MOST_JUDGED
@@ -167,19 +167,13 @@ class Checks:
         heading: Heading,
         violation: Violation,
         pending: PendingRequest,
-        out: list[Effect],
     ) -> None:
         """Reports a violation, and answers the request that broke a rule with it."""
-        self.report(peer, direction, heading, violation, out)
-        self._exchange.reply(pending, b"error", error(peer, violation), out)
+        self.report(peer, direction, heading, violation)
+        self._exchange.reply(pending, b"error", error(peer, violation))
 
-    @staticmethod
     def report(
-        peer: Peer,
-        direction: Direction,
-        heading: Heading,
-        violation: Violation,
-        out: list[Effect],
+        self, peer: Peer, direction: Direction, heading: Heading, violation: Violation
     ) -> None:
         """Reports a violation; `heading` is of the message."""
         owner, policy_state, key = peer.launched_by or peer, peer.policed, heading.key
@@ -189,7 +183,7 @@ class Checks:
             policy_state.reported.add(kind)
         fatal = policy_state.policy.on_violation == "fail"
         text = sentence(owner, violation)
-        out.append(
+        self._exchange.emit(
             Violated(
                 owner.name,
                 violation.guard,

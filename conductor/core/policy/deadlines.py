@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from conductor.core.effects import Effect, Wake
+from conductor.core.effects import Wake
 from conductor.core.state import Peer
 
-Then = Callable[[list[Effect]], None]
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
+
+Then = Callable[[], None]
 
 ROUND: Final = 1.0
 """Seconds that a program has to pass on what it carries, before what goes past it may overtake."""
@@ -24,35 +27,36 @@ LOADING: Final = 600.0
 class Deadlines:
     """What is still to be done, by token."""
 
-    def __init__(self) -> None:
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
         self._open: dict[int, Then] = {}
         self._last = 0
 
-    def held(self, peer: Peer, seconds: float, then: Then, out: list[Effect]) -> None:
+    def held(self, peer: Peer, seconds: float, then: Then) -> None:
         """Has `then` called once a component has held something for some time. A host that still
         loads its guests has not seen it: the time begins when they are loaded. The host is believed
         for `LOADING` that they are not."""
         if peer.loading:
             if not peer.once_loaded:
-                self.after(LOADING, peer.loaded, out)
+                self.after(LOADING, peer.loaded)
             peer.once_loaded.append(partial(self.after, seconds, then))
         else:
-            self.after(seconds, then, out)
+            self.after(seconds, then)
 
-    def after(self, seconds: float, then: Then, out: list[Effect]) -> None:
+    def after(self, seconds: float, then: Then) -> None:
         """Has `then` called after some time; that finds out itself whether it still matters."""
         self._last += 1
         self._open[self._last] = then
-        out.append(Wake(self._last, seconds))
+        self._exchange.emit(Wake(self._last, seconds))
 
-    def round(self, peer: Peer, then: Then, out: list[Effect]) -> None:
+    def round(self, peer: Peer, then: Then) -> None:
         """Has `then` called when a component that has no rounds, or none now, has had the time of
         a round."""
         if not (peer.policed.rounds and peer.ready):
-            self.after(ROUND, then, out)
+            self.after(ROUND, then)
 
-    def woken(self, token: int, out: list[Effect]) -> None:
+    def woken(self, token: int) -> None:
         """The time has come."""
         then = self._open.pop(token, None)
         if then is not None:
-            then(out)
+            then()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.own_turns import OwnTurns
 from conductor.core.policy.checks import Checks
@@ -34,9 +33,9 @@ class Enforcer:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self.checks = checks = Checks(exchange)
-        self.deadlines = Deadlines()
+        self.deadlines = Deadlines(exchange)
         self.observers = Observers(exchange)
-        self.mcp_ownership = McpOwnership(self._policy_states)
+        self.mcp_ownership = McpOwnership(exchange, self._policy_states)
         self.turns = turns = Turns(exchange, self.observers, self.deadlines, self._over)
         self.notifications = PolicedNotifications(
             exchange, checks, self.observers, turns, self.deadlines
@@ -54,8 +53,8 @@ class Enforcer:
         )
         self.handshake = PolicedHandshake(exchange, checks)
 
-    def _over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
-        self.requests.over(carried, member, body, out)
+    def _over(self, carried: Carried, member: bytes, body: bytes) -> None:
+        self.requests.over(carried, member, body)
 
     def _policy_states(self) -> Iterator[PolicyState]:
         return (
@@ -64,23 +63,23 @@ class Enforcer:
             if peer.policy_state is not None
         )
 
-    def round_over(self, peer: Peer, out: list[Effect]) -> None:
+    def round_over(self, peer: Peer) -> None:
         """A guest has been delivered everything that was written to it before its round began, and
         has returned all it had to send for that."""
         policy_state = peer.policed
-        self.notifications.round_over(peer.p, policy_state.round, out)
-        self.notifications.round_over(peer.s, policy_state.round, out)
+        self.notifications.round_over(peer.p, policy_state.round)
+        self.notifications.round_over(peer.s, policy_state.round)
 
-    def gone(self, peer: Peer, out: list[Effect]) -> None:
+    def gone(self, peer: Peer) -> None:
         """A component is gone: what it carried, and what waits for that."""
         if peer.policy_state is not None:
             if peer.p.across is not None:
-                self.notifications.show_withheld(peer.p.other, None, out)
-            self.notifications.gone(peer.p, out, settled=False)
-            self.notifications.gone(peer.p.other, out, settled=False)
+                self.notifications.show_withheld(peer.p.other, None)
+            self.notifications.gone(peer.p, settled=False)
+            self.notifications.gone(peer.p.other, settled=False)
 
-    def settled(self, peer: Peer, out: list[Effect]) -> None:
+    def settled(self, peer: Peer) -> None:
         """A component ends with its chain: what it has not passed on it never will."""
         if peer.policy_state is not None:
-            self.notifications.gone(peer.p, out, settled=True)
-            self.notifications.gone(peer.p.other, out, settled=True)
+            self.notifications.gone(peer.p, settled=True)
+            self.notifications.gone(peer.p.other, settled=True)

@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 
 from msgspec import UnsetType
 
-from conductor.core.effects import Effect
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import (
     Heading,
@@ -28,7 +27,7 @@ as many as it likes …"""
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """… and as much."""
 
-Resume = Callable[[list[Effect]], None]
+Resume = Callable[[], None]
 
 _Request = TypeVar("_Request", bound="Request")
 

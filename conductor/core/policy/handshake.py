@@ -6,7 +6,6 @@ from functools import partial
 from typing import Final
 
 from conductor.core.dialects import INITIALIZE
-from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import Params
@@ -40,7 +39,7 @@ class PolicedHandshake:
             peer.policy_state.rights(_DOWN, INITIALIZE) & CARRY
         )
 
-    def goes_without(self, peer: Peer, text: str, out: list[Effect]) -> bool:
+    def goes_without(self, peer: Peer, text: str) -> bool:
         """Whether `initialize` goes on without a peer that holds it for too long."""
         policy_state = peer.policy_state
         if (
@@ -49,26 +48,24 @@ class PolicedHandshake:
             or policy_state.policy.fails == "closed"
         ):
             return False
-        self.held(peer, text, out)
+        self.held(peer, text)
         return True
 
-    def held(self, peer: Peer, text: str, out: list[Effect]) -> None:
+    def held(self, peer: Peer, text: str) -> None:
         """Reports that a peer held `initialize`, or its answer, for too long."""
-        self._checks.report(peer, _DOWN, _HEADING, Violation(HOLD, text), out)
+        self._checks.report(peer, _DOWN, _HEADING, Violation(HOLD, text))
 
-    def forwarded(
-        self, lane: Lane, params: Params, pending: PendingRequest, out: list[Effect]
-    ) -> Params | None:
+    def forwarded(self, lane: Lane, params: Params, pending: PendingRequest) -> Params | None:
         """The `initialize` a component passes on, as it may go on; None if it may not."""
         peer = lane.peer.launched_by or lane.peer
         policy_state, handshake = peer.policed, peer.handshake
         if handshake is None or handshake.onward is not None:
             if not policy_state.enforced:
                 message = Message(INITIALIZE, params, _HEADING)
-                changes.originated(self._exchange, lane, message, out, pending)
+                changes.originated(self._exchange, lane, message, pending)
                 return params
             text = f"sent an `{INITIALIZE}` that it was not given"
-            self._checks.refuse(peer, _DOWN, _HEADING, Violation(IDENTITY, text), pending, out)
+            self._checks.refuse(peer, _DOWN, _HEADING, Violation(IDENTITY, text), pending)
             return None
         handshake.onward = pending
         if pending.traced is not None:
@@ -77,19 +74,19 @@ class PolicedHandshake:
         carried = self._carried(peer, handshake)
         violation = self._checks.forwards(policy_state, _DOWN, carried, params, carried.rights)
         if violation is None:
-            changes.request(self._exchange, carried, params, pending, out)
+            changes.request(self._exchange, carried, params, pending)
             return params
-        self._checks.report(peer, _DOWN, _HEADING, violation, out)
+        self._checks.report(peer, _DOWN, _HEADING, violation)
         return handshake.params
 
     @staticmethod
-    def _came_back(handshake: Handshake, member: bytes, body: bytes, out: list[Effect]) -> None:
+    def _came_back(handshake: Handshake, member: bytes, body: bytes) -> None:
         handshake.upstream = (member, body)
         if handshake.answer_goes_past:
             _goes_past(handshake)
 
     def answered(
-        self, peer: Peer, handshake: Handshake, answer: tuple[bytes, bytes], out: list[Effect]
+        self, peer: Peer, handshake: Handshake, answer: tuple[bytes, bytes]
     ) -> tuple[bytes, bytes] | None:
         """A component's answer to `initialize` as it may go back; None: it may not answer yet."""
         upstream, carried = handshake.upstream, self._carried(peer, handshake)
@@ -98,11 +95,11 @@ class PolicedHandshake:
             return upstream
         violation = self._checks.answers(carried, _DOWN, *answer)
         if violation is not None:
-            self._checks.report(peer, _DOWN, _HEADING, violation, out)
+            self._checks.report(peer, _DOWN, _HEADING, violation)
         elif upstream is None or carried.rights & AMEND:
             if handshake.pending.traced is not None and handshake.onward is not None:
                 handshake.pending.traced.answers = handshake.onward.answer_number
-            changes.answer(self._exchange, carried, *answer, out)
+            changes.answer(self._exchange, carried, *answer)
             member, body = answer
             return answer if upstream == answer else (member, signed(carried, member, body, body))
         if upstream is not None:

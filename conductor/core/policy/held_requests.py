@@ -14,7 +14,6 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from conductor.core.aliases import listed, renamed
-from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
@@ -66,20 +65,13 @@ class HeldRequests(ABC):
         self._own_turns = own_turns
 
     @abstractmethod
-    def route(
-        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def route(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
         """Routes a request on from `lane` to the first component that carries it."""
 
     # -- answers ---------------------------------------------------------------------------------
 
     def _came_back(
-        self,
-        carried: Carried,
-        pending: PendingRequest,
-        member: bytes,
-        body: bytes,
-        out: list[Effect],
+        self, carried: Carried, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
         """The answer to a request that a component passed on is delivered to it: to amend, or as a
         copy."""
@@ -90,7 +82,7 @@ class HeldRequests(ABC):
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
-            self._reply_past(carried, out)
+            self._reply_past(carried)
             return
         policy_state = carried.policy_state
         carried.state, carried.round = State.RETURNED, policy_state.round
@@ -100,9 +92,9 @@ class HeldRequests(ABC):
         if policy_state.rounds and pending.batch is None and policy_state.enforced:
             carried.order = carried.lane.in_flight.comes()
             carried.lane.in_flight.queue.append(carried)
-        self._limit(carried, out)
+        self._limit(carried)
 
-    def _reply_past(self, carried: Carried, out: list[Effect]) -> None:
+    def _reply_past(self, carried: Carried) -> None:
         """An answer goes past the component that passed its request on, in order."""
         lane, place = carried.lane, Heading("", carried.heading.session)
         # An array is written once all its answers are there: nothing may wait for a round with it.
@@ -110,15 +102,13 @@ class HeldRequests(ABC):
         placed = bool(carried.rights & PLACE) and lane.direction is Direction.UP and not whole
         if not placed and not lane.in_flight.must_wait(place):
             changes.went_past(self._exchange, lane, place.session)
-            self._finish(carried, out)
+            self._finish(carried)
             return
         resume = partial(self._finish, carried)
         carried.held = Held(place, resume, lane.peer.policed.round, ready=not placed)
-        self._notifications.defer(lane, carried.held, out)
+        self._notifications.defer(lane, carried.held)
 
-    def reply_in_order(
-        self, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
-    ) -> None:
+    def reply_in_order(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
         """Answers a request in order: the answer waits for what the components that it goes past
         were given before, or for their round with their copy, where its place among texts means
         something."""
@@ -136,11 +126,11 @@ class HeldRequests(ABC):
             resume = partial(self.reply_in_order, pending, member, body)
             held = Held(place, resume, lane.peer.policed.round, ready=placed is None)
             if placed is not None:
-                self._observers.answered(placed, member, body, out)
+                self._observers.answered(placed, member, body)
                 placed.held = held
-            self._notifications.defer(lane, held, out)
+            self._notifications.defer(lane, held)
             return
-        self._exchange.reply(pending, member, body, out)
+        self._exchange.reply(pending, member, body)
 
     @staticmethod
     def _placed_copy(lane: Lane, heading: Heading, copy: Copied | None) -> Copied | None:
@@ -154,7 +144,7 @@ class HeldRequests(ABC):
         )
         return copy if placed else None
 
-    def _finish(self, carried: Carried, out: list[Effect]) -> None:
+    def _finish(self, carried: Carried) -> None:
         """Answers a request as those after the component did."""
         assert carried.upstream is not None
         if carried.state is State.CLOSED:
@@ -163,15 +153,10 @@ class HeldRequests(ABC):
         pending.answer_number = forwarded.answer_number if forwarded is not None else 0
         if pending.traced is not None:
             pending.traced.past = True
-        self.over(carried, *carried.upstream, out)
+        self.over(carried, *carried.upstream)
 
     def answered(
-        self,
-        carried: Carried,
-        pending: PendingRequest,
-        member: bytes,
-        body: bytes,
-        out: list[Effect],
+        self, carried: Carried, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
         """A component answers a request that it was given."""
         policy_state = carried.policy_state
@@ -180,76 +165,69 @@ class HeldRequests(ABC):
         # The host of a failed guest answers in its place: no violation, and nothing to check.
         if excused and policy_state.enforced:
             ends = carried.state is State.GIVEN and carried.excused is Excuse.ENDS
-            if ends or not self.lost(carried, out):
-                self._fail(carried, plain(carried.lane.peer, body), out)
+            if ends or not self.lost(carried):
+                self._fail(carried, plain(carried.lane.peer, body))
             return
         match carried.state:
             case State.GIVEN | State.RETURNED:
-                self._answer_held(carried, pending, member, body, out)
+                self._answer_held(carried, pending, member, body)
             case State.PASSED if carried.held is not None:  # the answer has waited for just this
-                self.answered_past(carried, pending, member, body, out)
+                self.answered_past(carried, pending, member, body)
                 carried.held.ready = True
-                release(carried.lane, out)
+                release(carried.lane)
             case State.PASSED if policy_state.enforced:
                 text = f"answered `{carried.method}` that it had passed on, too early"
-                self._report(carried, Violation(IDENTITY, text), out)
+                self._report(carried, Violation(IDENTITY, text))
                 carried.rights &= ~AMEND
             case State.PASSED:
-                changes.answer(self._exchange, carried, member, body, out)
-                self.over(carried, member, body, out)
+                changes.answer(self._exchange, carried, member, body)
+                self.over(carried, member, body)
             case _:
-                self._turns.end(carried, out)
+                self._turns.end(carried)
 
     def _answer_held(
-        self,
-        carried: Carried,
-        pending: PendingRequest,
-        member: bytes,
-        body: bytes,
-        out: list[Effect],
+        self, carried: Carried, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
         """A component answers a request that it holds, before or after the agent has answered."""
         lane, said = carried.lane, body
         body = unsigned(carried, member, said)
         violation = self._checks.answers(carried, lane.other.direction, member, body)
-        if violation is None and self._samples_too_often(carried, member, body, out):
+        if violation is None and self._samples_too_often(carried, member, body):
             return
         if violation is None:
             if carried.upstream != (member, body):
                 body = signed(carried, member, body, said)
             self._learn(carried, member, body)
-            changes.answer(self._exchange, carried, member, body, out)
+            changes.answer(self._exchange, carried, member, body)
             if pending.traced is not None and carried.forwarded is not None:
                 pending.traced.answers = carried.forwarded.answer_number
-            self._notifications.leaves(lane, carried, out)
-            self.over(carried, member, body, out)
+            self._notifications.leaves(lane, carried)
+            self.over(carried, member, body)
             return
         if violation.guard == RIGHTS and member == b"error" and _is_failure(body):
             # It breaks no rule: it has failed, and says so where it can do nothing else.
             closed = self._fails_closed(carried)
             what = "who asked gets the error" if closed else "what it had goes on as it came"
             text = f"it failed at `{carried.method}`; {what}"
-            self._exchange.log(out, "warning", lane.peer, text)
-            self._give_up(carried, plain(lane.peer, body), out)
+            self._exchange.log("warning", lane.peer, text)
+            self._give_up(carried, plain(lane.peer, body))
             return
-        self._report(carried, violation, out)
-        self._give_up(carried, error(lane.peer, violation), out)
+        self._report(carried, violation)
+        self._give_up(carried, error(lane.peer, violation))
 
-    def _samples_too_often(
-        self, carried: Carried, member: bytes, body: bytes, out: list[Effect]
-    ) -> bool:
+    def _samples_too_often(self, carried: Carried, member: bytes, body: bytes) -> bool:
         """Whether an answer asks the agent's model once too often; then that is the answer."""
         if type(carried.heading.detail) is not tuple or carried.upstream == (member, body):
             return False
         own_prompts = self._own_turns.own_prompts
-        wrong = own_prompts.samples(carried.lane, Raw(body), carried.pending, out)
+        wrong = own_prompts.samples(carried.lane, Raw(body), carried.pending)
         if wrong is not None:
-            self._fail(carried, error_object(wrong.code, wrong.text, wrong.data), out)
+            self._fail(carried, error_object(wrong.code, wrong.text, wrong.data))
         return wrong is not None
 
-    def _report(self, carried: Carried, violation: Violation, out: list[Effect]) -> None:
+    def _report(self, carried: Carried, violation: Violation) -> None:
         lane = carried.lane
-        self._checks.report(lane.peer, lane.other.direction, carried.heading, violation, out)
+        self._checks.report(lane.peer, lane.other.direction, carried.heading, violation)
 
     @staticmethod
     def _fails_closed(carried: Carried) -> bool:
@@ -260,18 +238,18 @@ class HeldRequests(ABC):
         open_ = carried.state is State.RETURNED
         return not open_ and (its_server or peer.policed.policy.fails == "closed")
 
-    def _give_up(self, carried: Carried, why: bytes, out: list[Effect]) -> None:
+    def _give_up(self, carried: Carried, why: bytes) -> None:
         """A component loses a request by a violation, or since it failed.
 
         Its answer is the one that came back. One that was not passed on goes on unchanged; if the
         component fails closed, or nobody else can answer it, it is answered with the error `why`.
         """
         if carried.state is State.RETURNED:
-            self._finish(carried, out)
+            self._finish(carried)
         elif self._fails_closed(carried):
-            self._fail(carried, why, out)
+            self._fail(carried, why)
         else:
-            self._continue_without(carried, out)
+            self._continue_without(carried)
 
     def _learn(self, carried: Carried, member: bytes, body: bytes) -> None:
         """Remembers what an answer that goes on says about sessions."""
@@ -285,12 +263,7 @@ class HeldRequests(ABC):
             sessions.added(policy_state.name, body, carried.heading.session)
 
     def answered_past(
-        self,
-        carried: Carried,
-        pending: PendingRequest,
-        member: bytes,
-        body: bytes,
-        out: list[Effect],
+        self, carried: Carried, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
         """A component answers a request after the answer has gone past it: its own is not sent. If
         the two differ, the component lacks a right."""
@@ -299,15 +272,13 @@ class HeldRequests(ABC):
         if upstream is None or excused or (upstream[0] == member and equal(upstream[1], body)):
             return
         direction, key = carried.lane.other.direction, carried.heading.key
-        self._report(carried, lacks(AMEND, direction, key), out)
+        self._report(carried, lacks(AMEND, direction, key))
 
-    def _answered_elsewhere(
-        self, carried: Carried, member: bytes, body: bytes, out: list[Effect]
-    ) -> None:
+    def _answered_elsewhere(self, carried: Carried, member: bytes, body: bytes) -> None:
         """A request has its answer, from any side: nothing waits for the component any more."""
         if carried.state is not State.CLOSED:
             self._close(carried)
-            self._release(carried, out)
+            self._release(carried)
 
     # -- the end of a carried request --------------------------------------------------------------
 
@@ -331,20 +302,20 @@ class HeldRequests(ABC):
             lane.requests.ignore(carried.id, leftover)
         self._forget(lane.other, carried)
 
-    def over(self, carried: Carried, member: bytes, body: bytes, out: list[Effect]) -> None:
+    def over(self, carried: Carried, member: bytes, body: bytes) -> None:
         """Answers a request in order, and sends on what has waited for it."""
         # Closed before its answer: so its own watcher (`_answered_elsewhere`) does nothing more.
         self._close(carried)
         carried.pending.answer_to, carried.pending.purpose = AnswerTo.ASKER, None
         # The answer before what has waited for it.
-        self.reply_in_order(carried.pending, member, body, out)
-        self._release(carried, out)
+        self.reply_in_order(carried.pending, member, body)
+        self._release(carried)
 
     @staticmethod
-    def _release(carried: Carried, out: list[Effect]) -> None:
+    def _release(carried: Carried) -> None:
         """Sends on what has waited for a request."""
-        release(carried.lane.other, out)
-        release(carried.lane, out)
+        release(carried.lane.other)
+        release(carried.lane)
 
     @staticmethod
     def _forget(lane: Lane, carried: Carried) -> None:
@@ -360,7 +331,7 @@ class HeldRequests(ABC):
             for id_ in closed[:-_MOST_CLOSED]:
                 del requests[id_]
 
-    def _continue_without(self, carried: Carried, out: list[Effect]) -> None:
+    def _continue_without(self, carried: Carried) -> None:
         """A request goes on unchanged, past the component that has lost it."""
         lane, pending, message = carried.lane, carried.pending, carried.message
         self._close(carried)
@@ -368,14 +339,14 @@ class HeldRequests(ABC):
             self._turns.prompt_passed(lane.peer.policed, carried.heading.session, pending)
         pending.answer_to, pending.purpose, pending.target = AnswerTo.ASKER, None, None
         pending.bypassed = (*pending.bypassed, (lane, carried.heading, None))
-        self._bypass(lane.other, message, pending, out)
-        self._release(carried, out)
+        self._bypass(lane.other, message, pending)
+        self._release(carried)
 
-    def _fail(self, carried: Carried, failure: bytes, out: list[Effect]) -> None:
+    def _fail(self, carried: Carried, failure: bytes) -> None:
         carried.pending.answer_number = 0
-        self.over(carried, b"error", failure, out)
+        self.over(carried, b"error", failure)
 
-    def _limit(self, carried: Carried, out: list[Effect]) -> None:
+    def _limit(self, carried: Carried) -> None:
         """Has a component lose a request that it holds for too long."""
         policy_state = carried.policy_state
         seconds = HOLD_SETUP if carried.method in _BOUNDED else None
@@ -383,15 +354,13 @@ class HeldRequests(ABC):
             seconds = policy_state.policy.hold
         if seconds is not None and policy_state.enforced:
             late = partial(self._held_too_long, carried, carried.state, carried.retries, seconds)
-            self._deadlines.held(carried.lane.peer, seconds, late, out)
+            self._deadlines.held(carried.lane.peer, seconds, late)
 
-    def _held_too_long(
-        self, carried: Carried, state: State, retries: int, seconds: float, out: list[Effect]
-    ) -> None:
+    def _held_too_long(self, carried: Carried, state: State, retries: int, seconds: float) -> None:
         if carried.state is state and carried.retries == retries:
             text = f"held `{carried.method}` for more than {seconds:g} s"
-            self._report(carried, violation := Violation(HOLD, text), out)
-            self._give_up(carried, error(carried.lane.peer, violation), out)
+            self._report(carried, violation := Violation(HOLD, text))
+            self._give_up(carried, error(carried.lane.peer, violation))
 
     # -- components that are gone, frames that are not taken --------------------------------------
 
@@ -408,7 +377,7 @@ class HeldRequests(ABC):
                 if carried.forwarded is not None and carried.forwarded.key == key:
                     carried.excused = Excuse.GOES_ON
 
-    def lost(self, carried: Carried, out: list[Effect]) -> bool:
+    def lost(self, carried: Carried) -> bool:
         """The component is gone, or cannot take the request; whether that goes on without it, or
         has its answer now."""
         policy_state = carried.policy_state
@@ -418,33 +387,29 @@ class HeldRequests(ABC):
             case State.PASSED:
                 carried.rights &= ~(AMEND | PLACE)  # its answer goes past
             case State.RETURNED:
-                self._finish(carried, out)
+                self._finish(carried)
             case State.STOPPED:
-                self._turns.end(carried, out)
+                self._turns.end(carried)
             case _:
                 if policy_state.policy.fails == "closed":
                     return False
-                self._continue_without(carried, out)
+                self._continue_without(carried)
         return True
 
-    def _bypass(
-        self, onward: Lane, message: Message, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def _bypass(self, onward: Lane, message: Message, pending: PendingRequest) -> None:
         if pending.wanted:
-            self._leave(onward, message, pending, out)
+            self._leave(onward, message, pending)
         else:
-            self._exchange.drop(pending, out)
+            self._exchange.drop(pending)
 
-    def _leave(
-        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def _leave(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
         """A request leaves a peer by `lane`."""
         assert lane.across is not None
         if pending.names is None:
             pending.names = message.session
         if lane.renames is not None:
             message = crossing(lane, message, pending)
-        self.route(lane.across, message, pending, out)
+        self.route(lane.across, message, pending)
 
 
 def crossing(lane: Lane, message: Message, pending: PendingRequest) -> Message:
@@ -464,7 +429,7 @@ def _is_failure(body: bytes) -> bool:
 
 
 def _answer(
-    method: str, ids: Mapping[str, str], lane: Lane, member: bytes, body: bytes, out: list[Effect]
+    method: str, ids: Mapping[str, str], lane: Lane, member: bytes, body: bytes
 ) -> tuple[bytes, bytes]:
     """An answer as it comes back through `lane`."""
     body = renamed(body, ids)

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import UnsetType
 
-from conductor.core.effects import Effect, Send
+from conductor.core.effects import Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes
@@ -42,7 +42,7 @@ _MOST_QUEUED: Final = 8192
 class PolicedNotifications:
     """The part of an enforcer that handles notifications."""
 
-    keeps_state: Callable[[Peer, Params, Callable[[list[Effect]], None]], bool]
+    keeps_state: Callable[[Peer, Params, Callable[[], None]], bool]
     """Whether the state of a session goes on later, by what is passed in. Set by `OwnTurns`."""
 
     def __init__(
@@ -61,7 +61,7 @@ class PolicedNotifications:
 
     # -- a notification leaves a peer ------------------------------------------------------------
 
-    def notify(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
+    def notify(self, lane: Lane, method: str, params: Params) -> None:
         """A notification leaves `lane`."""
         target = lane.across
         assert target is not None
@@ -75,7 +75,7 @@ class PolicedNotifications:
                 if policy_state is None:
                     if lane.renames is not None:
                         message = message.renamed(lane.renames)
-                    self.route(target, Source(lane, self._exchange.number), message, out)
+                    self.route(target, Source(lane, self._exchange.number), message)
                     return
         queue = lane.in_flight.queue
         if queue:
@@ -89,22 +89,20 @@ class PolicedNotifications:
                 # The usual case: what a component carries leaves it as it came, in order.
                 queue.popleft()
                 if self._exchange.audited:
-                    changes.notification(self._exchange, lane, first, params, out)
-                if lane.renames is not None or not self._send_unchanged(target, lane, first, out):
+                    changes.notification(self._exchange, lane, first, params)
+                if lane.renames is not None or not self._send_unchanged(target, lane, first):
                     source = Source(lane, self._exchange.number, first.number)
-                    self._leave(lane, source, Message(method, params, first.heading), out)
+                    self._leave(lane, source, Message(method, params, first.heading))
                 if lane.in_flight.waiting:
-                    release(lane, out)
+                    release(lane)
                 return
         copy = lane.in_flight.copied_notifications.first()
         if copy and copy.params == params and copy.method == method and not copy.stale:
-            self._copy_back(lane, copy, out)
+            self._copy_back(lane, copy)
             return
-        self._identify(lane, method, params, out)
+        self._identify(lane, method, params)
 
-    def _send_unchanged(
-        self, lane: Lane, source: Lane, notification: Notification, out: list[Effect]
-    ) -> bool:
+    def _send_unchanged(self, lane: Lane, source: Lane, notification: Notification) -> bool:
         """Sends an unchanged notification on at once, if the next peer carries it too, or holds
         nothing at all; else does nothing.
 
@@ -124,15 +122,15 @@ class PolicedNotifications:
             notification.round = policy_state.round
             queue.append(notification)
         method, params = notification.method, notification.params
-        out.append(Send(peer.name, lane.writer.notification(method, params)))
+        self._exchange.emit(Send(peer.name, lane.writer.notification(method, params)))
         if exchange.tracing:
             traced = Source(source, exchange.number, passes)
-            exchange.tracer.notified(traced, lane, method, params, out)
+            exchange.tracer.notified(traced, lane, method, params)
         if exchange.version == 2 and lane is exchange.upstream.p:
-            exchange.client_sees(method, params, out)
+            exchange.client_sees(method, params)
         return True
 
-    def _identify(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
+    def _identify(self, lane: Lane, method: str, params: Params) -> None:
         """A component sends a notification: a carried notification, a copy, or its own."""
         in_flight, policy_state = lane.in_flight, lane.peer.policed
         notification = in_flight.same(method, params)
@@ -141,28 +139,23 @@ class PolicedNotifications:
         if notification is None:
             notification = in_flight.oldest(heading)
         if notification is None:
-            self._copy_or_own(lane, Message(method, params, heading), rights, out)
+            self._copy_or_own(lane, Message(method, params, heading), rights)
             return
-        sent = self._allowed(lane, notification, params, rights, out)
-        self.leaves(lane, notification, out)
+        sent = self._allowed(lane, notification, params, rights)
+        self.leaves(lane, notification)
         if sent is not None:
             self._learn(policy_state, notification.heading, sent)
-            changes.notification(self._exchange, lane, notification, sent, out)
+            changes.notification(self._exchange, lane, notification, sent)
             source = Source(lane, self._exchange.number, notification.number)
             # A trusted component may well make another message of it, so that one is read anew.
             heading = notification.heading if policy_state.enforced else read_heading(method, sent)
-            self._leave(lane, source, Message(method, sent, heading), out)
+            self._leave(lane, source, Message(method, sent, heading))
         else:
-            changes.dropped(self._exchange, lane, notification, out)
-        release(lane, out)
+            changes.dropped(self._exchange, lane, notification)
+        release(lane)
 
     def _allowed(
-        self,
-        lane: Lane,
-        notification: Notification,
-        params: Params,
-        rights: int,
-        out: list[Effect],
+        self, lane: Lane, notification: Notification, params: Params, rights: int
     ) -> Params | None:
         """The params that go on of a carried notification that a component passes on as `params`.
 
@@ -174,19 +167,19 @@ class PolicedNotifications:
         )
         if violation is None:
             return params
-        self._checks.report(lane.peer, lane.direction, notification.heading, violation, out)
+        self._checks.report(lane.peer, lane.direction, notification.heading, violation)
         if lane.peer.policed.policy.fails == "closed" and rights & DROP:
             return None
         return notification.params if notification in lane.in_flight.queue else None
 
-    def _copy_back(self, lane: Lane, copy: Notification, out: list[Effect]) -> None:
+    def _copy_back(self, lane: Lane, copy: Notification) -> None:
         """A component passes on a copy: the original has gone on."""
         lane.in_flight.copied_notifications.remove(copy)
         if copy.held is not None:
             copy.held.ready = True
-            release(lane, out)
+            release(lane)
 
-    def _copy_or_own(self, lane: Lane, message: Message, rights: int, out: list[Effect]) -> None:
+    def _copy_or_own(self, lane: Lane, message: Message, rights: int) -> None:
         """A component passes on a copy, maybe changed, or sends a notification of its own."""
         policy_state, key = lane.peer.policed, message.key
         ends_own = message.method == STOP and policy_state.has_turn(message.session)
@@ -201,21 +194,21 @@ class PolicedNotifications:
             if in_round or not (may_be_own and copy.stale):
                 if not equal(copy.params, message.params):
                     violation = lacks(CARRY, lane.direction, key)
-                    self._checks.report(lane.peer, lane.direction, message.heading, violation, out)
-                self._copy_back(lane, copy, out)
+                    self._checks.report(lane.peer, lane.direction, message.heading, violation)
+                self._copy_back(lane, copy)
                 return
         if lane.muted(message.heading):
-            self._exchange.log(out, "debug", lane.peer, paused(lane.peer, message.method).text)
+            self._exchange.log("debug", lane.peer, paused(lane.peer, message.method).text)
             return
         unfit = self._checks.originates(
             policy_state, lane.direction, message, rights, is_request=False
         )
         if unfit is not None:
-            self._checks.report(lane.peer, lane.direction, message.heading, unfit, out)
+            self._checks.report(lane.peer, lane.direction, message.heading, unfit)
             return
         self._learn(policy_state, message.heading, message.params)
-        changes.originated(self._exchange, lane, message, out)
-        self._leave(lane, Source(lane, self._exchange.number), message, out)
+        changes.originated(self._exchange, lane, message)
+        self._leave(lane, Source(lane, self._exchange.number), message)
 
     def _learn(self, policy_state: PolicyState, heading: Heading, params: Params) -> None:
         """Remembers the options that a component adds by an update."""
@@ -223,17 +216,17 @@ class PolicedNotifications:
         if adds and not isinstance(params, UnsetType):
             self._exchange.sessions.added(policy_state.name, params, heading.session)
 
-    def send_for(self, lane: Lane, method: str, params: Params, out: list[Effect]) -> None:
+    def send_for(self, lane: Lane, method: str, params: Params) -> None:
         """The conductor sends a notification in the place of the peer of `lane`."""
         source = Source(lane, self._exchange.next_number(), own=True)
         if lane.port and lane.across is not None:  # no part of the chain's conversation
-            self._exchange.notify(lane.across, method, params, source, out)
+            self._exchange.notify(lane.across, method, params, source)
         else:
-            self._leave(lane, source, read_message(method, params), out)
+            self._leave(lane, source, read_message(method, params))
 
     # -- a notification arrives at the next peers ------------------------------------------------
 
-    def route(self, lane: Lane, source: Source, message: Message, out: list[Effect]) -> None:
+    def route(self, lane: Lane, source: Source, message: Message) -> None:
         """Routes a notification on from `lane` to the first component that carries it."""
         method, params, heading = message
         while (policy_state := lane.peer.policy_state) is not None:
@@ -243,21 +236,21 @@ class PolicedNotifications:
             peer, onward = lane.peer, lane.other
             if policy_state.enforced and self._exchange.is_set_aside(lane, heading.session):
                 text = f"`{method}` dropped: what the session was before goes on as another"
-                self._exchange.log(out, "debug", peer, text)
+                self._exchange.log("debug", peer, text)
                 return
             if method == STOP and policy_state.enforced:
-                self._turns.stopped(lane, message, rights, out)
+                self._turns.stopped(lane, message, rights)
             elif rights & CARRY and peer.ready_some_time:
-                self._give(lane, source, message, out)
+                self._give(lane, source, message)
                 return
             elif rights & CARRY and not peer.left_out:
                 break
-            elif policy_state.prompts and self._is_for_own_turn(lane, message, rights, out):
+            elif policy_state.prompts and self._is_for_own_turn(lane, message, rights):
                 self._turns.withhold(policy_state, source, message)
                 return
             else:
                 if (rights & COPY or onward.in_flight.queue) and self._waits(
-                    lane, source, message, rights, out
+                    lane, source, message, rights
                 ):
                     return
                 if self._is_kept(onward, source, message):
@@ -269,18 +262,16 @@ class PolicedNotifications:
                 message = message.renamed(onward.renames)
                 method, params, heading = message
             lane = onward.across
-        self._exchange.notify(lane, method, params, source, out)
+        self._exchange.notify(lane, method, params, source)
 
-    def _is_for_own_turn(
-        self, lane: Lane, message: Message, rights: int, out: list[Effect]
-    ) -> bool:
+    def _is_for_own_turn(self, lane: Lane, message: Message, rights: int) -> bool:
         """Whether a notification is about a turn of the component's own alone; the component gets a
         copy, and one too of what the client sees of such a turn."""
         policy_state, turns = lane.peer.policed, self._turns
         key, session = message.key, message.session
         alone = turns.heard_alone(policy_state, lane, message.heading)
         if not alone and turns.heard_too(policy_state, message.heading) and not rights & COPY:
-            self._observers.notification(lane, message, out, must=key == _STATE)
+            self._observers.notification(lane, message, must=key == _STATE)
         own_session = turns.is_own_session(policy_state, session)
         # To the user their own turn runs on while one of the component's runs within it.
         within = (
@@ -291,22 +282,20 @@ class PolicedNotifications:
         if key == _STATE and (own_session or policy_state.policy.turns):
             turns.state_reported(policy_state, session, message.params)
         if own_session or within or alone:
-            self._observers.notification(lane, message, out, must=own_session or key == _STATE)
+            self._observers.notification(lane, message, must=own_session or key == _STATE)
         elif policy_state.withheld and turns.goes_on(policy_state, message):
-            self.show_withheld(lane, session, out)
+            self.show_withheld(lane, session)
         return own_session or within or alone
 
-    def show_withheld(self, lane: Lane, session: str | None, out: list[Effect]) -> None:
+    def show_withheld(self, lane: Lane, session: str | None) -> None:
         """What tools did in hidden turns of the component at `lane` goes on past it, in this
         session (None: in any): the agent asks something there, or the component is gone."""
         for source, message in self._turns.unhide(lane.peer.policed, session):
-            if not self._waits(lane, source, message, 0, out):
+            if not self._waits(lane, source, message, 0):
                 changes.went_past(self._exchange, lane.other, message.session)
-                self._leave(lane.other, source, message, out)
+                self._leave(lane.other, source, message)
 
-    def _waits(
-        self, lane: Lane, source: Source, message: Message, rights: int, out: list[Effect]
-    ) -> bool:
+    def _waits(self, lane: Lane, source: Source, message: Message, rights: int) -> bool:
         """Copies to a component what goes past it; whether that waits for what the component was
         given before, or for its round with the copy."""
         onward = lane.other
@@ -316,20 +305,20 @@ class PolicedNotifications:
             round_ = lane.peer.policed.round
             held = Held(message.heading, resume, round_, ready=not rights & PLACE)
         if rights & COPY:
-            self._observers.notification(lane, message, out, held if rights & PLACE else None)
+            self._observers.notification(lane, message, held if rights & PLACE else None)
         if held is None or (held.ready and not onward.in_flight.must_wait(message.heading)):
             return False
-        self.defer(onward, held, out)
+        self.defer(onward, held)
         return True
 
-    def defer(self, lane: Lane, held: Held, out: list[Effect]) -> None:
+    def defer(self, lane: Lane, held: Held) -> None:
         """Has a message wait that would leave a component by `lane`, no longer than a round."""
         lane.in_flight.hold(held)
-        self._deadlines.round(lane.peer, partial(self._waited_a_round, lane, held), out)
+        self._deadlines.round(lane.peer, partial(self._waited_a_round, lane, held))
 
-    def _bypass(self, onward: Lane, source: Source, message: Message, out: list[Effect]) -> None:
+    def _bypass(self, onward: Lane, source: Source, message: Message) -> None:
         if not self._is_kept(onward, source, message):
-            self._leave(onward, source, message, out)
+            self._leave(onward, source, message)
 
     def _is_kept(self, onward: Lane, source: Source, message: Message) -> bool:
         """Whether a notification that goes past a component says, in version 2, that the turn is
@@ -340,14 +329,14 @@ class PolicedNotifications:
         later = partial(self._leave, onward, source, message)
         return self.keeps_state(onward.peer, message.params, later)
 
-    def _leave(self, lane: Lane, source: Source, message: Message, out: list[Effect]) -> None:
+    def _leave(self, lane: Lane, source: Source, message: Message) -> None:
         """A notification leaves a peer by `lane`."""
         assert lane.across is not None
         if lane.renames is not None:
             message = message.renamed(lane.renames)
-        self.route(lane.across, source, message, out)
+        self.route(lane.across, source, message)
 
-    def _give(self, lane: Lane, source: Source, message: Message, out: list[Effect]) -> None:
+    def _give(self, lane: Lane, source: Source, message: Message) -> None:
         """Gives a component a notification to carry: now, or once it is ready for it."""
         peer, in_flight = lane.peer, lane.other.in_flight
         notification = Notification(message, source.lane.peer.name, source.number, -1)
@@ -355,58 +344,54 @@ class PolicedNotifications:
         in_flight.queue.append(notification)
         if len(in_flight.queue) > _MOST_QUEUED:
             oldest = next(entry for entry in in_flight.queue if type(entry) is Notification)
-            self._time_is_up(lane.other, [oldest], out)
+            self._time_is_up(lane.other, [oldest])
         if peer.ready:
-            self._send(lane, source, notification, out)
+            self._send(lane, source, notification)
         else:
             peer.backlog.append(partial(self._send_later, lane, source, notification))
 
-    def _send_later(
-        self, lane: Lane, source: Source, notification: Notification, out: list[Effect]
-    ) -> None:
+    def _send_later(self, lane: Lane, source: Source, notification: Notification) -> None:
         peer, in_flight = lane.peer, lane.other.in_flight
         if not peer.ready:
             if peer.closure is None:
                 peer.backlog.append(partial(self._send_later, lane, source, notification))
         elif notification in in_flight.queue or notification in in_flight.unforwarded.items:
-            self._send(lane, source, notification, out)
+            self._send(lane, source, notification)
 
-    def _send(
-        self, lane: Lane, source: Source, notification: Notification, out: list[Effect]
-    ) -> None:
+    def _send(self, lane: Lane, source: Source, notification: Notification) -> None:
         peer, exchange = lane.peer, self._exchange
         notification.round = peer.policed.round
         method, params = notification.method, notification.params
-        exchange.write(peer, lane.writer.notification(method, params), source.number, out)
+        exchange.write(peer, lane.writer.notification(method, params), source.number)
         if exchange.tracing:
-            exchange.tracer.notified(source, lane, method, params, out)
+            exchange.tracer.notified(source, lane, method, params)
         if not lane.rights_on(notification.heading) & DROP:
             kept = partial(self._kept_a_round, lane.other, notification)
-            self._deadlines.round(peer, kept, out)
+            self._deadlines.round(peer, kept)
 
-    def user_goes_on(self, lane: Lane, session: str | None, out: list[Effect]) -> None:
+    def user_goes_on(self, lane: Lane, session: str | None) -> None:
         """The user prompts again: a component may send cancellations of its own that equal copies
         it got before, and has not passed on by `lane` by the end of its round."""
         copies = lane.in_flight.copied_notifications.of(Heading(STOP, session))
         if lane.peer.policed.rounds:
-            _age(copies, out)
+            _age(copies)
         elif copies:
-            self._deadlines.round(lane.peer, partial(_age, copies), out)
+            self._deadlines.round(lane.peer, partial(_age, copies))
 
-    def _kept_a_round(self, lane: Lane, notification: Notification, out: list[Effect]) -> None:
+    def _kept_a_round(self, lane: Lane, notification: Notification) -> None:
         """A component without rounds has had long enough to pass on what it may not drop."""
         if notification in lane.in_flight.queue:
-            self._time_is_up(lane, lane.in_flight.until(notification), out)
+            self._time_is_up(lane, lane.in_flight.until(notification))
 
-    def _time_is_up(self, lane: Lane, notifications: list[Notification], out: list[Effect]) -> None:
+    def _time_is_up(self, lane: Lane, notifications: list[Notification]) -> None:
         """Sends on what has waited for carried notifications that hold up nothing any more."""
         for notification in notifications:
-            self._treat_as_swallowed(lane, notification, out)
-        release(lane, out)
+            self._treat_as_swallowed(lane, notification)
+        release(lane)
 
     # -- the order -------------------------------------------------------------------------------
 
-    def leaves(self, lane: Lane, entry: Notification | Carried, out: list[Effect]) -> None:
+    def leaves(self, lane: Lane, entry: Notification | Carried) -> None:
         """A component passes on an entry by `lane`.
 
         Its turn is over for what it was given before that in the session: unforwarded notifications
@@ -417,21 +402,21 @@ class PolicedNotifications:
             in_flight.unforwarded.remove(entry)
             return
         if in_flight.queue and in_flight.queue[0] is not entry and entry in in_flight.queue:
-            self._leaves_before(lane, entry, out)
+            self._leaves_before(lane, entry)
         if type(entry) is Notification and in_flight.unforwarded.items:
             for older in in_flight.unforwarded.of(entry.heading):
                 in_flight.unforwarded.remove(older)
-                changes.dropped(self._exchange, lane, older, out)
+                changes.dropped(self._exchange, lane, older)
         in_flight.leave(entry)
 
-    def _leaves_before(self, lane: Lane, entry: Notification | Carried, out: list[Effect]) -> None:
+    def _leaves_before(self, lane: Lane, entry: Notification | Carried) -> None:
         in_flight = lane.in_flight
         session = entry.heading.session
         for other in in_flight.before(entry):
             if other.heading.session != session:
                 continue
             if type(other) is Notification:
-                self._treat_as_swallowed(lane, other, out)
+                self._treat_as_swallowed(lane, other)
             elif type(other) is Carried:
                 in_flight.leave(other)
         for other in in_flight.before(entry):
@@ -442,25 +427,23 @@ class PolicedNotifications:
                 and other in in_flight.queue
             ):
                 in_flight.go(other)
-                other.resume(out)
+                other.resume()
 
-    def round_over(self, lane: Lane, round_: int, out: list[Effect]) -> None:
+    def round_over(self, lane: Lane, round_: int) -> None:
         """A guest has had a round: what it was given for that holds up nothing any more."""
         if lane.in_flight.queue:
-            self._time_is_up(lane, lane.in_flight.had_round(round_), out)
+            self._time_is_up(lane, lane.in_flight.had_round(round_))
 
-    def _waited_a_round(self, lane: Lane, held: Held, out: list[Effect]) -> None:
+    def _waited_a_round(self, lane: Lane, held: Held) -> None:
         """A message has waited for a component without rounds long enough."""
         if held not in lane.in_flight.queue:
             return
         if lane.peer.ready:
-            self._time_is_up(lane, lane.in_flight.until(held), out)
+            self._time_is_up(lane, lane.in_flight.until(held))
         elif lane.in_flight.overtakes(held):  # the entries before it are still to be delivered
-            held.resume(out)
+            held.resume()
 
-    def _treat_as_swallowed(
-        self, lane: Lane, notification: Notification, out: list[Effect]
-    ) -> None:
+    def _treat_as_swallowed(self, lane: Lane, notification: Notification) -> None:
         """A carried notification holds up nothing any more. If the component may not drop it, it
         goes on unchanged, in its place."""
         in_flight = lane.in_flight
@@ -470,21 +453,19 @@ class PolicedNotifications:
         in_flight.leave(notification)
         forgotten = in_flight.unforwarded.add(notification)
         if forgotten is not None:
-            changes.dropped(self._exchange, lane, forgotten, out)
+            changes.dropped(self._exchange, lane, forgotten)
 
     def _continue_without(self, lane: Lane, notification: Notification) -> None:
         resume = partial(self._send_unchanged_past, lane, notification)
         held = Held(notification.heading, resume, notification.round, ready=True)
         lane.in_flight.stand_in(notification, held)
 
-    def _send_unchanged_past(
-        self, lane: Lane, notification: Notification, out: list[Effect]
-    ) -> None:
+    def _send_unchanged_past(self, lane: Lane, notification: Notification) -> None:
         number = self._exchange.next_number()
         source = Source(lane, number, notification.number, own=True)
-        self._leave(lane, source, notification.message, out)
+        self._leave(lane, source, notification.message)
 
-    def gone(self, lane: Lane, out: list[Effect], *, settled: bool) -> None:
+    def gone(self, lane: Lane, *, settled: bool) -> None:
         """A component has ended, and what it carried is lost with it.
 
         `settled`: its whole chain has ended, so that it never passes on the rest.
@@ -492,7 +473,7 @@ class PolicedNotifications:
         in_flight = lane.in_flight
         notifications = [entry for entry in in_flight.queue if type(entry) is Notification]
         for notification in (*in_flight.unforwarded.items, *(notifications if settled else ())):
-            changes.dropped(self._exchange, lane, notification, out)
+            changes.dropped(self._exchange, lane, notification)
         if settled:
             in_flight.unforwarded.clear()
             return
@@ -503,16 +484,16 @@ class PolicedNotifications:
                 continue  # it is delivered once the component is back
             if lost and lane.other.rights_on(notification.heading) & DROP:
                 in_flight.leave(notification)
-                changes.dropped(self._exchange, lane, notification, out)
+                changes.dropped(self._exchange, lane, notification)
             else:
                 self._continue_without(lane, notification)
         in_flight.clear()
         for entry in in_flight.queue:
             if type(entry) is Held:
                 entry.ready = True
-        release(lane, out)
+        release(lane)
 
 
-def _age(notifications: list[Notification], out: list[Effect]) -> None:
+def _age(notifications: list[Notification]) -> None:
     for notification in notifications:
         notification.stale = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from conductor.core.effects import Effect, Send
+from conductor.core.effects import Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.entries import Held, Notification, meant
@@ -33,13 +33,7 @@ class Observers:
     # -- notifications -------------------------------------------------------------------------
 
     def notification(
-        self,
-        lane: Lane,
-        message: Message,
-        out: list[Effect],
-        held: Held | None = None,
-        *,
-        must: bool = False,
+        self, lane: Lane, message: Message, held: Held | None = None, *, must: bool = False
     ) -> None:
         """Sends the component at `lane` a copy of a notification; `held` waits for its round with
         that. `must`: also if the component is too slow for copies."""
@@ -54,20 +48,14 @@ class Observers:
         notification.held = held
         lane.other.in_flight.copied_notifications.add(notification)
         frame = lane.writer.notification(message.method, message.params)
-        out.append(Send(peer.name, frame, policy_state.watches_only and not must))
+        self._exchange.emit(Send(peer.name, frame, policy_state.watches_only and not must))
 
     # -- requests ------------------------------------------------------------------------------
 
-    def request(
-        self,
-        lane: Lane,
-        message: Message,
-        original: PendingRequest,
-        out: list[Effect],
-    ) -> Copied:
+    def request(self, lane: Lane, message: Message, original: PendingRequest) -> Copied:
         """Sends the component at `lane` a copy of a request."""
         copy = self.follow(original, message)
-        self._give(lane, copy, original, out)
+        self._give(lane, copy, original)
         return copy
 
     def follow(self, original: PendingRequest, message: Message) -> Copied:
@@ -76,7 +64,7 @@ class Observers:
         original.watchers = (*original.watchers, partial(self.answered, copy))
         return copy
 
-    def _give(self, lane: Lane, copy: Copied, original: PendingRequest, out: list[Effect]) -> None:
+    def _give(self, lane: Lane, copy: Copied, original: PendingRequest) -> None:
         peer = lane.peer
         if not peer.ready:
             if self._may_wait(peer, copy.params):
@@ -88,9 +76,9 @@ class Observers:
         lane.requests.ignore(shadow.target_id, shadow)
         lane.other.in_flight.show(shadow.target_id, copy)
         frame = lane.writer.request(shadow.target_id, copy.method, copy.params)
-        out.append(Send(peer.name, frame, peer.policed.watches_only))
+        self._exchange.emit(Send(peer.name, frame, peer.policed.watches_only))
         if original.cancelled:
-            self._exchange.cancel_hop(shadow, out)
+            self._exchange.cancel_hop(shadow)
         else:
             original.followers = (*original.followers, shadow)
 
@@ -116,22 +104,20 @@ class Observers:
         )
 
     @staticmethod
-    def copy_answered(
-        copy: Copied, pending: PendingRequest, member: bytes, body: bytes, out: list[Effect]
-    ) -> None:
+    def copy_answered(copy: Copied, pending: PendingRequest, member: bytes, body: bytes) -> None:
         """The component answers a copy: nothing waits for it any more."""
         copy.passed = True
         if copy.held is not None:
             copy.held.ready = True
             assert pending.target is not None
-            release(pending.target, out)
-            release(pending.target.other, out)
+            release(pending.target)
+            release(pending.target.other)
 
-    def answered(self, copy: Copied, member: bytes, body: bytes, out: list[Effect]) -> None:
+    def answered(self, copy: Copied, member: bytes, body: bytes) -> None:
         """The original has its answer."""
         copy.answer = (member, body)
         for pending in copy.forwarded:
-            self._exchange.reply(pending, member, body, out, copy=True)
+            self._exchange.reply(pending, member, body, copy=True)
         copy.forwarded.clear()
 
     def take(self, lane: Lane, message: Message, pending: PendingRequest) -> Copied | None:
@@ -144,21 +130,21 @@ class Observers:
         left = [copy for copy in in_flight.copies.values() if not copy.passed]
         return meant(left, message.method, message.params, exactly=may_be_own)
 
-    def passed_on(self, copy: Copied, pending: PendingRequest, out: list[Effect]) -> None:
+    def passed_on(self, copy: Copied, pending: PendingRequest) -> None:
         """A component passes on a copy: it is answered as the original is."""
         copy.passed = True
         if copy.answer is not None:
-            self._exchange.reply(pending, *copy.answer, out, copy=True)
+            self._exchange.reply(pending, *copy.answer, copy=True)
         else:
             copy.forwarded.append(pending)
 
 
-def release(lane: Lane, out: list[Effect]) -> None:
+def release(lane: Lane) -> None:
     """Sends on, in order, the messages behind a component at `lane` that need not wait any more."""
     in_flight = lane.in_flight
     if in_flight.releasing:
         return  # the loop that runs already sends what becomes free meanwhile
     in_flight.releasing = True
     while in_flight.waiting and (held := in_flight.freed()) is not None:
-        held.resume(out)
+        held.resume()
     in_flight.releasing = False

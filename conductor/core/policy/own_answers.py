@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
-from conductor.core.effects import Effects
 from conductor.core.guards.every_message import asks_login
 from conductor.core.guards.reading import value_of
 from conductor.core.json_text import holds, read_members, write_members
@@ -67,7 +66,7 @@ def plain(peer: Peer, body: bytes) -> bytes:
     return body
 
 
-def event_answer(peer: Peer, member: bytes, body: bytes, _: Effects) -> tuple[bytes, bytes]:
+def event_answer(peer: Peer, member: bytes, body: bytes) -> tuple[bytes, bytes]:
     """The answer of a component to what the editor tells that component about its panel."""
     policed = peer.policy_state is not None and peer.policy_state.enforced
     return member, plain(peer, body) if policed and member == b"error" else body

@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from conductor.core.effects import Effect
 from conductor.core.guards.reading import as_object, value_of
 from conductor.core.policy.headings import Message
 from conductor.core.policy.policy_state import PolicyState
@@ -40,9 +39,7 @@ def went_past(policy_state: PolicyState, message: Message, pending: PendingReque
         pending.watchers = (*pending.watchers, partial(_anothers, policy_state, session))
 
 
-def _opened(
-    policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
-) -> None:
+def _opened(policy_state: PolicyState, session: str, member: bytes, body: bytes) -> None:
     terminal = as_object(value_of(body)).get(_ID) if member == b"result" else None
     if isinstance(terminal, str):
         own = policy_state.terminals.setdefault(session, {})
@@ -51,9 +48,7 @@ def _opened(
             del own[next(iter(own))]
 
 
-def _anothers(
-    policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
-) -> None:
+def _anothers(policy_state: PolicyState, session: str, member: bytes, body: bytes) -> None:
     if member == b"result":
         _forget(policy_state, session, as_object(value_of(body)).get(_ID))
 

@@ -16,18 +16,21 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
 from conductor.core import guards
 from conductor.core.component import Role
-from conductor.core.effects import Effect, OwnedAddresses
+from conductor.core.effects import OwnedAddresses
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import addresses
 from conductor.core.policy.key_table import SETUP
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.state import Lane, Peer, PendingRequest
+
+if TYPE_CHECKING:
+    from conductor.core.exchange import Exchange
 
 CONNECT: Final = frozenset({"mcp/connect", "_mcp/connect"})
 CONCERNED: Final = CONNECT | frozenset(SETUP)
@@ -40,8 +43,11 @@ _MOST: Final = 16_384
 class McpOwnership:
     """The addresses in use in one chain; of too many of one owner the oldest are forgotten."""
 
-    def __init__(self, policy_states: Callable[[], Iterator[PolicyState]]) -> None:
+    def __init__(
+        self, exchange: Exchange, policy_states: Callable[[], Iterator[PolicyState]]
+    ) -> None:
         """`policy_states` gives those of all policed components."""
+        self._exchange = exchange
         self._policy_states = policy_states
         self._known: dict[str, PolicyState | None] = {}
         """Every address with its owner; None: the client, or a component without a policy."""
@@ -87,14 +93,12 @@ class McpOwnership:
         if own:
             self._order[now].extend(self._order.pop(former))
 
-    def admitted(
-        self, peer: Peer, method: str, given: Params | None, sent: Params, out: list[Effect]
-    ) -> None:
+    def admitted(self, peer: Peer, method: str, given: Params | None, sent: Params) -> None:
         """A component has declared servers of its own, beside those it was given."""
         if method in SETUP and given != sent:
             known = frozenset() if given is None else guards.declared(method, given)
             declared = guards.declared(method, sent) - known - self._known.keys()
-            self._admit(peer.policy_state, declared, out)
+            self._admit(peer.policy_state, declared)
 
     def _opened(
         self,
@@ -103,7 +107,6 @@ class McpOwnership:
         server: tuple[str, ...],
         member: bytes,
         body: bytes,
-        out: list[Effect],
     ) -> None:
         """A connection is open. It belongs to the server's owner: the peer that answers may only
         have passed that answer on."""
@@ -112,7 +115,7 @@ class McpOwnership:
             opened = guards.connected(method, Raw(body))
             if peer.component.hosts or _policed(owner) or _policed(peer.policy_state):
                 opened -= self._known.keys()
-            self._admit(owner, opened, out)
+            self._admit(owner, opened)
 
     def _owner(self, server: tuple[str, ...]) -> PolicyState | None:
         return next(
@@ -120,12 +123,10 @@ class McpOwnership:
             None,
         )
 
-    def _admit(
-        self, owner: PolicyState | None, addresses: AbstractSet[str], out: list[Effect]
-    ) -> None:
+    def _admit(self, owner: PolicyState | None, addresses: AbstractSet[str]) -> None:
         self._add(owner, addresses)
         if owner is not None and addresses:
-            out.append(OwnedAddresses(owner.name, tuple(sorted(addresses))))
+            self._exchange.emit(OwnedAddresses(owner.name, tuple(sorted(addresses))))
 
     def _add(self, owner: PolicyState | None, addresses: AbstractSet[str]) -> None:
         if not addresses:

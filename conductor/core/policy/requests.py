@@ -6,7 +6,6 @@ from functools import cached_property, partial
 from typing import Final
 
 from conductor.core.dialects import CANCEL
-from conductor.core.effects import Effect
 from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
 from conductor.core.jsonrpc import Params
@@ -56,30 +55,28 @@ class PolicedRequests(HeldRequests):
 
     # -- a request leaves a peer -----------------------------------------------------------------
 
-    def ask(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def ask(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """A request leaves `lane`; `pending` is what its answer will belong to."""
         if lane.peer.policy_state is None:
-            self._leave(lane, read_message(method, params, pending.names), pending, out)
+            self._leave(lane, read_message(method, params, pending.names), pending)
             return
         carried = self._forwarded_by(lane, method, params, pending)
         if carried is not None:
-            self._forward(carried, params, pending, out)
+            self._forward(carried, params, pending)
             return
         message = read_message(method, params)
         copy = self._observers.take(lane, message, pending)
         if copy is None:
-            self._originate(lane, message, pending, out)
+            self._originate(lane, message, pending)
             return
         if not equal(copy.params, params):
             violation = lacks(CARRY, lane.direction, copy.heading.key)
-            self._checks.report(lane.peer, lane.direction, copy.heading, violation, out)
+            self._checks.report(lane.peer, lane.direction, copy.heading, violation)
         pending.traced = None  # what goes on is the original
-        self._observers.passed_on(copy, pending, out)
+        self._observers.passed_on(copy, pending)
         if copy.held is not None:
             copy.held.ready = True
-            release(lane, out)
+            release(lane)
 
     def _forwarded_by(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest
@@ -103,42 +100,40 @@ class PolicedRequests(HeldRequests):
         held = [carried for carried in in_flight.requests.values() if carried.state in _HELD]
         return meant(held, method, params)
 
-    def _forward(
-        self, carried: Carried, params: Params, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def _forward(self, carried: Carried, params: Params, pending: PendingRequest) -> None:
         """A component passes on a request that it carries."""
         lane = carried.lane.other
         if carried.state is State.STOPPED:
             assert carried.upstream is not None
-            self._exchange.reply(pending, *carried.upstream, out)
-            self._turns.end(carried, out)
+            self._exchange.reply(pending, *carried.upstream)
+            self._turns.end(carried)
             return
         policy_state = lane.peer.policed
         retries = carried.state is State.RETURNED
         after = to(carried.state, Event.PASSED_ON)
         if after is None or (retries and not self._may_retry(carried, policy_state)):
             violation = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
-            self._checks.refuse(lane.peer, lane.direction, carried.heading, violation, pending, out)
+            self._checks.refuse(lane.peer, lane.direction, carried.heading, violation, pending)
             return
-        allowed = self._allowed(carried, params, pending, out)
+        allowed = self._allowed(carried, params, pending)
         if allowed is None:
             return
-        self._notifications.leaves(lane, carried, out)
+        self._notifications.leaves(lane, carried)
         if carried.method == PROMPT:
             self._turns.prompt_passed(policy_state, carried.heading.session, pending)
         carried.state, carried.forwarded, carried.upstream = after, pending, None
         carried.retries += retries
         carried.lane.in_flight.leave(carried)
         self._link(carried, allowed, pending)
-        self._mcp_ownership.admitted(lane.peer, carried.method, carried.params, allowed, out)
-        changes.request(self._exchange, carried, allowed, pending, out)
+        self._mcp_ownership.admitted(lane.peer, carried.method, carried.params, allowed)
+        changes.request(self._exchange, carried, allowed, pending)
         message = Message(carried.method, allowed, carried.heading)
         if not policy_state.enforced:  # a trusted component may make another message of it
             message = read_message(carried.method, allowed)
-        self._leave(lane, message, pending, out)
+        self._leave(lane, message, pending)
         if carried.pending.cancelled and policy_state.enforced:
-            self._turns.cancel(pending, out, carried.pending.cancelled_by)
-        release(lane, out)
+            self._turns.cancel(pending, carried.pending.cancelled_by)
+        release(lane)
 
     def _link(self, carried: Carried, params: Params, pending: PendingRequest) -> None:
         """Ties a carried request to the request by which its component passes it on."""
@@ -165,9 +160,7 @@ class PolicedRequests(HeldRequests):
                 return False
         return not carried.turn.stopped and carried.turn.spend(policy_state, "again", MOST_RETRIES)
 
-    def _allowed(
-        self, carried: Carried, params: Params, pending: PendingRequest, out: list[Effect]
-    ) -> Params | None:
+    def _allowed(self, carried: Carried, params: Params, pending: PendingRequest) -> Params | None:
         """The params that go on of a request that a component passes on as `params`.
 
         Where it breaks a rule these are the ones it was given; None if it fails closed.
@@ -179,19 +172,17 @@ class PolicedRequests(HeldRequests):
         if violation is None:
             return params
         if policy_state.policy.fails == "closed":
-            self._checks.refuse(lane.peer, lane.direction, carried.heading, violation, pending, out)
-            self._fail(carried, error(lane.peer, violation), out)
+            self._checks.refuse(lane.peer, lane.direction, carried.heading, violation, pending)
+            self._fail(carried, error(lane.peer, violation))
             return None
-        self._checks.report(lane.peer, lane.direction, carried.heading, violation, out)
+        self._checks.report(lane.peer, lane.direction, carried.heading, violation)
         return carried.params
 
-    def _originate(
-        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def _originate(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
         """A component sends a request of its own."""
         policy_state, rights = lane.peer.policed, lane.other.rights_on(message.heading)
         if lane.muted(message.heading):
-            self._exchange.refuse(pending, paused(lane.peer, message.method), out)
+            self._exchange.refuse(pending, paused(lane.peer, message.method))
             return
         enforced, is_prompt = policy_state.enforced, message.method == PROMPT
         violation = self._checks.originates(
@@ -203,23 +194,21 @@ class PolicedRequests(HeldRequests):
             violation = self._opened_too_many(policy_state, pending)
         if violation is not None:
             violation = _with_rule(lane, message.heading, violation)
-            self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending, out)
+            self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending)
             return
         if enforced and message.method.startswith(MCP_FAMILIES):
-            wrong = self._own_turns.own_prompts.samples(lane, message.params, pending, out)
+            wrong = self._own_turns.own_prompts.samples(lane, message.params, pending)
             if wrong is not None:
-                self._exchange.refuse(pending, wrong, out)
+                self._exchange.refuse(pending, wrong)
                 return
         send = partial(self._send_own, lane, message, pending)
         if enforced and is_prompt and lane.direction is Direction.DOWN:
             pending.names = message.session
-            self._own_turns.prompts(lane, pending, send, out)
+            self._own_turns.prompts(lane, pending, send)
         else:
-            send(out)
+            send()
 
-    def _send_own(
-        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def _send_own(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
         policy_state = lane.peer.policed
         enforced, is_prompt = policy_state.enforced, message.method == PROMPT
         pending.originated = enforced
@@ -235,47 +224,38 @@ class PolicedRequests(HeldRequests):
         if enforced and is_prompt and message.session is not None:
             self._turns.opened(policy_state, message.session, pending)
             if self._turns.is_own_session(policy_state, message.session):
-                self._settle(lane, message, pending, out)
+                self._settle(lane, message, pending)
                 return
-        self._own_leaves(lane, message, pending, out)
+        self._own_leaves(lane, message, pending)
 
-    def _settle(
-        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def _settle(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
         """A prompt in a session of the component's own waits until that is set as the agent begins
         one, whatever it was before: a fork of the user's, or the user's own for a while."""
         session = message.session
         assert session is not None
         begins = self._exchange.sessions.find(self._exchange.innermost(lane, session)).default
         if begins is None:
-            self._settled(lane, message, pending, {("", ""): _NO_DEFAULT}, out)
+            self._settled(lane, message, pending, {("", ""): _NO_DEFAULT})
             return
         settled = partial(self._settled, lane, message, pending)
-        self.settling.bring(lane, session, lambda: begins, settled, out)
+        self.settling.bring(lane, session, lambda: begins, settled)
 
     def _settled(
-        self,
-        lane: Lane,
-        message: Message,
-        pending: PendingRequest,
-        refused: Refused,
-        out: list[Effect],
+        self, lane: Lane, message: Message, pending: PendingRequest, refused: Refused
     ) -> None:
         if refused:
             text = _NOT_SETTLED.format("; ".join(refused.values()))
             violation = Violation(SETTINGS_RULE, text)
-            self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending, out)
+            self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending)
         elif pending.wanted:
-            self._own_leaves(lane, message, pending, out)
+            self._own_leaves(lane, message, pending)
         else:
-            self._exchange.drop(pending, out)
+            self._exchange.drop(pending)
 
-    def _own_leaves(
-        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
-    ) -> None:
-        self._mcp_ownership.admitted(lane.peer, message.method, None, message.params, out)
-        changes.originated(self._exchange, lane, message, out, pending)
-        self._leave(lane, message, pending, out)
+    def _own_leaves(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+        self._mcp_ownership.admitted(lane.peer, message.method, None, message.params)
+        changes.originated(self._exchange, lane, message, pending)
+        self._leave(lane, message, pending)
 
     def _opened_too_many(
         self, policy_state: PolicyState, pending: PendingRequest
@@ -290,9 +270,7 @@ class PolicedRequests(HeldRequests):
 
     # -- a request arrives at the next peers -------------------------------------------------------
 
-    def route(
-        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
-    ) -> None:
+    def route(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
         """Routes a request on from `lane` to the first component that carries it."""
         while (policy_state := lane.peer.policy_state) is not None:
             rights, onward = lane.rights_on(message.heading), lane.other
@@ -300,36 +278,36 @@ class PolicedRequests(HeldRequests):
                 rights = lane.rights_while_paused(message.heading)
             upwards = onward.direction is Direction.UP
             if upwards:
-                if self._turns.refuses(lane, message, pending, out):
+                if self._turns.refuses(lane, message, pending):
                     return
                 if policy_state.prompts and not message.method.startswith(NO_QUESTIONS):
-                    self._notifications.show_withheld(lane, message.session, out)
+                    self._notifications.show_withheld(lane, message.session)
             if message.method == PROMPT:
-                self._notifications.user_goes_on(onward, message.session, out)
+                self._notifications.user_goes_on(onward, message.session)
             if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
-                self._give(Carried(lane, message, pending, rights), out)
+                self._give(Carried(lane, message, pending, rights))
                 return
             if rights & (CARRY | ANSWER) and not lane.peer.left_out:
                 break
             copy = None
             if rights & COPY:
-                copy = self._observers.request(lane, message, pending, out)
+                copy = self._observers.request(lane, message, pending)
             if message.method == PROMPT:
                 self._turns.prompt_passed(policy_state, message.session, pending)
             if message.method in CLOSING:
-                self._turns.closing(lane, message.heading, out)
+                self._turns.closing(lane, message.heading)
                 policy_state.terminals.pop(message.session or "", None)
             elif message.method == own_terminals.CREATE:
                 own_terminals.went_past(policy_state, message, pending)
             pending.bypassed = (*pending.bypassed, (lane, message.heading, copy))
-            if self._waits(lane, message, rights, copy, pending, out):
+            if self._waits(lane, message, rights, copy, pending):
                 return
             changes.went_past(self._exchange, onward, message.session)
             assert onward.across is not None
             if onward.renames is not None:
                 message = crossing(onward, message, pending)
             lane = onward.across
-        self._exchange.forward(lane, message.method, message.params, pending, out)
+        self._exchange.forward(lane, message.method, message.params, pending)
 
     def _waits(
         self,
@@ -338,7 +316,6 @@ class PolicedRequests(HeldRequests):
         rights: int,
         copy: Copied | None,
         pending: PendingRequest,
-        out: list[Effect],
     ) -> bool:
         """Whether a request that goes past a component waits for what that was given before."""
         # Only what goes up has a place among the texts of a turn.
@@ -350,10 +327,10 @@ class PolicedRequests(HeldRequests):
         held = Held(message.heading, resume, lane.peer.policed.round, ready=not placed)
         if placed and copy is not None:
             copy.held = held
-        self._notifications.defer(lane.other, held, out)
+        self._notifications.defer(lane.other, held)
         return True
 
-    def _give(self, carried: Carried, out: list[Effect]) -> None:
+    def _give(self, carried: Carried) -> None:
         """Gives a component a request: now, or once it is ready for it."""
         peer, in_flight = carried.lane.peer, carried.lane.other.in_flight
         carried.pending.carried = carried
@@ -365,34 +342,34 @@ class PolicedRequests(HeldRequests):
         in_flight.queue.append(carried)
         in_flight.queued.append(carried)
         if peer.ready:
-            self._send(carried, out)
+            self._send(carried)
         else:
             peer.backlog.append(partial(self._send, carried))
 
-    def _send(self, carried: Carried, out: list[Effect]) -> None:
+    def _send(self, carried: Carried) -> None:
         if carried.state is not State.QUEUED:
             return
         peer, pending = carried.lane.peer, carried.pending
         if not pending.wanted:
             self._close(carried)
-            self._release(carried, out)
-            self._exchange.drop(pending, out)
+            self._release(carried)
+            self._exchange.drop(pending)
             return
         if not peer.ready:
             if peer.ready_some_time:
                 peer.backlog.append(partial(self._send, carried))
-            elif not (peer.left_out and self.lost(carried, out)):
-                self._exchange.forward(carried.lane, carried.method, carried.params, pending, out)
+            elif not (peer.left_out and self.lost(carried)):
+                self._exchange.forward(carried.lane, carried.method, carried.params, pending)
             return
         carried.lane.other.in_flight.queued.remove(carried)
         carried.state, carried.round = State.GIVEN, peer.policed.round
         pending.answer_to, pending.purpose = AnswerTo.CARRIED, carried
-        self._exchange.send(carried.lane, carried.method, carried.params, pending, out)
+        self._exchange.send(carried.lane, carried.method, carried.params, pending)
         carried.id = pending.target_id
         carried.lane.other.in_flight.requests[carried.id] = carried
-        self._limit(carried, out)
+        self._limit(carried)
 
-    def may_cancel(self, pending: PendingRequest, out: list[Effect]) -> bool:
+    def may_cancel(self, pending: PendingRequest) -> bool:
         """Whether a component may cancel a request it has sent: its own, or one it has passed on
         after the asker has cancelled that."""
         carried = pending.forwards
@@ -405,7 +382,7 @@ class PolicedRequests(HeldRequests):
         lane = carried.lane.other
         violation = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
         heading = Heading(CANCEL, carried.heading.session)
-        self._checks.report(lane.peer, lane.direction, heading, violation, out)
+        self._checks.report(lane.peer, lane.direction, heading, violation)
         return False
 
 

@@ -11,7 +11,6 @@ import msgspec
 
 from conductor.core.aliases import Aliases
 from conductor.core.component import Role
-from conductor.core.effects import Effect
 from conductor.core.guards import modes
 from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
@@ -231,7 +230,7 @@ class Sessions:
         if len(self.subsessions(component)) + self._opening[component] >= MOST_SUBSESSIONS:
             return False
 
-        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+        def answered(member: bytes, body: bytes) -> None:
             self._opening[component] -= 1
 
         self._opening[component] += 1
@@ -243,7 +242,7 @@ class Sessions:
         if session is None or not self.client(session) or self.client(session) != asker(pending):
             return
 
-        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+        def answered(member: bytes, body: bytes) -> None:
             self.ended(session)
 
         pending.watchers = (*pending.watchers, answered)
@@ -260,7 +259,7 @@ class Sessions:
     def client_enters(self, method: str, pending: PendingRequest) -> None:
         """The client sets a session up or prompts in it; `pending.names` is the one it names."""
 
-        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+        def answered(member: bytes, body: bytes) -> None:
             if member == b"result":
                 self._is_clients(next(iter(_names(value_of(body))), None))
 
@@ -318,7 +317,7 @@ class Sessions:
         by = asker(pending)
         payer = self.payer(session_of(params) or "") if by else ""
 
-        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+        def answered(member: bytes, body: bytes) -> None:
             target = pending.target
             if member != b"result" or target is None:
                 return
@@ -395,7 +394,7 @@ class Sessions:
         """The client asks for a new session: what it gets is its own, also where a trusted
         component has opened that."""
 
-        def answered(member: bytes, body: bytes, out: list[Effect]) -> None:
+        def answered(member: bytes, body: bytes) -> None:
             for session in _names(value_of(body)) if member == b"result" else []:
                 self.entered(session, "")
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from conductor.core.effects import Effects
 from conductor.core.exchange import Exchange
 from conductor.core.guards.modes import Settings, Which, choice
 from conductor.core.jsonrpc import read_error
@@ -18,7 +17,7 @@ from conductor.core.state import AnswerTo, Lane, PendingRequest
 _ROUNDS: Final = 3
 """How often the same session is set: one setting may change another."""
 
-Leave = Callable[[Lane, Message, PendingRequest, Effects], None]
+Leave = Callable[[Lane, Message, PendingRequest], None]
 """Sends a request out by a lane."""
 Refused = dict[Which, str]
 """What the agent did not set, and why."""
@@ -40,21 +39,19 @@ class Settling:
         lane: Lane,
         session: str,
         wanted: Callable[[], Settings],
-        then: Callable[[Refused, Effects], None],
-        out: Effects,
+        then: Callable[[Refused], None],
     ) -> None:
         """Sets what is not as `wanted`, and goes on once the agent has answered all of that."""
-        self._round(lane, session, wanted, then, {}, _ROUNDS, out)
+        self._round(lane, session, wanted, then, {}, _ROUNDS)
 
     def _round(
         self,
         lane: Lane,
         session: str,
         wanted: Callable[[], Settings],
-        then: Callable[[Refused, Effects], None],
+        then: Callable[[Refused], None],
         refused: Refused,
         rounds: int,
-        out: Effects,
     ) -> None:
         has = self.now(lane, session)
         differs = {which: one for which, one in wanted().items() if has.get(which) != one}
@@ -62,19 +59,19 @@ class Settling:
         asks.sort(key=lambda which: SETTINGS.index(which[0]))  # a mode or a model may set options
         if not asks:
             said = {which: refused.get(which, "it is set otherwise again") for which in differs}
-            then(said, out)
+            then(said)
             return
         open_ = set(asks)
 
-        def answered(which: Which, member: bytes, body: bytes, out: Effects) -> None:
+        def answered(which: Which, member: bytes, body: bytes) -> None:
             open_.discard(which)
             if member == b"error":
                 refused[which] = read_error(body).message
             if not open_:
-                self._round(lane, session, wanted, then, refused, rounds - 1, out)
+                self._round(lane, session, wanted, then, refused, rounds - 1)
 
         for which in asks:
-            self._ask(lane, session, which, differs[which], partial(answered, which), out)
+            self._ask(lane, session, which, differs[which], partial(answered, which))
 
     def _ask(
         self,
@@ -82,8 +79,7 @@ class Settling:
         session: str,
         which: Which,
         value: object,
-        answered: Callable[[bytes, bytes, Effects], None],
-        out: Effects,
+        answered: Callable[[bytes, bytes], None],
     ) -> None:
         method = which[0]
         params = choice(session, which, value, self._exchange.version)
@@ -91,4 +87,4 @@ class Settling:
         self._exchange.follow(lane, method, params, pending)
         pending.answer_to = AnswerTo.SETTLING
         pending.watchers = (*pending.watchers, answered)
-        self._leave(lane, read_message(method, params), pending, out)
+        self._leave(lane, read_message(method, params), pending)

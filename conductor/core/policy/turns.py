@@ -17,7 +17,6 @@ from msgspec import Raw, UnsetType
 
 from conductor.core import json_text, jsonrpc
 from conductor.core.agent_turns import only_begun, reported_state
-from conductor.core.effects import Effect
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
@@ -50,7 +49,7 @@ _STATE: Final = update(STATE_KIND)
 _TURNS: Final = _TEXT | TOOLS | {_STATE}
 """Keys of updates that belong to a turn, rather than to its session."""
 
-Over = Callable[[Carried, bytes, bytes, list[Effect]], None]
+Over = Callable[[Carried, bytes, bytes], None]
 """Answers a carried request: `PolicedRequests.over`."""
 
 _HELD: Final = (State.QUEUED, State.GIVEN, State.RETURNED)
@@ -91,40 +90,36 @@ class Turns:
 
     # -- cancelled -----------------------------------------------------------------------------
 
-    def stopped(self, lane: Lane, message: Message, rights: int, out: list[Effect]) -> None:
+    def stopped(self, lane: Lane, message: Message, rights: int) -> None:
         """The cancellation of a session's turns goes past the component at `lane`, which gets a
         copy if it holds that right, holds a prompt, or has a turn of its own open."""
         session = message.session
         held = self._held(lane, session)
         concerned = _seen(held) or session in lane.peer.policed.turns
         if rights & COPY or concerned:
-            self._observers.notification(lane, message, out, must=concerned)
-        self._cancelled(lane, session, held, out)
+            self._observers.notification(lane, message, must=concerned)
+        self._cancelled(lane, session, held)
 
-    def closing(self, lane: Lane, heading: Heading, out: list[Effect]) -> None:
+    def closing(self, lane: Lane, heading: Heading) -> None:
         """A request that ends a session goes past the component at `lane`."""
         session = heading.session
         held = self._held(lane, session)
         if _seen(held):
             params = Raw(json_text.encode({"sessionId": session}))
             message = Message(STOP, params, Heading(STOP, session))
-            self._observers.notification(lane, message, out, must=True)
-        self._cancelled(lane, session, held, out)
+            self._observers.notification(lane, message, must=True)
+        self._cancelled(lane, session, held)
 
-    def _cancelled(
-        self, lane: Lane, session: str | None, held: list[Carried], out: list[Effect]
-    ) -> None:
+    def _cancelled(self, lane: Lane, session: str | None, held: list[Carried]) -> None:
         """The turns of a session are cancelled: what the component holds of them is answered so,
         it does not retry what it has passed on, and sends no prompts of its own within them."""
         for carried in held:
-            self.stop(carried, turn_cancelled(self._exchange.version), out)
+            self.stop(carried, turn_cancelled(self._exchange.version))
         if session is not None:
             for carried in lane.other.in_flight.prompts(session):
                 carried.turn.stopped = True
 
-    def cancel(
-        self, pending: PendingRequest, out: list[Effect], source: Source | None = None
-    ) -> None:
+    def cancel(self, pending: PendingRequest, source: Source | None = None) -> None:
         """Passes a cancellation on, once, to where a request and its followers went.
 
         Args:
@@ -132,16 +127,16 @@ class Turns:
         """
         if pending.cancelled:
             return
-        self._exchange.cancel_hop(pending, out, source)
+        self._exchange.cancel_hop(pending, source)
         carried = pending.carried
         if carried is not None and carried.state in _HELD:
             policy_state = carried.policy_state
             if policy_state.enforced:
-                self.stop(carried, REFUSED, out)
+                self.stop(carried, REFUSED)
         for follower in pending.followers:
-            self.cancel(follower, out, source)
+            self.cancel(follower, source)
 
-    def stop(self, carried: Carried, answer: tuple[bytes, bytes], out: list[Effect]) -> None:
+    def stop(self, carried: Carried, answer: tuple[bytes, bytes]) -> None:
         """A request that a component has is cancelled: it is answered so, or as it was answered
         already by those after the component."""
         before, after = carried.state, to(carried.state, Event.CANCELLED)
@@ -149,21 +144,21 @@ class Turns:
         if before is not State.RETURNED:
             carried.upstream = answer
         if after is State.CLOSED:
-            self.end(carried, out)
+            self.end(carried)
         else:
             carried.state = after
             carried.lane.other.in_flight.leave(carried)
-            self._deadlines.after(GRACE, partial(self._grace_over, carried), out)
+            self._deadlines.after(GRACE, partial(self._grace_over, carried))
 
-    def _grace_over(self, carried: Carried, out: list[Effect]) -> None:
+    def _grace_over(self, carried: Carried) -> None:
         if to(carried.state, Event.GRACE_OVER) is not None:
-            self.end(carried, out)
+            self.end(carried)
 
-    def end(self, carried: Carried, out: list[Effect]) -> None:
+    def end(self, carried: Carried) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
         carried.pending.answer_number = 0
-        self._over(carried, *carried.upstream, out)
+        self._over(carried, *carried.upstream)
 
     @staticmethod
     def _held(lane: Lane, session: str | None) -> list[Carried]:
@@ -201,9 +196,7 @@ class Turns:
             return False
         return self._exchange.sessions.is_client(policy_state.name, session)
 
-    def refuses(
-        self, lane: Lane, message: Message, pending: PendingRequest, out: list[Effect]
-    ) -> bool:
+    def refuses(self, lane: Lane, message: Message, pending: PendingRequest) -> bool:
         """Whether a request of the agent's is refused at the component of `lane`: no user is there
         to answer it, in a session that the component has opened; or it is about a tool call that a
         turn of the component has hidden, and that nobody can show any more. MCP has its own
@@ -218,12 +211,12 @@ class Turns:
             refusal = _NOBODY
         elif any(one.hides(message.params) for one in self._hidden(policy_state, session)):
             text = f"`{message.method}` refused: it is about a tool call that {lane.peer.label} hid"
-            self._exchange.log(out, "warning", lane.peer, text)
+            self._exchange.log("warning", lane.peer, text)
             refusal = _UNSEEN
         if refusal and message.key == PERMISSION:
-            self._exchange.reply(pending, b"result", NOT_GIVEN, out)
+            self._exchange.reply(pending, b"result", NOT_GIVEN)
         elif refusal:
-            self._exchange.reply(pending, b"error", refusal, out)
+            self._exchange.reply(pending, b"error", refusal)
         return bool(refusal)
 
     # -- tool calls of hidden turns ----------------------------------------------------------------
@@ -295,7 +288,7 @@ class Turns:
         pending.watchers = (*pending.watchers, partial(self._answered, policy_state, session))
 
     def _answered(
-        self, policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
+        self, policy_state: PolicyState, session: str, member: bytes, body: bytes
     ) -> None:
         if only_begun(self._exchange.version, member, body):
             policy_state.turns[session] = True  # it has only begun
@@ -325,7 +318,7 @@ class Turns:
         pending.watchers = (*pending.watchers, partial(self._other_over, policy_state, session))
 
     def _other_over(
-        self, policy_state: PolicyState, session: str, member: bytes, body: bytes, out: list[Effect]
+        self, policy_state: PolicyState, session: str, member: bytes, body: bytes
     ) -> None:
         waiting, running = policy_state.others.get(session, (0, 0))
         begun = only_begun(self._exchange.version, member, body)

@@ -17,7 +17,7 @@ from conductor.core.dialects import (
     SACP,
     Dialect,
 )
-from conductor.core.effects import Closure, Effects
+from conductor.core.effects import Closure
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import read_error, unknown_method
 from conductor.core.roles.initialize import Initializer, successor_name
@@ -38,7 +38,7 @@ class Detection:
         self._exchange = exchange
         self._initializer = initializer
 
-    def envelope_seen(self, peer: Peer, form: Dialect, method: str, out: Effects) -> None:
+    def envelope_seen(self, peer: Peer, form: Dialect, method: str) -> None:
         """A peer of uncertain dialect has sent `method` in an envelope of `form`, which
         distinguishes dialects with the same answer to a role request."""
         if peer.dialect_state is not DialectState.UNKNOWN:
@@ -55,11 +55,11 @@ class Detection:
             # envelope shows which dialect to try next, not yet that it takes the role.
             handshake.prefer(form)
             return
-        peer.settle_dialect(form, out)
+        peer.settle_dialect(form)
         if handshake.role_answer is not None:
-            self._not_needed(peer, handshake, out)
+            self._not_needed(peer, handshake)
 
-    def listening(self, peer: Peer, server: bytes, out: Effects) -> None:
+    def listening(self, peer: Peer, server: bytes) -> None:
         """Asks the proxy to launch its successor.
 
         The peer of the second connection exists from now on, whether or not it is still needed: the
@@ -87,39 +87,34 @@ class Detection:
         if not peer.joined:
             pending.traced = None
         pending.answer_to, pending.purpose = AnswerTo.LAUNCH, handshake
-        self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending, out)
+        self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending)
 
     def launch_answered(
-        self,
-        handshake: Handshake,
-        pending: PendingRequest,
-        member: bytes,
-        body: bytes,
-        out: Effects,
+        self, handshake: Handshake, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
         """A proxy has answered the request to launch its successor."""
         assert pending.target is not None
         peer = pending.target.peer
-        self._exchange.reply(pending, member, body, out)
+        self._exchange.reply(pending, member, body)
         if handshake.role_answer is None:
             return  # its envelopes have shown meanwhile that it is no `scp` proxy
         if member == b"result":
             handshake.launched = body
-            self._initializer.take_launched(handshake, out)
+            self._initializer.take_launched(handshake)
             return
         answer = self._exchange.peers[successor_name(peer.name)].recorded_answer
         if answer is not None and answer[0] == b"error":  # the launch failed of that
             handshake.launched = b"{}"
-            self._initializer.take_launched(handshake, out)
+            self._initializer.take_launched(handshake)
             return
         error = read_error(body)
         if peer.dialect_state is DialectState.UNKNOWN and unknown_method(error):
-            peer.settle_dialect(SACP, out, DialectState.TENTATIVE)
-            self._not_needed(peer, handshake, out)
+            peer.settle_dialect(SACP, DialectState.TENTATIVE)
+            self._not_needed(peer, handshake)
         else:
-            self._initializer.not_launched(handshake, error.message, out)
+            self._initializer.not_launched(handshake, error.message)
 
-    def not_launching(self, peer: Peer, out: Effects) -> None:
+    def not_launching(self, peer: Peer) -> None:
         """The proxy has had the time to launch its successor and to initialize it. One of unknown
         dialect that has neither begun to launch nor refused ignores requests that it does not
         know; of one that has launched, its own answer is all that the client gets."""
@@ -128,23 +123,23 @@ class Detection:
             return
         handshake.had_time = True
         if handshake.launched is not None:
-            self._initializer.take_launched(handshake, out)
+            self._initializer.take_launched(handshake)
             return
         if peer.dialect_state is not DialectState.UNKNOWN or peer.forwarded:
             return
         text = f"it did not answer `{LAUNCH}`, and is taken for a proxy of dialect {SACP.name}"
         hint = f"name its dialect, then it is not tried: `{peer.name},dialect={SACP.name}`"
-        self._exchange.log(out, "warning", peer, f"{text}\nhint: {hint}")
-        peer.settle_dialect(SACP, out, DialectState.TENTATIVE)
-        self._not_needed(peer, handshake, out)
+        self._exchange.log("warning", peer, f"{text}\nhint: {hint}")
+        peer.settle_dialect(SACP, DialectState.TENTATIVE)
+        self._not_needed(peer, handshake)
 
-    def _not_needed(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
+    def _not_needed(self, peer: Peer, handshake: Handshake) -> None:
         """The proxy reaches its successor by envelopes: its answer goes back now."""
         successor = self._exchange.peers.get(successor_name(peer.name))
         if successor is not None:
             _move(successor.p, peer.s)
             _discard(successor)
-        self._initializer.take_role_answer(handshake, out)
+        self._initializer.take_role_answer(handshake)
 
 
 def _move(old: Lane, new: Lane) -> None:

@@ -15,7 +15,7 @@ from msgspec import Raw
 from conductor.core.adaptation import untaken
 from conductor.core.component import Role, Side
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, SCP
-from conductor.core.effects import Closure, Effects, Listen
+from conductor.core.effects import Closure, Listen
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import (
     INVALID_PARAMS,
@@ -75,9 +75,7 @@ class Initializer:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def request(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def request(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """Handles `initialize` or a role request from any peer.
 
         Raises:
@@ -93,10 +91,10 @@ class Initializer:
             shadow = (peer.launched_by or peer).shadow
             if shadow is not None:
                 self._trace_shadow(peer.launched_by or peer, pending)
-                self._enforcer.observers.passed_on(shadow, pending, out)
+                self._enforcer.observers.passed_on(shadow, pending)
                 return
             if peer.policy_state is not None:
-                allowed = self._enforcer.handshake.forwarded(lane, params, pending, out)
+                allowed = self._enforcer.handshake.forwarded(lane, params, pending)
                 if allowed is None:
                     return
                 params = allowed
@@ -107,7 +105,7 @@ class Initializer:
         (peer.launched_by or peer).passed = params
         target = lane.across
         assert target is not None
-        self.deliver(target, params, pending, out)
+        self.deliver(target, params, pending)
 
     @staticmethod
     def _trace_shadow(peer: Peer, pending: PendingRequest) -> None:
@@ -138,28 +136,28 @@ class Initializer:
             params = without_peers(params, peer.handshake.params)
         return remove_offer(params, (peer.launched_by or peer).offer_shape)
 
-    def deliver(self, lane: Lane, params: Params, pending: PendingRequest, out: Effects) -> None:
+    def deliver(self, lane: Lane, params: Params, pending: PendingRequest) -> None:
         """Gives a peer `initialize`, in the form that is for it."""
         peer = lane.peer
         if not self._enforcer.handshake.takes_part(peer):
-            self._bypass(lane, params, pending, out)
+            self._bypass(lane, params, pending)
         elif peer.closure is not None:
-            self._exchange.fail(pending, peer.closure, out)
+            self._exchange.fail(pending, peer.closure)
         elif peer.role is not Role.PROXY:
             pending.answer_to, pending.purpose = AnswerTo.LAST, params
-            self._exchange.forward(lane, INITIALIZE, params, pending, out)
+            self._exchange.forward(lane, INITIALIZE, params, pending)
         elif peer.handshake is not None and not peer.ready:
             # A second `initialize` while one is open: the first answer may settle the dialect.
-            peer.backlog.append(lambda out: self.deliver(lane, params, pending, out))
+            peer.backlog.append(lambda: self.deliver(lane, params, pending))
         else:
             peer.initialize = params
             handshake = peer.begin_handshake(pending, params)
             handshake.number = self._exchange.number
             late = partial(self._late, peer, handshake)
-            self._enforcer.deadlines.held(peer, HOLD_INITIALIZE, late, out)
-            self.attempt(peer, handshake, out)
+            self._enforcer.deadlines.held(peer, HOLD_INITIALIZE, late)
+            self.attempt(peer, handshake)
 
-    def attempt(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
+    def attempt(self, peer: Peer, handshake: Handshake) -> None:
         """Sends a peer its role request in the next dialect that it may speak."""
         dialect, params = handshake.next_dialect(), handshake.params
         if dialect.offer:
@@ -168,17 +166,15 @@ class Initializer:
         if peer.ports and not peer.sideband:  # a guest finds them in `configure`
             params = with_peers(params, peer.ports)
         handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake
-        self._exchange.send(peer.p, dialect.role, params, handshake.pending, out)
+        self._exchange.send(peer.p, dialect.role, params, handshake.pending)
 
-    def initialize_alone(
-        self, peer: Peer, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def initialize_alone(self, peer: Peer, params: Params, pending: PendingRequest) -> None:
         """Asks a peer to initialize while nobody waits for its answer."""
-        self.attempt(peer, peer.begin_handshake(pending, params), out)
+        self.attempt(peer, peer.begin_handshake(pending, params))
 
     # -- past a proxy --------------------------------------------------------------------------
 
-    def _bypass(self, lane: Lane, params: Params, pending: PendingRequest, out: Effects) -> None:
+    def _bypass(self, lane: Lane, params: Params, pending: PendingRequest) -> None:
         """Initializes a proxy that may not take part with a copy, while the original goes on; what
         the proxy forwards is answered as the original is."""
         peer = lane.peer
@@ -187,17 +183,15 @@ class Initializer:
             peer.shadow = self._enforcer.observers.follow(
                 pending, Message(INITIALIZE, params, _HEADING)
             )
-            self.initialize_alone(peer, params, unread(INITIALIZE), out)
-        self._deliver_ahead(peer, params, pending, out)
+            self.initialize_alone(peer, params, unread(INITIALIZE))
+        self._deliver_ahead(peer, params, pending)
 
-    def _deliver_ahead(
-        self, peer: Peer, params: Params, pending: PendingRequest, out: Effects
-    ) -> None:
+    def _deliver_ahead(self, peer: Peer, params: Params, pending: PendingRequest) -> None:
         ahead = peer.p.other.across
         assert ahead is not None
-        self.deliver(ahead, params, pending, out)
+        self.deliver(ahead, params, pending)
 
-    def _late(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
+    def _late(self, peer: Peer, handshake: Handshake) -> None:
         """A proxy has not passed `initialize` on in time: a policed one is initialized with a copy
         from now on, and the original goes on without it; any other ends the chain."""
         if peer.handshake is not handshake or peer.forwarded or peer.restarting:
@@ -209,9 +203,9 @@ class Initializer:
             "it neither passed it on nor answered; is it a proxy? `conductor check` tells",
             {"component": peer.name},
         )
-        if not self._enforcer.handshake.goes_without(peer, held, out):
-            self._exchange.fail(pending, reason, out)
-            self._exchange.chain_fails(peer, reason, out)
+        if not self._enforcer.handshake.goes_without(peer, held):
+            self._exchange.fail(pending, reason)
+            self._exchange.chain_fails(peer, reason)
             return
         handshake.pending = self._replace(peer, pending)
         handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake
@@ -219,25 +213,23 @@ class Initializer:
         peer.shadow = self._enforcer.observers.follow(
             pending, Message(INITIALIZE, params, _HEADING)
         )
-        self._deliver_ahead(peer, params, pending, out)
+        self._deliver_ahead(peer, params, pending)
 
-    def _came_back(
-        self, peer: Peer, handshake: Handshake, member: bytes, body: bytes, out: Effects
-    ) -> None:
+    def _came_back(self, peer: Peer, handshake: Handshake, member: bytes, body: bytes) -> None:
         """What a policed proxy passed on of `initialize` is answered: it must answer in time."""
         if handshake.answer_goes_past:
-            self._finish(handshake, member, body, out)
+            self._finish(handshake, member, body)
             return
 
-        def late(out: Effects) -> None:
+        def late() -> None:
             waits = handshake.role_answer is None and peer.closure is None
             if peer.handshake is handshake and waits:
                 held = f"has held the answer to `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
-                self._enforcer.handshake.held(peer, held, out)
+                self._enforcer.handshake.held(peer, held)
                 self._replace(peer, handshake.pending)
-                self._finish(handshake, member, body, out)
+                self._finish(handshake, member, body)
 
-        self._enforcer.deadlines.after(HOLD_INITIALIZE, late, out)
+        self._enforcer.deadlines.after(HOLD_INITIALIZE, late)
 
     @staticmethod
     def _replace(peer: Peer, pending: PendingRequest) -> PendingRequest:
@@ -252,12 +244,7 @@ class Initializer:
     # -- answers -------------------------------------------------------------------------------
 
     def role_answered(
-        self,
-        handshake: Handshake,
-        pending: PendingRequest,
-        member: bytes,
-        body: bytes,
-        out: Effects,
+        self, handshake: Handshake, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
         """A proxy has answered its role request."""
         assert pending.target is not None
@@ -267,29 +254,29 @@ class Initializer:
             error = read_error(body)
             if unknown and unknown_method(error):
                 if handshake.left:
-                    self.attempt(peer, handshake, out)
+                    self.attempt(peer, handshake)
                 else:
-                    self.not_a_proxy(handshake, f"it answered: {error.message}", out)
+                    self.not_a_proxy(handshake, f"it answered: {error.message}")
                 return
         else:
             dialect = handshake.tried[-1]
             # One that has launched its successor is a proxy, whatever it answers a repetition.
             launched = dialect.launches and successor_name(peer.name) in self._exchange.peers
             if dialect.offer and not launched and not has_offer(body):
-                self.not_a_proxy(handshake, "its answer lacks the proxy echo", out)
+                self.not_a_proxy(handshake, "its answer lacks the proxy echo")
                 return
             if (dialect.launches and not launched) or (dialect.offer and unknown):
                 handshake.role_answer = body
                 peer.ready = False
-                out.append(Listen(peer.name))
+                self._exchange.emit(Listen(peer.name))
                 return
             if unknown:
-                peer.settle_dialect(dialect, out)
+                peer.settle_dialect(dialect)
             if not peer.forwarded:
-                self._exchange.log(out, "warning", peer, _NOT_FORWARDED)
-        self._judge(handshake, member, body, out)
+                self._exchange.log("warning", peer, _NOT_FORWARDED)
+        self._judge(handshake, member, body)
 
-    def take_launched(self, handshake: Handshake, out: Effects) -> None:
+    def take_launched(self, handshake: Handshake) -> None:
         """A proxy has launched its successor, or has had the time to: its answer goes back with
         what that answered, as soon as both are known."""
         assert handshake.pending.target is not None
@@ -298,23 +285,23 @@ class Initializer:
         if answer is None and peer.shadow is None:
             if peer.forwarded or not handshake.had_time:
                 return
-            self._exchange.log(out, "warning", peer, _NOT_FORWARDED)
+            self._exchange.log("warning", peer, _NOT_FORWARDED)
         own, launched, handshake.role_answer = handshake.role_answer, handshake.launched, None
         assert own is not None
         assert launched is not None
-        peer.settle_dialect(SCP, out)
+        peer.settle_dialect(SCP)
         member, body = answer if answer is not None else (b"result", own)
         if member == b"result":
             body = composed(own, launched, body)
-        self._judge(handshake, member, body, out)
+        self._judge(handshake, member, body)
 
-    def take_role_answer(self, handshake: Handshake, out: Effects) -> None:
+    def take_role_answer(self, handshake: Handshake) -> None:
         """A proxy need not launch its successor: its answer goes back."""
         body, handshake.role_answer = handshake.role_answer, None
         assert body is not None
-        self._judge(handshake, b"result", body, out)
+        self._judge(handshake, b"result", body)
 
-    def _judge(self, handshake: Handshake, member: bytes, body: bytes, out: Effects) -> None:
+    def _judge(self, handshake: Handshake, member: bytes, body: bytes) -> None:
         """A proxy's answer to its role request goes back, as far as its policy lets it."""
         assert handshake.pending.target is not None
         peer = handshake.pending.target.peer
@@ -323,24 +310,24 @@ class Initializer:
                 unflagged = remove_offer(Raw(body), _kept_shape(peer))
                 assert isinstance(unflagged, Raw)
                 body = bytes(unflagged)
-            verdict = self._enforcer.handshake.answered(peer, handshake, (member, body), out)
+            verdict = self._enforcer.handshake.answered(peer, handshake, (member, body))
             if verdict is None:
-                self._go_without(peer, handshake, out)
+                self._go_without(peer, handshake)
                 return
             member, body = verdict
-        self._finish(handshake, member, body, out)
+        self._finish(handshake, member, body)
 
-    def _go_without(self, peer: Peer, handshake: Handshake, out: Effects) -> None:
+    def _go_without(self, peer: Peer, handshake: Handshake) -> None:
         """As if a proxy had passed on the `initialize` that it was not to answer by itself."""
         if handshake.onward is not None:  # it has, and the answer is on its way
             handshake.answer_goes_past = True
             return
         peer.handshake = None
-        self._deliver_ahead(peer, handshake.params, handshake.pending, out)
+        self._deliver_ahead(peer, handshake.params, handshake.pending)
         if not peer.ready:
-            peer.resume(out)
+            peer.resume()
 
-    def _finish(self, handshake: Handshake, member: bytes, body: bytes, out: Effects) -> None:
+    def _finish(self, handshake: Handshake, member: bytes, body: bytes) -> None:
         """The handshake is over: its answer goes back, and what waited for it goes on."""
         assert handshake.pending.target is not None
         peer = handshake.pending.target.peer
@@ -351,14 +338,14 @@ class Initializer:
             # The next `initialize` is the client's own, and goes on to the successor again.
             if self._enforcer.handshake.takes_part(peer):
                 peer.shadow = None
-            peer.resume(out)
+            peer.resume()
         kept = _kept_shape(peer) if peer.offer_shape is not None else None
-        self._pass_back(handshake.pending, member, body, kept, out)
+        self._pass_back(handshake.pending, member, body, kept)
         if not peer.ready:
-            peer.resume(out)
+            peer.resume()
 
     def last_answered(
-        self, params: Params, pending: PendingRequest, member: bytes, body: bytes, out: Effects
+        self, params: Params, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
         """The agent has answered, or in proxy mode the outer conductor for its successor."""
         target = pending.target
@@ -369,7 +356,7 @@ class Initializer:
             peer.dialect_state = DialectState.KNOWN
             if member == b"error" and read_error(body).code in _NOT_UNDERSTOOD:
                 peer.speak(PACP)
-                self.deliver(target, params, pending, out)
+                self.deliver(target, params, pending)
                 return
         elif (
             member == b"error"
@@ -378,16 +365,16 @@ class Initializer:
         ):
             error = read_error(body)
             if unknown_method(error):
-                self._not_an_agent(peer, pending, error.message, out)
+                self._not_an_agent(peer, pending, error.message)
                 return
         elif member == b"result" and peer.role is Role.AGENT:
             peer.untaken = untaken(body)
             if peer.agent_sessions is not None:
                 peer.agent_sessions.initialized(params, body)
-        self._pass_back(pending, member, body, None, out)
+        self._pass_back(pending, member, body, None)
 
     def _pass_back(
-        self, pending: PendingRequest, member: bytes, body: bytes, kept: Shape | None, out: Effects
+        self, pending: PendingRequest, member: bytes, body: bytes, kept: Shape | None
     ) -> None:
         """Answers the sender of an `initialize`, without an offer of the hop it came from."""
         answer: Params = Raw(body)
@@ -404,45 +391,43 @@ class Initializer:
         assert isinstance(answer, Raw)
         if origin is not None:
             origin.peer.recorded_answer = (member, bytes(answer))
-        self._exchange.reply(pending, member, answer, out)
+        self._exchange.reply(pending, member, answer)
         if origin is not None and origin.peer is self._exchange.upstream:
-            self.peer_agents.greet(out)
+            self.peer_agents.greet()
         launcher = origin.peer.launched_by if origin is not None else None
         handshake = launcher.handshake if launcher is not None else None
         if handshake is not None and handshake.launched is not None:
-            self.take_launched(handshake, out)
+            self.take_launched(handshake)
 
     # -- components in the wrong place ---------------------------------------------------------
 
-    def not_a_proxy(self, handshake: Handshake, why: str, out: Effects) -> None:
+    def not_a_proxy(self, handshake: Handshake, why: str) -> None:
         """Ends the chain over a component that cannot take the role."""
         peer = handshake.peer
         hint = (
             "only the last component of a chain may be an agent; "
             f"if this is a proxy, name its dialect: `{peer.name},dialect=acp`"
         )
-        self._without_role(handshake, f"component {peer.label} is not a proxy ({why})", hint, out)
+        self._without_role(handshake, f"component {peer.label} is not a proxy ({why})", hint)
 
-    def not_launched(self, handshake: Handshake, why: str, out: Effects) -> None:
+    def not_launched(self, handshake: Handshake, why: str) -> None:
         """Ends the chain over an `scp` proxy that has refused to launch its successor; `why`: what
         it says, which may have a hint of its own."""
         peer = handshake.peer
         said, _, hint = why.partition("\nhint: ")
         hint = hint or f"if it speaks another dialect, name that: `{peer.name},dialect=acp`"
         text = f"{peer.label} has not launched its successor (`{LAUNCH}`): {said}"
-        self._without_role(handshake, text, hint, out)
+        self._without_role(handshake, text, hint)
 
-    def _without_role(self, handshake: Handshake, text: str, hint: str, out: Effects) -> None:
+    def _without_role(self, handshake: Handshake, text: str, hint: str) -> None:
         pending, peer = handshake.pending, handshake.peer
         reason = Closure(text, hint, {"component": peer.name})
         peer.handshake = None
-        self._exchange.fail(pending, reason, out)
-        self._exchange.chain_fails(peer, reason, out)
-        peer.resume(out)
+        self._exchange.fail(pending, reason)
+        self._exchange.chain_fails(peer, reason)
+        peer.resume()
 
-    def _not_an_agent(
-        self, peer: Peer, pending: PendingRequest, message: str, out: Effects
-    ) -> None:
+    def _not_an_agent(self, peer: Peer, pending: PendingRequest, message: str) -> None:
         """Ends the chain over a last component that does not know an agent's first request."""
         what = peer.label.removeprefix("agent ")
         reason = Closure(
@@ -451,8 +436,8 @@ class Initializer:
             "`conductor proxy` for a chain without an agent",
             {"component": peer.name},
         )
-        self._exchange.fail(pending, reason, out)
-        self._exchange.chain_fails(peer, reason, out)
+        self._exchange.fail(pending, reason)
+        self._exchange.chain_fails(peer, reason)
 
 
 def _kept_shape(peer: Peer) -> Shape:

@@ -14,7 +14,7 @@ from msgspec import Raw
 from conductor.core import json_text
 from conductor.core.adaptation import untaken
 from conductor.core.dialects import INITIALIZE
-from conductor.core.effects import Closure, Effects
+from conductor.core.effects import Closure
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Params, read_error
@@ -33,7 +33,7 @@ class PeerAgents:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
-    def greet(self, out: Effects) -> None:
+    def greet(self) -> None:
         """The chain is initialized: so are its peer agents, once."""
         exchange = self._exchange
         if exchange.version is None:
@@ -45,7 +45,7 @@ class PeerAgents:
                 pending.answer_to = AnswerTo.PEER_AGENT
                 peer.initialize = params
                 peer.begin_handshake(pending, params)  # what comes for it waits
-                exchange.send(peer.p, INITIALIZE, params, pending, out)
+                exchange.send(peer.p, INITIALIZE, params, pending)
 
     def _params(self, version: int) -> Raw:
         given = read_members(self._exchange.upstream.passed) or {}
@@ -55,24 +55,24 @@ class PeerAgents:
         return write_members({**version_and_name, capabilities: Raw(b"{}")})
 
     def answered(
-        self, purpose: object, pending: PendingRequest, member: bytes, body: bytes, out: Effects
+        self, purpose: object, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
         """A peer agent has answered `initialize`."""
         assert pending.target is not None
         peer, version = pending.target.peer, self._exchange.version
         peer.handshake = None
         if member == b"error":
-            self._fails(peer, f"refused `{INITIALIZE}`: {read_error(body).message}", out)
+            self._fails(peer, f"refused `{INITIALIZE}`: {read_error(body).message}")
         elif (spoken := version_of(read_members(body) or {})) != version:
-            self._fails(peer, f"speaks ACP {spoken}, and this chain version {version}", out)
+            self._fails(peer, f"speaks ACP {spoken}, and this chain version {version}")
         else:
             peer.ready, peer.untaken = True, untaken(body)
-        peer.resume(out)
+        peer.resume()
 
-    def _fails(self, peer: Peer, why: str, out: Effects) -> None:
+    def _fails(self, peer: Peer, why: str) -> None:
         reason = peer.closure = Closure(f"{peer.label} {why}", data={"component": peer.name})
         text = f"{reason.text}; the chain goes on without this peer agent"
-        self._exchange.log(out, "error", peer, text)
+        self._exchange.log("error", peer, text)
 
 
 def with_peers(params: Params, names: Iterable[str]) -> Params:

@@ -183,7 +183,7 @@ def test_of_a_session_that_nobody_knows_nothing_is_noted() -> None:
         known.follow("session/set_config_option", params, pending, below)
         pending.target = Router([Component("agent")]).peers["agent"].p
         for watcher in pending.watchers:
-            watcher(b"result", options, [])
+            watcher(b"result", options)
     assert known.find("S").modes == {"effort"}
 
 
