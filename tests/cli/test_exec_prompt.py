@@ -11,6 +11,8 @@ import pytest
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import Running, conductor, environment
 
+PYTHON: Final = Path(sys.executable).name
+"""How a component is called whose command begins with the interpreter."""
 OWN: Final = [sys.executable, str(components_folder() / "demo" / "agent.py")]
 """An agent that conductor does not know."""
 MINE: Final = " ".join(OWN)
@@ -83,12 +85,12 @@ for line in sys.stdin:
     ("arguments", "code", "shown", "hidden"),
     [
         (["hello"], 0, "", "loading"),
-        (["-v", "hello"], 0, "[python] loading\n[python] 401 denied\n", "error"),
-        (["--log", "info", "hello"], 0, "[python] loading\n", "error"),
+        (["-v", "hello"], 0, f"[{PYTHON}] loading\n[{PYTHON}] 401 denied\n", "error"),
+        (["--log", "info", "hello"], 0, f"[{PYTHON}] loading\n", "error"),
         (
             ["please fail"],
             1,
-            "[python] loading\nerror: session/prompt failed: 401 denied\n",
+            f"[{PYTHON}] loading\nerror: session/prompt failed: 401 denied\n",
             "] 401",
         ),
     ],

@@ -331,5 +331,5 @@ def test_attach_through_a_gateway(fleet: Fleet) -> None:
         shown = json.loads(conductor("attach", gateway.address, "--list", "--json").out)
         assert session in json.dumps(shown)
         with Running("attach", gateway.address, screen=(100, 40)) as other:
-            other.wait_for(other.err, "others are attached")
+            other.wait_for(other.err, "1 other is attached")
             other.wait_for(other.out, "before")

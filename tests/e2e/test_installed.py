@@ -24,7 +24,7 @@ MARK: Final = '''"""Marks each prompt."""
 
 from guest_sdk.python import Proxy
 
-proxy = Proxy("NAME", profile="context")
+proxy = Proxy("NAME")
 
 
 @proxy.request("session/prompt")

@@ -400,7 +400,7 @@ def test_so_many_clients_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         async with at(path, secret + b"\n"), at(path, secret + b"\n") as second:
             assert await second.rest() == b""
         assert len(bridge.opens) == 1
-        assert bridge.logs == ["warning: mcp: a client was sent away: 1 are connected"]
+        assert bridge.logs == ["warning: mcp: a client was sent away: 1 is connected"]
 
     with_listener("stdio", body)
 

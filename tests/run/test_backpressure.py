@@ -89,7 +89,7 @@ def test_nobody_waits_for_its_own_outbox_and_who_waits_for_two_waits_for_both() 
 def held(chain: Chain) -> int:
     """Bytes that wait for the client."""
     text = dict(chain.runtime.health())[UPSTREAM].split(", ")[-1]
-    return int(text.partition(" bytes wait")[0]) if "bytes wait" in text else 0
+    return int(text.partition(" bytes wait")[0].replace(",", "")) if "bytes wait" in text else 0
 
 
 def test_a_client_that_does_not_read_stops_the_agent_and_nothing_is_lost() -> None:
