@@ -39,6 +39,7 @@ from conductor.core.accounts import Cause
 from conductor.core.effects import Effects
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.core.policy import checks
+from conductor.core.rebinding import REBIND
 from conductor.core.restart_state import Due
 from conductor.core.service_table import LOCAL, TURN_END
 from conductor.core.services import CHANGED, OWNED, REACHED, VIOLATED
@@ -181,8 +182,8 @@ class Segment:
         self._own_requests: dict[bytes, Cause] = {}
         """The causes of requests that guests sent of their own, by id."""
         self._ends: list[tuple[float, Serve]] = []
-        """Ends of guests' turns, while what they sent in these is on its way through the guests;
-        each with the time at which it waits no longer."""
+        """Ends of guests' turns, while what they sent in these is on its way through the guests,
+        and what they asked for behind an end; each with the time at which it waits no longer."""
         self.failed = False
         """Whether the chain cannot go on."""
 
@@ -373,13 +374,14 @@ class Segment:
     def _serve(self, effect: Serve) -> None:
         """Performs a call that needs nothing; relays all others to the parent."""
         outboxes = self._outboxes
-        if effect.service == TURN_END:
-            self._ends.append((time.monotonic() + _ON_ITS_WAY, effect))
-            return
         if self._relays or effect.service not in LOCAL:
             if effect.token is not None:
                 self._relayed[effect.token] = outboxes.answering
-            self._output.send(relayed_line(effect))
+            # A session may go on as another only once its turn is over.
+            if effect.service == TURN_END or (effect.service == REBIND and self._ends):
+                self._ends.append((time.monotonic() + _ON_ITS_WAY, effect))
+            else:
+                self._output.send(relayed_line(effect))
             return
         answer: tuple[bytes | None, bytes | None]
         if self._guests.accounts[effect.peer].full:
