@@ -68,11 +68,9 @@ def execute(
         started = Started(parsed, Where.EDITOR, watching=[source])
         files = Files(Path(place), fs).handlers()
 
-        async def events() -> int:
-            await started.traced()
-            return source.count
-
-        chat = Chat(place, files, events=events, answers=started.answers, attach=wanted)
+        chat = Chat(
+            place, files, events=lambda: source.count, answers=started.answers, attach=wanted
+        )
         try:
             return run_loop(_Sitting(started, chat, source, listening).run(opens=opens))
         finally:

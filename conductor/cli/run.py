@@ -236,11 +236,6 @@ class Started:
 
         return MessageLog(self.log.say, self._opened.tracer)
 
-    async def traced(self) -> None:
-        """Waits until the trace has what has passed."""
-        assert self._runtime is not None
-        await self._runtime.traced()
-
     def follow(self, shown: Shown) -> None:
         """Follows the stages of the chain, from the client's first message on."""
         assert self._runtime is not None

@@ -7,7 +7,7 @@ wait for the person. A question is answered by the person alone, or by the end o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from conductor.client import visit
@@ -36,7 +36,7 @@ class Chat:
     Args:
         cwd: The folder in which the sessions work.
         handlers: By method: what else is served to the chain, such as files.
-        events: Waits until the trace of the chain has what has passed; how many events that is.
+        events: How many events the trace of the chain has.
         answers: Called with each part of an answer.
         attach: A live session of others, in place of one of its own.
     """
@@ -46,7 +46,7 @@ class Chat:
         cwd: str,
         handlers: Mapping[str, Handler],
         *,
-        events: Callable[[], Awaitable[int]],
+        events: Callable[[], int],
         answers: Callable[[], None],
         attach: Attach | None = None,
     ) -> None:
@@ -185,7 +185,7 @@ class Chat:
         id_ = wanted.session
         session = self.sessions[id_] = Session(id_, self.cwd)
         session.loading, session.viewed = True, wanted.views
-        begin = await self._events()
+        begin = self._events()
         session.history = begin, begin
         answer = await visit.attached(
             self._connection, id_, drives=not wanted.views, history="full"
@@ -193,7 +193,7 @@ class Chat:
         session.began(answer)
         about = members(members(answer.get("_meta")).get("conductor"))
         session.running = session.running or about.get("turn") is True
-        session.history = begin, await self._events()
+        session.history = begin, self._events()
         session.loading = False
         self._changed()
 
@@ -215,7 +215,7 @@ class Chat:
         session = self.sessions[id_] = Session(id_, self.cwd)
         session.loading = True
         self._changed()
-        begin = await self._events()
+        begin = self._events()
         session.history = begin, begin
         self._changed()
         try:
@@ -227,7 +227,7 @@ class Chat:
                 self.sessions[id_] = known
             raise
         finally:
-            session.history = begin, await self._events()
+            session.history = begin, self._events()
             session.loading = False
             self._changed()
         return session
@@ -251,7 +251,6 @@ class Chat:
         except ConductorError as error:
             session.error = error.text, error.hint
         finally:
-            await self._events()  # the page shows the whole turn once it is over
             session.running = session.cancelling = False
             self._changed()
             if session.waiting and not self._ended[0]:

@@ -1,9 +1,9 @@
 """What a trace records: which message passed between whom, and which other message it passes on.
 
 Every message read has a number (`Exchange.number`), by which it is known on its whole way; messages
-of the conductor's own have one too. A host of guests has a router of its own: between those that
-follow the two for a trace (`conductor.run.following`), a line with the number precedes each
-message, so that both use the same numbers. No host gets or sends such lines.
+of the conductor's own have one too. A host of guests has a router of its own: where there is a
+trace, a line with the number goes before each message between the two, so that both use the same
+numbers.
 """
 
 from __future__ import annotations

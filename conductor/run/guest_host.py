@@ -153,8 +153,6 @@ class _Host:
             verbose=options.verbose,
             require_hardening=options.require_hardening,
             recording=recording,
-            # A request then goes on with the trace context of its message, which the trace knows.
-            journal_first=options.propagate,
             relays=options.relays,
             # What a session is called within, and between guests, only the child sees.
             auditing=options.audit is not None and self._policed,

@@ -29,11 +29,6 @@ class MessageLog:
         if self._trace is not None:
             self._trace.begin(chain)
 
-    def at(self, now: float) -> None:
-        """Passes on."""
-        if self._trace is not None:
-            self._trace.at(now)
-
     def recorder(self, name: str) -> Recorder | None:
         """Passes on."""
         return None if self._trace is None else self._trace.recorder(name)

@@ -48,9 +48,7 @@ class Outboxes:
         perform: Callable[[Effect], None],
         held: Callable[[str], int] = lambda peer: 0,
         room: int = 1024 * 1024,
-        on_lost: Callable[[str], None] | None = None,
     ) -> None:
-        """`on_lost`: called for each copy that an observer does not get, with its name."""
         self.router = router
         self._perform = perform
         self._queues: dict[str, list[QueuedFrames]] = {}
@@ -64,7 +62,6 @@ class Outboxes:
         self._copied: Counter[str] = Counter()
         """Bytes of copies that are queued."""
         self._held = held
-        self._on_lost = on_lost
         self._room = room
 
     def feed(self, peer: str, frames: Sequence[bytes]) -> None:
@@ -123,8 +120,6 @@ class Outboxes:
         # An observer that holds nothing may always get a copy, however large, or it never would.
         if waiting and waiting + size > self._room:
             self.lost[peer] += 1
-            if self._on_lost is not None:
-                self._on_lost(peer)
             return False
         self._copied[peer] += size
         return True

@@ -63,9 +63,6 @@ class Tracing(Protocol):
         """Names the peers in order, the guests each hosts, and if messages between those are
         followed, their numbers."""
 
-    def at(self, now: float) -> None:
-        """What follows was then, by the machine's monotonic clock, in seconds."""
-
     def recorder(self, name: str) -> Recorder | None:
         """Takes the lines of the next instance of a component that hosts nothing; None: nobody
         wants them."""

@@ -15,7 +15,6 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -39,6 +38,7 @@ from conductor.core import (
     Resolve,
     Router,
     Serve,
+    Trace,
     Violated,
     Wake,
     services,
@@ -74,11 +74,11 @@ from conductor.transports.buffers import Tidying
 
 if TYPE_CHECKING:
     from conductor.core.state import Peer
-    from conductor.run.following import Follower
     from conductor.run.launch import Launcher
     from conductor.run.pauses import Pauses
     from conductor.run.rearrangement import Rearrangement
     from conductor.run.ring import Ring, Saved
+    from conductor.run.traced import TracedChain
     from conductor.spec.model import Spec
 
 _SETTLE: Final = 1.0
@@ -108,12 +108,6 @@ _FAILURES: Final = frozenset({"restart", "bypass"})
 Log = Callable[[str, str, str], None]
 Taker = Callable[[bytes, bytes], None]
 """Takes the answer to a request of the conductor's own: `b"result"` or `b"error"`, and its JSON."""
-
-
-_TRACED: Final = 5.0
-"""Seconds that the trace may need for what has passed …"""
-_TRACED_LOOK: Final = 0.01
-"""… and between two looks whether it has all."""
 
 
 class Preparation(Protocol):
@@ -197,7 +191,11 @@ class Runtime:
         those with the trace context in them."""
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
-        self._follower = self._new_follower(tracer, planned, mode, outer_dialect)
+        self._traced: TracedChain | None = None
+        if tracer is not None:
+            from conductor.run.traced import TracedChain  # few chains have a trace
+
+            self._traced = TracedChain(tracer, planned, log)
         planned = [self.watched(each) for each in planned]
         self.planned = {p.component.name: p for p in planned}
         """What runs, by name, in order."""
@@ -210,9 +208,7 @@ class Runtime:
         self._transports = transports
         self.connections = Connections(self, transports, options.grace)
         held = self.connections.held
-        follower, room = self._follower, options.high_water // 2
-        lost = None if follower is None else follower.journal.lost
-        self._outboxes = Outboxes(self.router, self._perform, held, room, lost)
+        self._outboxes = Outboxes(self.router, self._perform, held, options.high_water // 2)
         self._services = ServiceRequests(
             planned,
             self.router,
@@ -249,44 +245,16 @@ class Runtime:
         ]
 
     def _new_router(self, mode: str, outer_dialect: Dialect | None) -> Router:
-        make: Callable[..., Router] = Router
-        if self._follower is not None:
-            from conductor.run.journal import JournalRouter
-
-            make = partial(JournalRouter, journal=self._follower.journal)
-        return make(
+        return Router(
             [p.component for p in self.planned.values()],
             mode,
             upstream=outer_dialect,
+            tracing=self._traced is not None,
             reserved=self._options.reserved,
             audited=self.audited_among(self.planned.values()),
             propagating=self._options.propagate and self._options.sends,
             resolving=True,
         )
-
-    def _new_follower(
-        self,
-        tracer: Tracing | None,
-        planned: Sequence[Planned],
-        mode: str,
-        outer_dialect: Dialect | None,
-    ) -> Follower | None:
-        """What makes the trace; None: none is wanted."""
-        if tracer is None:
-            return None
-        from conductor.run.following import Follower
-
-        router = Router(
-            [p.component for p in planned],
-            mode,
-            upstream=outer_dialect,
-            tracing=True,
-            reserved=self._options.reserved,
-            resolving=True,
-        )
-        follower = Follower(tracer, router, self._log, _on_the_loop)
-        follower.begin(planned)
-        return follower
 
     @property
     def ring(self) -> Ring | None:
@@ -324,8 +292,8 @@ class Runtime:
             finally:
                 self._tasks.unwatch(loop)
                 self._tidying.stop()
-                if self._follower is not None:
-                    self._follower.close()
+                if self._traced is not None:
+                    self._traced.close()
                 self._audit.end(self.failure.text if self.failure is not None else None)
         return 1 if self.failure is not None else 0
 
@@ -439,8 +407,8 @@ class Runtime:
         for key, name in joined.items():
             self.flow.drop(key)
             self.connections.rename(key, name)
-        if self._follower is not None:
-            self._follower.rearranged(planned, gone)
+        if self._traced is not None:
+            self._traced.rearranged(planned)
         if self._ring is not None:
             self._ring.chain(planned)
         self.planned.clear()
@@ -456,7 +424,7 @@ class Runtime:
 
     def watched(self, planned: Planned) -> Planned:
         """A new component, as the trace sees it."""
-        return planned if self._follower is None else self._follower.watched(planned)
+        return planned if self._traced is None else self._traced.watched(planned)
 
     def forget(self, name: str) -> None:
         """A component has left: its connection is closed, and nothing waits for it."""
@@ -547,15 +515,6 @@ class Runtime:
         self._takers[token] = taker
         self.apply(self.router.ask(method, params, token))
 
-    async def traced(self, seconds: float = _TRACED) -> None:
-        """Waits until the trace has what has passed, for so many seconds at most."""
-        until = asyncio.get_running_loop().time() + seconds
-        follower = self._follower
-        while follower is not None and follower.is_behind:
-            if asyncio.get_running_loop().time() > until:
-                return
-            await asyncio.sleep(_TRACED_LOOK)
-
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` as a task that ends with the chain; an error in it fails the chain."""
         self._tasks.start(work)
@@ -564,10 +523,10 @@ class Runtime:
 
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
-        follower, ring, teardown = self._follower, self._ring, self._teardown
-        if follower is not None:
+        traced, ring, teardown = self._traced, self._ring, self._teardown
+        if traced is not None:
             peer = self.planned.get(name) or self._joins(name)
-            frames = follower.without_journal(peer, frames)
+            frames = traced.without_record(peer, frames)
             if not frames:
                 return
         if teardown.counts:
@@ -577,14 +536,10 @@ class Runtime:
         self._tidying.passed(size)
         if ring is not None:
             ring.sent(name, frames, size)
-        if follower is not None:
-            follower.journal.chunk(name, size, len(frames))
         if name == UPSTREAM:
             self._services.look(frames)
         self._outboxes.feed(name, frames)
         self.flush(name)
-        if follower is not None:
-            follower.passed()
         if self.after_message is not None:
             self.after_message()
         if self.after_feed is not None:
@@ -757,8 +712,8 @@ class Runtime:
         """Counts an event of a component, and puts it on record."""
         self._events[event, name] += 1
         self._audit.component_event(event, name, text)
-        if self._follower is not None:
-            self._follower.happened(event, name, text)
+        if self._traced is not None:
+            self._traced.happened(event, name, text)
         if self._ring is not None and event in _FAILURES and self._ring.may_save():
             self._tasks.start(self._save_ring(text))
 
@@ -771,9 +726,10 @@ class Runtime:
                     self.serve(effect)
             case LogLine(level, peer, text):
                 self._log(level, peer.removesuffix(_NEWCOMER), text)
+            case Trace():
+                assert self._traced is not None
+                self._traced.crossed(effect, self.router.mode)
             case Propagate(peer, id_, method, params, number):
-                if self._follower is not None:
-                    number = self._follower.number(peer)
                 line = _PLAIN.request(id_, method, self.in_context(number, params))
                 self._outboxes.post(peer, line, self._outboxes.cause)
             case Resolve():
@@ -867,8 +823,8 @@ class Runtime:
         """A component broke a rule; what it did has been undone already."""
         self._events["violation", violation.peer] += 1
         self._audit.violated(violation)
-        if self._follower is not None:
-            self._follower.violated(violation)
+        if self._traced is not None:
+            self._traced.violated(violation)
         if self._ring is not None:
             self._ring.violated(violation)
         if not violation.again:
@@ -990,8 +946,6 @@ class Runtime:
         for name in self.planned:
             self._report_lost(name)
         await self.connections.shut_down()
-        if self._follower is not None:
-            await self._follower.caught_up()  # the numbers of the chain come from its trace
         await self._services.close()  # the last words of components may be what they have counted
 
 
@@ -1004,7 +958,3 @@ def _real(folders: tuple[str, ...]) -> tuple[str, ...]:
         except (OSError, ValueError):
             real.append("/")
     return tuple(real)
-
-
-def _on_the_loop(delay: float, work: Callable[[], None]) -> object:
-    return asyncio.get_running_loop().call_later(delay, work)

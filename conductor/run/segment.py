@@ -13,9 +13,9 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -31,6 +31,7 @@ from conductor.core import (
     Reached,
     Router,
     Serve,
+    Trace,
     Violated,
     Wake,
     json_text,
@@ -44,9 +45,7 @@ from conductor.core.restart_state import Due
 from conductor.core.service_table import LOCAL, TURN_END
 from conductor.core.services import CHANGED, OWNED, REACHED, VIOLATED
 from conductor.run.guest_module import component
-from conductor.run.host_journal import HostJournal
 from conductor.run.host_log import FURTHER
-from conductor.run.journal import JournalRouter
 from conductor.run.outboxes import Outboxes, QueuedFrames, joined
 from conductor.run.report_lines import change_params, failed_line, relayed_line, report
 from conductor.run.segment_guests import SegmentGuests
@@ -57,6 +56,9 @@ from conductor.services.log_lines import LogLines
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
 from conductor.transports.framing import LineSplitter
+
+if TYPE_CHECKING:
+    from conductor.run.host_record import HostRecord
 
 _HIGH_WATER: Final = 8 * 1024 * 1024
 """Bytes that wait for the parent, or for guests since the parent sent them, above which nothing
@@ -94,6 +96,9 @@ def _own_id(line: bytes) -> bytes:
     start = 1 + len(_OWN_REQUEST)
     return line[start : line.find(b'"', start)]
 
+
+_NUMBER: Final = b"#"
+"""How the line begins that announces the number of a message (`conductor.core.tracing`)."""
 
 _NOTHING: Final = memoryview(b"")
 
@@ -141,15 +146,17 @@ class Segment:
         self._line_limit = spec.line_limit
         self._wakes: Due[int] = Due()
         carriers = {name: module.carrier for name, module in modules.items()}
-        self._journal_first = spec.journal_first
-        self._journal = HostJournal(spec, carriers, output.send) if spec.recording else None
-        make: Callable[..., Router] = Router
-        if self._journal is not None and spec.numbers > 0:
-            make = partial(JournalRouter, journal=self._journal)
-        router = make(
+        self._record: HostRecord | None = None
+        if spec.recording:
+            from conductor.run.host_record import HostRecord  # few hosts have one
+
+            self._record = HostRecord(spec.line_limit, output.send)
+        router = Router(
             [component(guest, carriers[guest.name]) for guest in spec.guests],
             "proxy",
             upstream=CHANNEL,
+            tracing=spec.numbers > 0,
+            first_number=spec.numbers,
             audited=[guest.name for guest in spec.guests] if spec.auditing else (),
             owned=spec.owned,
             reserved=spec.reserved,
@@ -157,8 +164,7 @@ class Segment:
         self._router = router
         self._auditing = spec.auditing
         self._pause(spec.paused)
-        lost = None if self._journal is None else self._journal.lost
-        self._outboxes = Outboxes(router, self._perform, on_lost=lost)
+        self._outboxes = Outboxes(router, self._perform)
         limits = {
             guest.name: guest.limits.get("log_lines", DEFAULT_LIMITS["log_lines"])
             for guest in spec.guests
@@ -168,12 +174,12 @@ class Segment:
         self._services = LocalServices(self._log, spec.clock)
         self._relays = spec.relays
         self._guests = SegmentGuests(
-            spec.guests, modules, self._outboxes, self._log, output.send, self._journal
+            spec.guests, modules, self._outboxes, self._log, output.send, self._record
         )
         self._shortcut: Shortcut | None = None
         """None: the router sees all, for a trace or an audit, or because guests speak in envelopes,
         may have sessions of their own, or get references to long texts."""
-        if self._journal is None and not spec.auditing and Shortcut.fits(router):
+        if self._record is None and not spec.auditing and Shortcut.fits(router):
             self._shortcut = Shortcut(
                 router, self._guests, output, partial(self._outboxes.feed, UPSTREAM), self._one_turn
             )
@@ -241,6 +247,8 @@ class Segment:
                 break
         if self._ends and self._ends[0][0] < until:
             self._end_turns()
+        if self._record is not None:
+            self._record.send()
         self._output.flush()
         restarts = self._guests.restarts
         if self._wakes or restarts:
@@ -272,18 +280,6 @@ class Segment:
         self._work(name, now)
         return True
 
-    def report(self, *, idle: bool) -> None:
-        """Sends the parent the journal: when nothing else is to be done, or too much waits."""
-        journal = self._journal
-        if journal is not None and journal.waits and (idle or journal.is_due):
-            journal.send()
-            self._output.flush()
-
-    @property
-    def journal_waits(self) -> bool:
-        """Whether the parent has not been sent all of the journal."""
-        return self._journal is not None and self._journal.waits
-
     def run_due(self) -> None:
         """Does what is due: wakes the router, starts guests again."""
         tokens = self._wakes.take(time.monotonic())
@@ -298,10 +294,11 @@ class Segment:
         have the same."""
         for run in queue:
             for frame in run.frames:
-                if frame.startswith(_OWN_REQUEST, 1):
-                    self._own_requests[_own_id(frame)] = run.cause
-        if self._journal is not None and self._journal_first:
-            self._journal.send()
+                line = frame if frame[:1] != _NUMBER else frame.partition(b"\n")[2]
+                if line.startswith(_OWN_REQUEST, 1):
+                    self._own_requests[_own_id(line)] = run.cause
+        if self._record is not None:
+            self._record.send()
         lines = joined(queue)
         if self._shortcut is not None and self._shortcut.has_sent(lines):
             return
@@ -352,6 +349,9 @@ class Segment:
             case LogLine():
                 if effect.level in ("warning", "error") or self._verbose:
                     self._log(effect.level, effect.peer, effect.text)
+            case Trace():
+                assert self._record is not None
+                self._record.crossed(effect)
             case Changed():
                 self._output.send(report(CHANGED, change_params(effect, self._line_limit)))
             case Wake():
@@ -429,8 +429,6 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int) -> int:
         wait = segment.settle()
         if segment.failed:
             break
-        if segment.journal_waits:
-            segment.report(idle=wait != 0.0 and not _is_readable())
         # What is to be done in a minute, as a look at a request that a guest holds, is not now.
         idle = (wait is None or wait > QUIET) and not output.unsent
         if idle and source.large:
@@ -452,17 +450,9 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int) -> int:
         segment.feed(lines)
         del lines  # perhaps megabytes, which would be held until the next line comes
     os.set_blocking(1, True)
-    segment.report(idle=True)
     output.flush()
     segment.close()
     return EXIT_GUEST_FAILED if segment.failed else 0
-
-
-def _is_readable() -> bool:
-    """Whether there is input, or its end."""
-    poll = select.poll()
-    poll.register(0, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _log(level: str, peer: str, text: str) -> None:

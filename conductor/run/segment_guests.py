@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import wasm_host
 from conductor.core import Closure, json_text
@@ -15,13 +15,15 @@ from conductor.core.accounts import Account, Cause
 from conductor.core.restart_state import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.core.services import RECOVERED
 from conductor.errors import without_keys
-from conductor.run.host_journal import HostJournal
 from conductor.run.outboxes import Outboxes
 from conductor.run.report_lines import failed_line, report
 from conductor.run.rounds import Round, Rounds
 from conductor.run.segment_spec import FIRED, FiredTimer, GuestSpec, Recovered, Relayed
 from conductor.transports.buffers import CHUNK
 from conductor.transports.guest import deliver, explain
+
+if TYPE_CHECKING:
+    from conductor.run.host_record import HostRecord
 
 _LAST_WORDS: Final = 10
 """First and last lines of a failed guest's standard error that are shown."""
@@ -55,7 +57,7 @@ class SegmentGuests:
         outboxes: Outboxes,
         log: Callable[[str, str, str], None],
         send: Callable[[bytes], None],
-        journal: HostJournal | None,
+        record: HostRecord | None,
     ) -> None:
         """Instantiates every guest. Raises `wasm_host.GuestError`.
 
@@ -65,7 +67,7 @@ class SegmentGuests:
             outboxes: Routes what they return.
             log: Writes a line: level, component name, text.
             send: Takes whole lines for the parent.
-            journal: Keeps what is delivered, for a trace.
+            record: Takes what is delivered, for a trace.
         """
         self._modules = modules
         self._instances = {name: module.instantiate(name) for name, module in modules.items()}
@@ -73,7 +75,7 @@ class SegmentGuests:
         self._router = outboxes.router
         self._log = log
         self._send = send
-        self._journal = journal
+        self._record = record
         self._recoveries = {spec.name: Recovery(spec.on_failure) for spec in specs}
         self.restarts: Due[str] = Due()
         """When guests that failed are started again."""
@@ -118,8 +120,8 @@ class SegmentGuests:
         except wasm_host.GuestError as error:
             self._failed(name, error)
             return False
-        if self._journal is not None:
-            self._journal.delivered(name, b"", returned)
+        if self._record is not None:
+            self._record.delivered(name, b"", returned)
         if returned:
             self.rounds.returned(name, _lines(returned))
         return True
@@ -187,8 +189,8 @@ class SegmentGuests:
             else:
                 returned = deliver(guest, data, lambda line, why: self._refused(name, line, why))
         except wasm_host.GuestError as error:
-            if self._journal is not None:
-                self._journal.delivered(name, data, error.outbox, str(error))
+            if self._record is not None:
+                self._record.delivered(name, data, error.outbox, str(error))
             current.cause = current.answering = self.accounts[name].caused[0]
             current.lines = _lines(error.outbox)
             # All of it now, in slices: the guest has no further turn.
@@ -197,8 +199,8 @@ class SegmentGuests:
             if self.rounds.is_in(name, current):  # else it was ended for what it returned
                 self._failed(name, error)
             return False
-        if self._journal is not None:
-            self._journal.delivered(name, data, returned)
+        if self._record is not None:
+            self._record.delivered(name, data, returned)
         current.lines = _lines(returned)
         return self._charge(name, current, cause, data, returned, now)
 

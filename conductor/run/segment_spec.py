@@ -88,11 +88,9 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     loading_only: bool = False
     """Load the modules, which compiles them, and end (`conductor.run.compiled`)."""
     numbers: int = 0
-    """Where the numbers of messages begin in a trace; 0: it needs no journal of the router."""
+    """Where the numbers of messages begin in a trace; 0: the parent sees all that passes."""
     recording: bool = False
-    """Whether there is a journal (`conductor.run.host_journal`)."""
-    journal_first: bool = False
-    """Whether the journal goes to the parent before the lines that it explains."""
+    """Whether there is a record (`conductor.run.host_record`)."""
     relays: bool = False
     """Perform no service here: relay every call."""
     auditing: bool = False

@@ -73,6 +73,8 @@ def _run(spec: SegmentSpec) -> int:
     optimised_later(modules.values(), spec.cache)
     if spec.auditing or any(guest.limits.get("text_bytes") is not None for guest in spec.guests):
         importlib.import_module("hashlib")  # nothing can load it any more, once it is asked for
+    if spec.recording:
+        importlib.import_module("conductor.run.host_record")
     # Files have been used for the last time, and no guest has run yet.
     for module in modules.values():
         module.warm()

@@ -384,7 +384,9 @@ def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
         ("conductor.core.exchange", "conductor.core.logins"),
         ("conductor.core.exchange", "conductor.core.early_updates"),
     }
-    # `segment_start` loads it for the guests and the audits that need it.
+    # `segment_start` loads these for the guests, audits and traces that need them.
     assert later - of_agents == {
-        (f"conductor.{name}", "hashlib") for name in ("core.payloads", "run.report_lines")
+        ("conductor.core.payloads", "hashlib"),
+        ("conductor.run.report_lines", "hashlib"),
+        ("conductor.run.segment", "conductor.run.host_record"),
     }

@@ -205,7 +205,6 @@ class ChainPlayer:
         while not self._ended and moves != self._moves and self._is_more_due:
             moves = self._moves
             await asyncio.sleep(_QUIET)
-        await self._runtime.traced()
         while not self._ended and self._is_due(self._held.reader):
             self._moved.clear()
             try:
@@ -213,7 +212,6 @@ class ChainPlayer:
             except TimeoutError:
                 return
             await asyncio.sleep(_GLANCE)
-            await self._runtime.traced()
 
     def _move(self) -> None:
         """A message has come to either end."""

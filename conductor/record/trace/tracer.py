@@ -39,7 +39,7 @@ class Tracer:
         self._file = file
         self._chain = chain
         self._content = content
-        self._clock = self._now = clock
+        self._clock = clock
         self._start = clock()
         self._began = time.time()
         self._last = 0.0
@@ -66,10 +66,6 @@ class Tracer:
     def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
         """The chain has other peers from now on; as `begin`."""
         self._names.begin(chain)
-
-    def at(self, now: float) -> None:
-        """What follows was then, by the machine's monotonic clock, in seconds."""
-        self._now = lambda: now
 
     def recorder(self, name: str) -> Recorder | None:
         """Takes the lines of the next instance of a component that hosts nothing."""
@@ -168,8 +164,8 @@ class Tracer:
 
         Never less than before, as readers expect.
         """
-        now = self._now() - self._start
-        if reported is not None and reported <= self._clock() - self._start:
+        now = self._clock() - self._start
+        if reported is not None and reported <= now:
             now = reported
         self._last = max(now, self._last)
         return self._last
@@ -190,11 +186,6 @@ class Both:
         """See `Tracing`."""
         self._first.begin(chain)
         self._second.begin(chain)
-
-    def at(self, now: float) -> None:
-        """See `Tracing`."""
-        self._first.at(now)
-        self._second.at(now)
 
     def recorder(self, name: str) -> Recorder | None:
         """See `Tracing`."""

@@ -20,16 +20,17 @@ from conductor.core import (
     Effect,
     Router,
     Send,
+    Trace,
     Wake,
 )
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.record.trace.tracer import Tracer
-from conductor.run.following import Follower
 from conductor.run.guest_module import component
-from conductor.run.host_journal import HostJournal
-from conductor.run.journal import JournalRouter
+from conductor.run.host_record import HostRecord
 from conductor.run.plan import Planned
-from conductor.run.segment_spec import GuestSpec, SegmentSpec
+from conductor.run.segment_spec import GuestSpec
+from conductor.run.traced import TracedChain
+from conductor.transports.framing import LINE_LIMIT
 from tests.harness.router.actors import dump
 
 Json = dict[str, Any]
@@ -188,8 +189,8 @@ class HostedChain:
     ) -> None:
         self.told: defaultdict[str, list[bytes]] = defaultdict(list)
         """`groups`: names and profiles."""
-        self._follower: Follower | None = None
-        self._journals: dict[str, HostJournal] = {}
+        self._traced: TracedChain | None = None
+        self._records: dict[str, HostRecord] = {}
         self._agent = AskingAgent()
         self.names = [name for group in groups for name, _ in group]
         drawn = [*tapes, *[()] * len(self.names)]
@@ -207,7 +208,8 @@ class HostedChain:
                 continue
             host, first = "+".join(one.name for one in guests), at * _NUMBERS
             audits = [one.name for one in guests] if audited else ()
-            self._hosts[host] = self._host(host, specs, guests, audits, first, tracer is not None)
+            traced = first if tracer is not None else 0
+            self._hosts[host] = self._host(host, guests, audits, traced)
             self._at |= {one.name: self._hosts[host] for one in guests}
             numbers = range(first, first + _NUMBERS) if tracer is not None else None
             made = Component(host, "", CHANNEL, numbers=numbers)
@@ -216,47 +218,46 @@ class HostedChain:
         self._planned = {one.component.name: one for one in planned}
         components = [one.component for one in planned]
         names = [one.name for one in components] if audited else ()
-        if tracer is None:
-            self.main = _Node(Router(components, audited=names))
-        else:
-            follows = Router(components, tracing=True)
-            self._follower = Follower(tracer, follows, _log, lambda delay, work: None)
-            self._follower.begin(planned)
-            self.main = _Node(JournalRouter(components, journal=self._follower.journal))
-        self._report()
+        self.main = _Node(Router(components, audited=names, tracing=tracer is not None))
+        if tracer is not None:
+            self._traced = TracedChain(tracer, planned, _log)
         self.play([Step("client", {"id": 0, "method": "initialize", "params": VERSION})])
 
     def _host(
         self,
         name: str,
-        specs: list[GuestSpec],
         guests: list[Component],
         audited: Sequence[str],
         first: int,
-        traced: bool,
     ) -> _Node:
-        """A host; one that is traced keeps a journal."""
-        if not traced:
-            return _Node(Router(guests, "proxy", upstream=CHANNEL, audited=audited))
+        """A host; one with a first number is traced."""
+        if first:
 
-        def send(lines: bytes) -> None:
-            assert self._follower is not None
-            self._follower.without_journal(self._planned[name], lines.splitlines())
+            def send(lines: bytes) -> None:
+                assert self._traced is not None
+                self._traced.without_record(self._planned[name], lines.splitlines())
 
-        spec = SegmentSpec(specs, numbers=first)
-        carriers = {one.name: "core" for one in guests}
-        journal = self._journals[name] = HostJournal(spec, carriers, send)
-        return _Node(JournalRouter(guests, "proxy", upstream=CHANNEL, journal=journal))
+            self._records[name] = HostRecord(LINE_LIMIT, send)
+        return _Node(
+            Router(
+                guests,
+                "proxy",
+                upstream=CHANNEL,
+                audited=audited,
+                tracing=first > 0,
+                first_number=first,
+            )
+        )
 
     def _report(self) -> None:
-        for journal in self._journals.values():
-            journal.send()
+        for record in self._records.values():
+            record.send()
 
     def close(self) -> None:
         """The trace ends."""
-        assert self._follower is not None
+        assert self._traced is not None
         self._report()
-        self._follower.close()
+        self._traced.close()
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -338,7 +339,8 @@ class HostedChain:
                 self._feed(node, name, line)
             self._perform(node, node.router.delivered(name))
         elif name == UPSTREAM and node is not self.main:
-            host = next(host for host, one in self._hosts.items() if one is node)
+            host = self._name_of(node)
+            self._report()
             for line in lines:
                 self._feed(self.main, host, line)
         else:
@@ -349,13 +351,14 @@ class HostedChain:
                         self._feed(self.main, "agent", dump({"jsonrpc": "2.0", **said}))
 
     def _delivered(self, node: _Node, name: str, given: list[bytes], returned: list[bytes]) -> None:
-        for host, journal in self._journals.items():
-            if self._hosts[host] is node:
-                journal.delivered(name, _joined(given), _joined(returned))
+        if node is not self.main and self._records:
+            record = self._records[self._name_of(node)]
+            record.delivered(name, _joined(given), _joined(returned))
+
+    def _name_of(self, node: _Node) -> str:
+        return next(host for host, one in self._hosts.items() if one is node)
 
     def _feed(self, node: _Node, name: str, line: bytes) -> None:
-        if node is self.main and self._follower is not None:
-            self._follower.journal.chunk(name, len(line), 1)
         self._perform(node, node.router.receive(name, line))
 
     def _perform(self, node: _Node, effects: Iterable[Effect]) -> None:
@@ -365,8 +368,17 @@ class HostedChain:
                     node.outboxes.setdefault(peer, []).extend(frame.splitlines())
                 case Wake(token):
                     node.wakes.append(token)
+                case Trace():
+                    self._trace(node, effect)
                 case _:
                     pass
+
+    def _trace(self, node: _Node, trace: Trace) -> None:
+        if node is self.main:
+            assert self._traced is not None
+            self._traced.crossed(trace, node.router.mode)
+        else:
+            self._records[self._name_of(node)].crossed(trace)
 
 
 VERSION: Final = {"protocolVersion": 1}
