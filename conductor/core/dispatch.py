@@ -1,4 +1,4 @@
-"""The path of every message but streams: a frame is read, and dispatched by what it is.
+"""The path of every message: a frame is read, and dispatched by what it is.
 
 Everything a peer sends takes this path in arrival order, answers included, so nothing overtakes
 (`docs/architecture.md` walks one message through it).

@@ -32,7 +32,6 @@ from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
 from conductor.core.services import LAST_WORDS, Services
 from conductor.core.state import Peer
-from conductor.core.streams import Streams
 from conductor.core.topology import UPSTREAM
 
 if TYPE_CHECKING:
@@ -132,10 +131,6 @@ class Router:
         self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
         bytes. The method itself, since a method that calls it costs each message 0.05 µs."""
-        self.stream: Callable[[str, Sequence[bytes]], tuple[str, list[bytes]] | None]
-        """Routes the first of some frames, as many as it can take at once (`Streams.take`); the
-        others go through `receive`. None: all do."""
-        self.stream = Streams(exchange, depth).take
         self.peers = exchange.peers
         self.upstream = exchange.upstream
         for name, addresses in (owned or {}).items():

@@ -28,7 +28,7 @@ class Writer:
         peer: the name of a peer agent, which the envelope has; empty: none.
     """
 
-    __slots__ = ("_end", "_notification", "_request", "_wrapped", "plain", "tag")
+    __slots__ = ("_end", "_notification", "_request", "_wrapped", "tag")
 
     def __init__(
         self,
@@ -40,8 +40,6 @@ class Writer:
         peer: str = "",
     ) -> None:
         self.tag = tag
-        self.plain = request is None
-        """Whether messages are written as they are, behind the tag."""
         self._request = tag + _REQUEST
         named = b'"peer":%b,' % encode_method(peer) if peer else b""
         inside = _PARAMS + b"{" + named + (b'"message":{"method":' if nested else b'"method":')
@@ -88,7 +86,6 @@ class ReferringWriter(Writer):
 
     def __init__(self, writer: Writer, payloads: Payloads) -> None:
         super().__init__(writer.tag)
-        self.plain = False
         self._writer = writer
         self._payloads = payloads
 

@@ -67,14 +67,6 @@ class Outboxes:
     def feed(self, peer: str, frames: Sequence[bytes]) -> None:
         """Routes frames of one peer, in order."""
         receive, post, cause = self.router.receive, self.post, self.cause
-        stream = self.router.stream(peer, frames) if frames else None
-        if stream is not None:
-            target, passed = stream
-            post(target, passed[0], cause)
-            if len(passed) > 1:
-                self._queues[target][-1].frames += passed[1:]
-                cause.account.waiting += sum(map(len, passed)) - len(passed[0])
-            frames = frames[len(passed) :]
         for frame in frames:
             try:
                 effects = receive(peer, frame)
