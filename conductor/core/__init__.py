@@ -1,6 +1,7 @@
 """The pure core: bytes of one peer go in, effects come out. No waiting, no clock, no logging.
 
-Each module imports only modules listed above it; `tests/test_imports.py` checks that.
+Each module imports only modules listed above it; `tests/test_imports.py` checks that. `parts` alone
+names all that a router is made of.
 
     json_text       JSON read without parsing all of it: nesting, number of values, members
     jsonrpc         frames become messages; error codes; ids
@@ -19,7 +20,7 @@ Each module imports only modules listed above it; `tests/test_imports.py` checks
     tracing         what a trace records, and the numbers of messages
     adaptation      what an agent does not take, in words
     exchange        send, answer, refuse: what all parts below do with messages
-    policy.enforcer who carries a message, and what is allowed
+    policy          who carries a message, and what is allowed
 
     editor          whose a panel or comment is, and who gets what the editor says of it
     held_prompts    prompts of the client that wait for their release
@@ -61,7 +62,7 @@ from conductor.core.effects import (
     Violated,
     Wake,
 )
-from conductor.core.router import UPSTREAM, Router
+from conductor.core.router import UPSTREAM, Router, RouterOptions
 from conductor.core.service_table import SERVICES
 
 __all__ = [
@@ -86,6 +87,7 @@ __all__ = [
     "Reopen",
     "Resolve",
     "Router",
+    "RouterOptions",
     "Send",
     "Serve",
     "Trace",

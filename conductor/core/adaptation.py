@@ -25,7 +25,7 @@ from conductor.errors import counted
 from conductor.patterns import lazy_pattern
 
 if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
+    from conductor.core.parts import Parts
 
 _CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
 """The prompt capability that each type of block needs; all other types pass."""
@@ -129,7 +129,7 @@ def text_of(raw: Raw | None) -> str:
         return ""
 
 
-def adapt(exchange: Exchange, peer: Peer, params: Raw, session: str | None) -> Raw:
+def adapt(parts: Parts, peer: Peer, params: Raw, session: str | None) -> Raw:
     """What an agent gets of a prompt, and a report where that is not what was sent."""
     params, types = adapted(params, peer.untaken)
     for type_ in types:
@@ -137,7 +137,7 @@ def adapt(exchange: Exchange, peer: Peer, params: Raw, session: str | None) -> R
         again = kind in peer.adapted or len(peer.adapted) >= _MOST_REPORTED
         peer.adapted.add(kind)
         text = f"{peer.label} takes no blocks of the type `{type_}` in prompts: it gets words"
-        exchange.emit(Adapted(peer.name, kind[0], text, again))
+        parts.exchange.emit(Adapted(peer.name, kind[0], text, again))
     return params
 
 

@@ -16,14 +16,12 @@ from conductor.core.aliases import Aliases
 from conductor.core.component import Role
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Reopen, Send
-from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
-from conductor.core.policy.enforcer import Enforcer
+from conductor.core.parts import Parts
 from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import CLOSING, STATE_KIND, STOP, UPDATE
 from conductor.core.policy.states import State
-from conductor.core.roles.initialize import Initializer
 from conductor.core.state import (
     Answer,
     AnswerTo,
@@ -74,10 +72,9 @@ def _goes_on_inside(host: Peer, session: str) -> bool:
 class Endings:
     """The part of a router that settles the requests of peers, turns and chains that end."""
 
-    def __init__(self, exchange: Exchange, enforcer: Enforcer, initializer: Initializer) -> None:
-        self._exchange = exchange
-        self._enforcer = enforcer
-        self._initializer = initializer
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     # -- a peer is gone ------------------------------------------------------------------------
 
@@ -143,7 +140,7 @@ class Endings:
         """
         effects = self._exchange.effects
         before = len(effects)
-        self._enforcer.own_turns.gone(peer)
+        self._parts.own_turns.gone(peer)
         if not peer.restarting and self._exchange.peers.get(peer.name) is peer:
             self._end_aliases(peer)
         self._end_subsessions(peer)
@@ -155,7 +152,7 @@ class Endings:
         if peer.closure is not None:
             peer.resume()
         self.withdraw(peer)
-        self._enforcer.gone(peer)
+        self._parts.notifications.gone(peer)
         # The new instance would get answers to requests that only the old instance has sent.
         effects[before:] = [
             effect
@@ -210,14 +207,14 @@ class Endings:
         carried = pending.carried
         if carried is None or (not chain and carried.state in (State.QUEUED, State.GIVEN)):
             return False
-        return self._enforcer.requests.lost(carried)
+        return self._parts.policed.lost(carried)
 
     def withdraw(self, peer: Peer) -> None:
         """Cancels the requests of a peer that is gone; nobody will read the answers."""
         for requests in peer.id_spaces():
             for pending in list(requests.received.values()):
                 if pending.forwards is None or not pending.forwards.pending.wanted:
-                    self._enforcer.turns.cancel(pending)
+                    self._parts.turns.cancel(pending)
                 pending.origin = None
             requests.received.clear()
             requests.size = 0
@@ -278,7 +275,7 @@ class Endings:
 
     def _deliver_late(self, peer: Peer, params: Params, pending: PendingRequest) -> None:
         if pending.origin is not None:  # else the asker is gone, or has been answered
-            self._initializer.deliver(peer.p, params, pending)
+            self._parts.initializer.deliver(peer.p, params, pending)
 
     def returned(self, peer: Peer) -> None:
         """Gives a peer that was started again its role again, without disturbing its successor:
@@ -293,7 +290,7 @@ class Endings:
             peer.shadow = Copied(read_message(INITIALIZE, peer.initialize))
             peer.shadow.answer = answer
         again = self._exchange.own_request(INITIALIZE)
-        self._initializer.initialize_alone(peer, peer.initialize, again)
+        self._parts.initializer.initialize_alone(peer, peer.initialize, again)
 
     # -- a request or a turn is over -----------------------------------------------------------
 
@@ -307,7 +304,7 @@ class Endings:
         """
         pending = self._sent(peer, key)
         if pending is not None:
-            self._enforcer.turns.cancel(pending)
+            self._parts.turns.cancel(pending)
             self._exchange.fail(pending, reason)
             pending.answer_to, pending.purpose = AnswerTo.ASKER, None
 
@@ -330,7 +327,7 @@ class Endings:
             update = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
             update["description"] = reason.hint
         params = json_text.encode({"sessionId": session, "update": update})
-        self._enforcer.notifications.send_for(peer.p, UPDATE, Raw(params))
+        self._parts.notifications.send_for(peer.p, UPDATE, Raw(params))
 
     def _stop_turns(self, peer: Peer, session: str) -> None:
         """Has an agent cancel the turns of a session."""

@@ -6,7 +6,7 @@ has failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property, partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -16,7 +16,7 @@ from msgspec import Raw, UnsetType
 from conductor.core import adaptation, agent_turns, jsonrpc
 from conductor.core.aliases import KEPT, Aliases, to_json
 from conductor.core.component import Component, Role
-from conductor.core.dialects import CANCEL, INITIALIZE, Dialect
+from conductor.core.dialects import CANCEL, INITIALIZE
 from conductor.core.effects import Closure, Effect, Effects, Fail, LogLine, Propagate, Send, Serve
 from conductor.core.json_text import write_members
 from conductor.core.jsonrpc import (
@@ -27,6 +27,7 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.message import Message
+from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, SETUP, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions, asker
@@ -55,53 +56,35 @@ those are the same with a trace and without one."""
 class Exchange:
     """The messages between the peers of one chain."""
 
-    def __init__(
-        self,
-        components: Sequence[Component],
-        upstream: Dialect | None,
-        tracing: bool,
-        audited: Collection[str],
-        reserved: Collection[str],
-        first_number: int,
-        propagating: bool,
-        resolving: bool,
-    ) -> None:
-        """See `conductor.core.router.Router` for the arguments."""
+    def __init__(self, parts: Parts, components: Sequence[Component]) -> None:
+        self._parts = parts
+        self._options = options = parts.options
         self.effects: Effects = []
         """What the step that runs has led to so far, in order."""
-        self.tracing = tracing
+        self.tracing = options.tracing
         """Whether `Trace` effects are made."""
-        self._propagating = propagating
-        self.audited = frozenset(audited)
+        self.audited = frozenset(options.audited)
         """The components of which `Changed` effects are made."""
         self.version: int | None = None
         """The ACP version the chain settled on, once `initialize` has been answered."""
-        watched = {component.name for component in components} if tracing else self.audited
-        numbers = _ALL_NUMBERS if first_number else None
-        self.topology = Topology(components, upstream, watched, numbers)
+        watched = {component.name for component in components} if self.tracing else self.audited
+        numbers = _ALL_NUMBERS if options.first_number else None
+        self.topology = Topology(components, options.upstream, watched, numbers)
         self.peers = self.topology.peers
         self.upstream = self.topology.upstream
-        self._reserved = frozenset(reserved)
+        self._reserved = frozenset(options.reserved)
         self.reserve_names(components)
         self.sessions = Sessions()
         self.may_keep = False
         """Whether an update for the client may have to wait: it has asked for a new session."""
-        self._resolving = resolving
-        self.count = first_number
+        self.count = options.first_number
         """The last number that was given."""
-        self.number = first_number
+        self.number = options.first_number
         """The number of the message that is routed now; it got it where it was first read."""
-        self._traced = count(first_number + _OWN_NUMBERS)
-        self.tracer = TraceEffects(self, self._traced)
+        self._traced = count(options.first_number + _OWN_NUMBERS)
+        self.tracer = TraceEffects(parts, self._traced)
         self._own_ids = count(1)
         self._failed = False
-
-    client_sees: Callable[[str, Params], None]
-    """Version 2: what is done once a notification has gone to the client. Set by the router …"""
-    agent_gets: Callable[[Lane, PendingRequest, Raw], None]
-    """… and when the agent gets a prompt."""
-    turn_ends: Callable[[str, Callable[[], None]], None]
-    """Version 2: takes what tells the client that a session is idle, once it is."""
 
     def reserve(self, names: Collection[str]) -> None:
         """Names of MCP servers that only their owners may use, besides those that are known."""
@@ -207,7 +190,7 @@ class Exchange:
     def forward(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it, or the folders that
         it names are known."""
-        own = self._own_folders if method in SETUP and self._resolving else None
+        own = self._own_folders if method in SETUP and self._options.resolving else None
         if own is None or not own.keeps(lane, method, params, pending):
             self._go(lane, method, params, pending)
 
@@ -215,7 +198,7 @@ class Exchange:
     def _logins(self) -> Logins:
         from conductor.core.logins import Logins  # no host of guests has a client
 
-        return Logins(self)
+        return Logins(self._parts)
 
     @cached_property
     def _early(self) -> EarlyUpdates:
@@ -227,7 +210,7 @@ class Exchange:
     def _own_folders(self) -> OwnFolders:
         from conductor.core.own_folders import OwnFolders  # no start waits for it
 
-        return OwnFolders(self)
+        return OwnFolders(self._parts)
 
     def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> None:
         """A `Resolve` effect was performed."""
@@ -272,7 +255,7 @@ class Exchange:
             if self.tracing:
                 self.tracer.notified(source, lane, method, params)
             if self.version == 2 and lane is self.upstream.p:
-                self.client_sees(method, params)
+                self._parts.own_turns.client_sees(method, params)
         elif peer.closure is None and peer.handshake is not None:
             later = partial(self.notify, lane, method, params, source)
             if not peer.wait(later, size_of(params)):
@@ -307,13 +290,17 @@ class Exchange:
         if method == PROMPT and lane.peer.role is Role.AGENT and isinstance(params, Raw):
             pending.session = session_of(params)
             if self.version == 2:
-                self.agent_gets(lane, pending, params)
+                self._parts.own_turns.agent_gets(lane, pending, params)
             if lane.peer.untaken:
-                params = adaptation.adapt(self, lane.peer, params, pending.session)
+                params = adaptation.adapt(self._parts, lane.peer, params, pending.session)
         if pending.traced is not None:
             self.tracer.sent(pending, lane, method, params)
         peer, number = lane.peer, pending.number
-        if self._propagating and peer.role is Role.AGENT and not isinstance(params, UnsetType):
+        if (
+            self._options.propagating
+            and peer.role is Role.AGENT
+            and not isinstance(params, UnsetType)
+        ):
             self.emit(Propagate(peer.name, id_, method, bytes(params), number))
         else:
             self.write(peer, lane.writer.request(id_, method, params), number)
@@ -423,7 +410,7 @@ class Exchange:
             if ended is not None:
                 source = Source(origin, self.next_number(), own=True)
                 tell = partial(self.notify, origin, UPDATE, ended, source)
-                self.turn_ends(pending.names or "", tell)
+                self._parts.own_turns.ends(pending.names or "", tell)
         # After the asker: what watchers lead to must not overtake the answer.
         for watcher in watchers:
             watcher(member, bytes(answer))

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from conductor.core.effects import Held
-from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
-from conductor.core.own_turns import OwnTurns
+from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, CLOSING, PROMPT
 from conductor.core.policy.turns import REFUSED, turn_cancelled
@@ -32,9 +31,9 @@ class HeldPrompt(NamedTuple):
 class HeldPrompts:
     """The part of a router that holds prompts of upstream."""
 
-    def __init__(self, exchange: Exchange, own_turns: OwnTurns) -> None:
-        self._exchange = exchange
-        self._own_turns = own_turns
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
         self._waiting: list[HeldPrompt] = []
         self.on = 0
         """How many hold all prompts; 0: nobody."""
@@ -42,7 +41,7 @@ class HeldPrompts:
     @property
     def may_keep(self) -> bool:
         """Whether any prompt is to wait."""
-        return self.on > 0 or bool(self._waiting) or self._own_turns.any
+        return self.on > 0 or bool(self._waiting) or self._parts.own_turns.any
 
     @property
     def count(self) -> int:
@@ -59,10 +58,10 @@ class HeldPrompts:
             self.stopped(session)
         behind = any(held.session == session for held in self._waiting)
         if method == PROMPT:
-            in_turn = self._own_turns.blocks(session)
+            in_turn = self._parts.own_turns.blocks(session)
             waits = self.on > 0 or in_turn
             if in_turn:
-                self._own_turns.client_waits(session)
+                self._parts.own_turns.client_waits(session)
         else:
             waits = behind and method in AFTER_PROMPTS
         if waits:
@@ -90,19 +89,19 @@ class HeldPrompts:
         if held.pending.origin is not None:
             self._exchange.reply(held.pending, *answer)
 
-    def release(self) -> list[HeldPrompt]:
-        """One holds them no longer. Returns what nobody holds any more and somebody waits for, in
-        order."""
+    def release(self) -> None:
+        """One holds them no longer: what nobody holds any more, and somebody waits for, goes on."""
         self.on = max(0, self.on - 1)
-        return self._freed(lambda session: not self._own_turns.blocks(session))
+        self._go_on(lambda session: not self._parts.own_turns.blocks(session))
 
-    def turn_over(self, session: str) -> list[HeldPrompt]:
-        """No component has a turn in a session any more. Returns what goes on in it."""
-        return self._freed(lambda other: other == session)
+    def turn_over(self, session: str) -> None:
+        """No component has a turn in a session any more: what waits there goes on."""
+        self._go_on(lambda other: other == session)
 
-    def _freed(self, goes: Callable[[str | None], bool]) -> list[HeldPrompt]:
+    def _go_on(self, goes: Callable[[str | None], bool]) -> None:
         if self.on or not self._waiting:
-            return []
+            return
         freed = [held for held in self._waiting if goes(held.session)]
         self._waiting = [held for held in self._waiting if held not in freed]
-        return [held for held in freed if held.pending.origin is not None]
+        for held in [held for held in freed if held.pending.origin is not None]:
+            self._parts.requests.released(held)

@@ -21,7 +21,7 @@ from conductor.core.json_text import (
 )
 
 if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
+    from conductor.core.parts import Parts
     from conductor.core.state import Peer
 
 FLAG: Final = "--agent-login="
@@ -42,9 +42,9 @@ _NOT_ITS_OWN: Final = "is none that the agent offers"
 class Logins:
     """What the client is shown of the agent's logins."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._topology = exchange.topology
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._topology = parts.exchange.topology
 
     def shown(self, member: bytes, body: Raw | bytes) -> Raw | bytes:
         """A result of `initialize`, or an error, as the client gets it."""
@@ -78,7 +78,9 @@ class Logins:
                 kept.append(usable)
             elif logs:
                 name = _text((read_members(method) or {}).get("name"))
-                self._exchange.emit(LogLine("warning", agent.name, f"the login `{name}` {usable}"))
+                self._parts.exchange.emit(
+                    LogLine("warning", agent.name, f"the login `{name}` {usable}")
+                )
         # An agent elsewhere is a stranger: what it writes must read the same to every client.
         same = kept == methods and agent.component.logins
         return listed if same else Raw(json_text.encode(kept))

@@ -9,11 +9,9 @@ from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
 from conductor.core.effects import Send
-from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.message import Message
-from conductor.core.policy.enforcer import Enforcer
-from conductor.core.requests import Requests
+from conductor.core.parts import Parts
 from conductor.core.state import AnswerTo, Lane, Peer
 from conductor.patterns import lazy_pattern
 
@@ -36,10 +34,9 @@ _ANSWERS: Final = (b"result", b"error")
 class Oversize:
     """The part of a router that answers for frames nobody took."""
 
-    def __init__(self, exchange: Exchange, requests: Requests, enforcer: Enforcer) -> None:
-        self._exchange = exchange
-        self._requests = requests
-        self._enforcer = enforcer
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     def skipped(self, peer: Peer, head: bytes, why: str, *, whole: bool = False) -> bool:
         """A line of `peer` was too long, too deep or too costly to be taken.
@@ -65,7 +62,7 @@ class Oversize:
         elif (pending := lane.requests.lose(raw)) is not None:
             text = f"the answer of {peer.label} to `{pending.method}` was lost: {why}"
             body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
-            self._requests.complete(pending, b"error", body)
+            self._parts.requests.complete(pending, b"error", body)
         return True
 
     def undeliverable(self, peer: Peer, frame: bytes, why: str) -> None:
@@ -93,7 +90,7 @@ class Oversize:
                 continue
             if entry.method is UNSET:
                 answers.append(entry)
-                self._enforcer.requests.answer_lost(lane, bytes(entry.id))
+                self._parts.policed.answer_lost(lane, bytes(entry.id))
             else:
                 self._request_lost(lane, bytes(entry.id), why)
         if any(entry.result is not UNSET for entry in answers):
@@ -112,10 +109,10 @@ class Oversize:
         text = f"{peer.label} was not given `{pending.method}`: {why}"
         body = jsonrpc.error_object(INVALID_REQUEST, text, {"component": peer.name})
         if carried is not None:
-            if self._enforcer.requests.lost(carried):
+            if self._parts.policed.lost(carried):
                 return
             pending.answer_to = AnswerTo.ASKER
-        self._requests.complete(pending, b"error", body)
+        self._parts.requests.complete(pending, b"error", body)
 
 
 def request_id(head: bytes) -> bytes | None:

@@ -23,7 +23,7 @@ from conductor.core.policy.sessions import first_of, guest_of
 from conductor.core.state import Lane, PendingRequest
 
 if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
+    from conductor.core.parts import Parts
 
 _FOLDERS: Final = ("cwd", "additionalDirectories")
 
@@ -41,9 +41,9 @@ class Waiting(NamedTuple):
 class OwnFolders:
     """The set-ups of components that wait."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._sessions = exchange.sessions
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._sessions = parts.exchange.sessions
         self._waiting: dict[int, Waiting] = {}
         self._last = 0
 
@@ -57,7 +57,7 @@ class OwnFolders:
             return False
         self._last += 1
         self._waiting[self._last] = Waiting(lane, method, params, pending, folders)
-        self._exchange.emit(Resolve(lane.peer.name, self._last, folders, theirs))
+        self._parts.exchange.emit(Resolve(lane.peer.name, self._last, folders, theirs))
         return True
 
     def resolved(

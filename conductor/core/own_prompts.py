@@ -8,7 +8,6 @@ writes the name of the guest into the id of each prompt.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
@@ -16,9 +15,9 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core.effects import Violated
-from conductor.core.exchange import Exchange
 from conductor.core.guards.mcp_words import samplings
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
+from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, Direction
 from conductor.core.policy.sessions import MAKES_ONE, guest_of
@@ -48,13 +47,11 @@ class _Account(msgspec.Struct, eq=False):
 
 
 class OwnPrompts:
-    """The accounts of one chain. `after`: has something done after some seconds."""
+    """The accounts of one chain."""
 
-    def __init__(
-        self, exchange: Exchange, after: Callable[[float, Callable[[], None]], None]
-    ) -> None:
-        self._exchange = exchange
-        self._after = after
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
         self._accounts: dict[str, _Account] = {}
         """By session, as the client calls it."""
         self._free: dict[tuple[str, str], int] = {}
@@ -151,13 +148,13 @@ class OwnPrompts:
             return False
         self._free[key] = spent + 1
         if not spent:
-            self._after(ANOTHER_AFTER, partial(self._another, key))
+            self._parts.deadlines.after(ANOTHER_AFTER, partial(self._another, key))
         return True
 
     def _another(self, key: tuple[str, str]) -> None:
         self._free[key] -= 1
         if self._free[key]:
-            self._after(ANOTHER_AFTER, partial(self._another, key))
+            self._parts.deadlines.after(ANOTHER_AFTER, partial(self._another, key))
         else:
             del self._free[key]
 

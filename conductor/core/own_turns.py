@@ -16,7 +16,6 @@ from msgspec import Meta, Raw, UnsetType
 
 from conductor.core import json_text
 from conductor.core.agent_turns import Insertions, only_begun, reported_state, updated
-from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -25,11 +24,9 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.own_prompts import OwnPrompts
-from conductor.core.policy.deadlines import Deadlines
+from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
-from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.policy.turns import Turns
 from conductor.core.service_table import TURN_BEGIN, TURN_END
 from conductor.core.state import Lane, Peer, PendingRequest, unread
 from conductor.core.turn_queue import MOST_WAIT, QueuedTurn, TurnEvent, TurnQueue, TurnState
@@ -44,9 +41,6 @@ _NO_MORE: Final = (
     "the turn does not begin: its component or session has ended, or others have waited too long"
 )
 _MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError)
-
-Relay = Callable[[Peer, str, Params, PendingRequest | None], None]
-"""Has the conductor above perform a call of a guest."""
 
 
 class _Wanted(msgspec.Struct):
@@ -63,25 +57,14 @@ class _Named(msgspec.Struct):
 class OwnTurns:
     """The part of an enforcer that gives components turns."""
 
-    # Both are set by the router: what they call is made later, and needs this.
-    relay: Relay
-    release: Callable[[str], None]
-    """Sends on the client's prompts that wait in a session."""
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        notifications: PolicedNotifications,
-        turns: Turns,
-        deadlines: Deadlines,
-    ) -> None:
-        self._exchange = exchange
-        self.own_prompts = OwnPrompts(exchange, deadlines.after)
-        self._notifications = notifications
-        self._policed = turns
-        notifications.keeps_state = self._keeps_state
-        self._hosted = exchange.topology.hosted
-        self._queue = TurnQueue(self._begun, self._over, self._late, self._go_on, deadlines.after)
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
+        self.own_prompts = OwnPrompts(parts)
+        self._hosted = parts.exchange.topology.hosted
+        self._queue = TurnQueue(
+            self._begun, self._over, self._late, self._go_on, parts.deadlines.after
+        )
         self._insertions = Insertions()
         self._asked: list[QueuedTurn] = []
         """In a host: what its guests have or want."""
@@ -154,7 +137,7 @@ class OwnTurns:
         kind = policy_state.policy.turns
         if policy_state.paused:
             return "is paused, and begins no turns"
-        own = self._policed.is_own_session(policy_state, session)
+        own = self._parts.turns.is_own_session(policy_state, session)
         if own or kind == "unprompted" or (kind and nests):
             return None
         if not kind:
@@ -218,7 +201,7 @@ class OwnTurns:
         idle, and everybody waits for that."""
         update = {"sessionUpdate": STATE_KIND, "state": "idle"}
         params = Raw(json_text.encode({"sessionId": session, "update": update}))
-        self._notifications.send_for(agent.p, UPDATE, params)
+        self._parts.notifications.send_for(agent.p, UPDATE, params)
         updated(agent, session, "idle")
         self.reported(self._exchange.outermost(agent.p, session), "idle")
 
@@ -292,7 +275,7 @@ class OwnTurns:
         """
         policy_state, inner = lane.peer.policy_state, lane.other
         if policy_state is not None and policy_state.enforced:
-            return session is not None and bool(self._policed.held(lane, session))
+            return session is not None and bool(self._parts.turns.held(lane, session))
         known_as = None if session is None else self._exchange.outermost(inner, session)
         given = [
             request
@@ -357,7 +340,7 @@ class OwnTurns:
             for aliases in peer.inside:
                 session = aliases.down.get(session, session)
             params = Raw(json_text.encode({"sessionId": session}))
-            self._notifications.send_for(peer.p.other, STOP, params)
+            self._parts.notifications.send_for(peer.p.other, STOP, params)
 
     # -- here, or in the conductor above ---------------------------------------------------------
 
@@ -373,7 +356,7 @@ class OwnTurns:
         call = PendingRequest(None, b"null", b"null", TURN_BEGIN)
         call.watchers = (partial(self._decided, turn),)
         params = json_text.encode(_Wanted(turn.known_as, turn.show, turn.nests))
-        self.relay(turn.owner[0], TURN_BEGIN, Raw(params), call)
+        self._parts.services.perform(turn.owner[0], TURN_BEGIN, Raw(params), call)
 
     def _decided(self, turn: QueuedTurn, member: bytes, body: bytes) -> None:
         """The conductor above a host has answered."""
@@ -399,7 +382,7 @@ class OwnTurns:
 
     def _relay_end(self, turn: QueuedTurn) -> None:
         params = Raw(json_text.encode(_Named(turn.id)))
-        self.relay(turn.owner[0], TURN_END, params, None)
+        self._parts.services.perform(turn.owner[0], TURN_END, params, None)
 
     # -- what follows --------------------------------------------------------------------------
 
@@ -439,9 +422,9 @@ class OwnTurns:
             update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "end_turn"}
         if update is not None and peer.p.across is not None:
             params = json_text.encode({"sessionId": turn.session, "update": update})
-            self._notifications.send_for(peer.p, UPDATE, Raw(params))
+            self._parts.notifications.send_for(peer.p, UPDATE, Raw(params))
 
-    def _keeps_state(self, peer: Peer, params: Params, later: Callable[[], None]) -> bool:
+    def keeps_state(self, peer: Peer, params: Params, later: Callable[[], None]) -> bool:
         """Version 2: whether the agent's idle state waits. To the user their own turn runs on while
         one of the component's nests in it, and the component works there itself."""
         session, state = ("", None) if isinstance(params, UnsetType) else reported_state(params)
@@ -461,7 +444,7 @@ class OwnTurns:
             turn.spoke = True
 
     def _go_on(self, session: str) -> None:
-        self.release(session)
+        self._parts.held.turn_over(session)
 
 
 def _given(params: Params) -> Raw | bytes:

@@ -17,7 +17,6 @@ from msgspec import Raw
 
 from conductor.core import guards
 from conductor.core.dialects import ROLES
-from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.paths import inside, is_absolute
@@ -25,8 +24,8 @@ from conductor.core.guards.reading import as_object, value_of
 from conductor.core.guards.servers import own_only
 from conductor.core.json_text import holds, read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Params
+from conductor.core.parts import Parts
 from conductor.core.policy.checks import error, refusal
-from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import addresses, heading, session_of
 from conductor.core.policy.key_table import (
     COMMANDS_KIND,
@@ -64,10 +63,9 @@ _COMMANDS: Final = COMMANDS_KIND.encode()
 class Ports:
     """The part of a router that knows what may pass at ports."""
 
-    def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
-        self._exchange = exchange
-        self._checks = enforcer.checks
-        self._own_prompts = enforcer.own_turns.own_prompts
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
         self._sessions: dict[str, Sessions] = {}
         """By port: the sessions with its peer agent. Another agent may use the same ids."""
 
@@ -83,9 +81,9 @@ class Ports:
             violation = self._violation(lane, method, params)
             if violation is not None:
                 told = heading(method, params)
-                self._checks.report(lane.peer, Direction.DOWN, told, violation)
+                self._parts.checks.report(lane.peer, Direction.DOWN, told, violation)
                 raise refusal(lane.peer, violation)
-            self._own_prompts.at_port(lane, params, pending)
+            self._parts.own_turns.own_prompts.at_port(lane, params, pending)
             self._follow(lane, method, params, pending)
         elif method == PERMISSION and _policed(lane.across):
             text = f"`{lane.peer.name}` asks for a permission, and no user is there: cancelled"
@@ -109,7 +107,7 @@ class Ports:
         violation = self._violation(lane, method, params) if wrong is None else None
         if violation is not None:
             told = heading(method, params)
-            self._checks.report(lane.peer, Direction.DOWN, told, violation)
+            self._parts.checks.report(lane.peer, Direction.DOWN, told, violation)
         elif wrong is not None:
             self._exchange.log("warning", lane.peer, f"`{method}` dropped: {wrong}")
         return wrong is None and violation is None
@@ -163,7 +161,7 @@ class Ports:
         found = guards.answered(context, "up", method, request, member, body, None)
         if found is None:
             return member, body
-        self._checks.report(lane.peer, Direction.UP, heading(method, request), found)
+        self._parts.checks.report(lane.peer, Direction.UP, heading(method, request), found)
         return b"error", error(lane.peer, found)
 
     def _context(self, lane: Lane, session: str | None, servers: tuple[str, ...]) -> guards.Context:

@@ -15,15 +15,11 @@ import msgspec
 from conductor.core.component import Component, Role
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
-from conductor.core.endings import Endings
-from conductor.core.exchange import Exchange
-from conductor.core.held_prompts import HeldPrompts
 from conductor.core.jsonrpc import Params
-from conductor.core.policy.enforcer import Enforcer
+from conductor.core.parts import Parts
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.roles.initialize import Initializer, successor_name
-from conductor.core.services import Services
+from conductor.core.roles.initialize import successor_name
 from conductor.core.state import Answer, Copied, Peer, unread
 
 _NOT_USED: Final = Closure("it is not used")
@@ -37,23 +33,11 @@ def newcomer(name: str) -> str:
 class Rearranging:
     """The part of a router that changes which components its chain has, and their order."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        enforcer: Enforcer,
-        initializer: Initializer,
-        endings: Endings,
-        held: HeldPrompts,
-        services: Services,
-    ) -> None:
-        self._exchange = exchange
-        self._topology = exchange.topology
-        self._peers = exchange.peers
-        self._enforcer = enforcer
-        self._initializer = initializer
-        self._endings = endings
-        self._held = held
-        self._services = services
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
+        self._topology = parts.exchange.topology
+        self._peers = parts.exchange.peers
         self._order: Sequence[Component] = ()
         self._new: dict[str, Peer] = {}
         """The components that are to join, by name."""
@@ -77,14 +61,14 @@ class Rearranging:
                     component, name=newcomer(name), label=component.label or f"`{name}`"
                 )
                 watch = self._exchange.tracing or name in watched
-                peer = Peer.of(alias, Role.PROXY, watched=watch)
+                peer = Peer(alias, Role.PROXY, watched=watch)
                 peer.joined = False
                 if former is not None:
                     peer.kept, peer.starts = former.kept, former.starts + 1
                     peer.s.aliases, peer.inside = former.p.other.aliases, former.inside
                 self._peers[peer.name] = self._new[name] = peer
         for name, peer in self._new.items():
-            self._services.configure(peer)
+            self._parts.services.configure(peer)
             self._give_role(name, peer)
 
     def _check(self, components: Sequence[Component], fresh: Collection[str]) -> None:
@@ -115,7 +99,7 @@ class Rearranging:
         peer.ready, peer.restarting = False, True
         peer.shadow = Copied(read_message(INITIALIZE, peer.initialize))
         peer.shadow.answer = peer.recorded_answer
-        self._initializer.initialize_alone(peer, peer.initialize, unread(INITIALIZE))
+        self._parts.initializer.initialize_alone(peer, peer.initialize, unread(INITIALIZE))
 
     def _recorded(self, name: str) -> tuple[Params, Answer] | None:
         """What the neighbours of a place in the new order passed on, and answered."""
@@ -143,7 +127,7 @@ class Rearranging:
         """Forgets the components that were to join."""
         for name, peer in self._new.items():
             peer.closure, peer.ready = _NOT_USED, False
-            self._endings.withdraw(peer)
+            self._parts.endings.withdraw(peer)
             del self._peers[peer.name]
             self._peers.pop(successor_name(newcomer(name)), None)
         self._new.clear()
@@ -153,7 +137,7 @@ class Rearranging:
         """Whether nothing is open anywhere in the chain, but what is held."""
         upstream = self._exchange.upstream
         received = sum(len(requests.received) for requests in upstream.id_spaces())
-        return received == self._held.count and all(
+        return received == self._parts.held.count and all(
             _idle(peer, is_upstream=peer is upstream)
             for peer in self._peers.values()
             if peer.joined and peer.closure is None
@@ -176,7 +160,7 @@ class Rearranging:
         if peer.policy_state is not None:
             peer.policy_state.paused = paused
         if paused:
-            self._enforcer.own_turns.gone(peer)
+            self._parts.own_turns.gone(peer)
 
     # -- the step ------------------------------------------------------------------------------
 
@@ -196,12 +180,12 @@ class Rearranging:
         self._exchange.reserve_names(self._order)
         joined, self._new = self._new, {}
         for name, peer in joined.items():
-            self._enforcer.mcp_ownership.handed_over(None, peer.policy_state)
-            self._enforcer.mcp_ownership.restored(peer, owned.get(name, ()))
+            self._parts.mcp_ownership.handed_over(None, peer.policy_state)
+            self._parts.mcp_ownership.restored(peer, owned.get(name, ()))
         for peer in gone:
             self._leave(peer, before, gone, joined.get(peer.name))
         for peer in gone:
-            self._endings.removed(peer, reason)
+            self._parts.endings.removed(peer, reason)
         for name, peer in joined.items():
             if peer.initialize is None:  # the client has sent its own meanwhile
                 self._give_role(name, peer)
@@ -231,7 +215,7 @@ class Rearranging:
             peer.p.across = above[-1].p.other if above else upstream.p
             peer.s.across = below[0].p if below else upstream.s
         after = instead.policy_state if instead is not None else None
-        self._enforcer.mcp_ownership.handed_over(peer.policy_state, after)
+        self._parts.mcp_ownership.handed_over(peer.policy_state, after)
 
 
 def _idle(peer: Peer, *, is_upstream: bool) -> bool:

@@ -16,12 +16,10 @@ from msgspec import Raw, UnsetType
 from conductor.core import json_text
 from conductor.core.aliases import MOST, Aliases
 from conductor.core.effects import Changed
-from conductor.core.exchange import Exchange
 from conductor.core.guards.modes import SET_MODE
 from conductor.core.guards.reading import written
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
-from conductor.core.own_turns import Relay
-from conductor.core.policy.enforcer import Enforcer
+from conductor.core.parts import Parts
 from conductor.core.policy.key_table import MODE_KINDS, PROMPT, UPDATE
 from conductor.core.policy.sessions import FOLLOWED, Session
 from conductor.core.policy.settling import Refused
@@ -54,11 +52,9 @@ class _Kept(msgspec.Struct):
 class Rebinding:
     """The part of the services that binds sessions. `relay`: to the conductor above a host."""
 
-    def __init__(self, exchange: Exchange, enforcer: Enforcer, relay: Relay) -> None:
-        self._exchange = exchange
-        self._enforcer = enforcer
-        self._turns = enforcer.own_turns
-        self._relay = relay
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     def ask(self, peer: Peer, params: Params, pending: PendingRequest | None) -> None:
         """A component calls `rebind`."""
@@ -74,7 +70,9 @@ class Rebinding:
         session, to = (self._exchange.outermost(peer.p, id_) for id_ in ids)
         call = PendingRequest(None, b"null", b"null", REBIND)
         call.watchers = (partial(self._decided, peer, wanted, pending),)
-        self._relay(peer, REBIND, Raw(json_text.encode(_Wanted(session, to))), call)
+        self._parts.services.perform(
+            peer, REBIND, Raw(json_text.encode(_Wanted(session, to))), call
+        )
 
     def _decided(
         self,
@@ -105,7 +103,7 @@ class Rebinding:
             self._decline(host, wrong, pending)
         elif pending is not None:
             ids = dict.fromkeys((wanted.sessionId, wanted.to))
-            turns = [{"turn": self._turns.keep(host, guest, id_)} for id_ in ids]
+            turns = [{"turn": self._parts.own_turns.keep(host, guest, id_)} for id_ in ids]
             self._exchange.reply(pending, b"result", json_text.encode({"turns": turns}))
 
     def _read(self, peer: Peer, params: Params, pending: PendingRequest | None) -> _Wanted | None:
@@ -126,7 +124,7 @@ class Rebinding:
         """
         lane, session, to = peer.p.other, wanted.sessionId, wanted.to
         aliases = lane.aliases or Aliases()
-        settling = self._enforcer.requests.settling
+        settling = self._parts.policed.settling
         bind = partial(self._bind, peer, wanted, pending, turns)
         fits = _is_so(aliases, wanted) or self._unfit(peer, session, to, aliases) is None
         if fits and _is_policed(peer):
@@ -156,12 +154,12 @@ class Rebinding:
                 self._record(peer, wanted, aliases)
                 if _is_policed(peer):
                     names = partial(_called_now, aliases, bound)
-                    self._enforcer.turns.rebound(peer.policed, names)
+                    self._parts.turns.rebound(peer.policed, names)
                     self._tell(peer, wanted.sessionId, was, refused)
             if pending is not None:
                 self._exchange.reply(pending, b"result", b"{}")
         for turn in turns:
-            self._relay(peer, TURN_END, turn, None)
+            self._parts.services.perform(peer, TURN_END, turn, None)
 
     # -- who learns of it ------------------------------------------------------------------------
 
@@ -218,7 +216,7 @@ class Rebinding:
     def _shows(self, peer: Peer, session: str, kind: str, held: Mapping[str, object]) -> None:
         update = {"sessionUpdate": kind, **held}
         params = Raw(json_text.encode({"sessionId": session, "update": update}))
-        self._enforcer.notifications.send_for(peer.p, UPDATE, params)
+        self._parts.notifications.send_for(peer.p, UPDATE, params)
 
     def _decline(self, peer: Peer, wrong: str, pending: PendingRequest | None) -> None:
         self._exchange.log("warning", peer, f"{peer.label}: `{REBIND}`: {wrong}")
@@ -271,7 +269,7 @@ class Rebinding:
         """
         known = {self._exchange.outermost(peer.p, session) for session in sessions}
         open_ = self._open(peer, known)
-        if any(map(self._turns.busy, known)):
+        if any(map(self._parts.own_turns.busy, known)):
             open_ = "a turn"
         if open_ is None:
             return None
@@ -291,7 +289,7 @@ class Rebinding:
                     if request.method in FOLLOWED:
                         counts = target in behind
                     elif request.method == PROMPT:
-                        waits = target is None and self._turns.waits(request)
+                        waits = target is None and self._parts.own_turns.waits(request)
                         counts = not waits and (target is None or target in behind)
                     else:
                         counts = origin in behind and target not in behind

@@ -12,10 +12,8 @@ from conductor.core import adaptation, agent_turns, dialects, jsonrpc
 from conductor.core.aliases import listed
 from conductor.core.component import Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
-from conductor.core.editor import EditorMessages
 from conductor.core.effects import Reached
-from conductor.core.exchange import Exchange
-from conductor.core.held_prompts import HeldPrompt, HeldPrompts
+from conductor.core.held_prompts import HeldPrompt
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
@@ -26,8 +24,8 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.message import Message
+from conductor.core.parts import Parts
 from conductor.core.policy import own_terminals
-from conductor.core.policy.enforcer import Enforcer
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import (
     CLOSING,
@@ -41,10 +39,8 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, Sessions, guest_of
-from conductor.core.ports import Ports, port_of
-from conductor.core.roles.detection import Detection
-from conductor.core.roles.initialize import Initializer
-from conductor.core.services import Services, called
+from conductor.core.ports import port_of
+from conductor.core.services import called
 from conductor.core.state import (
     AnswerTo,
     Batch,
@@ -74,41 +70,23 @@ _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxie
 class Requests:
     """The part of a router that handles requests and answers."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        initializer: Initializer,
-        detection: Detection,
-        services: Services,
-        ports: Ports,
-        enforcer: Enforcer,
-        held: HeldPrompts,
-        editor: EditorMessages,
-    ) -> None:
-        self._exchange = exchange
-        self._held = held
-        self._editor = editor
-        self._initializer = initializer
-        self._detection = detection
-        self._services = services
-        self._ports = ports
-        self._enforcer = enforcer
-        self._policed = enforcer.requests
-        self._own_turns = enforcer.own_turns
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
         # Any: the type of the purpose depends on the row.
         self._takers: dict[AnswerTo, Callable[[Any, PendingRequest, bytes, bytes], None]] = {
             AnswerTo.NOBODY: lambda *_: None,
-            AnswerTo.LAST: initializer.last_answered,
-            AnswerTo.ROLE: initializer.role_answered,
-            AnswerTo.LAUNCH: detection.launch_answered,
-            AnswerTo.CARRIED: enforcer.requests.answered,
-            AnswerTo.CARRIED_BEFORE: enforcer.requests.answered_past,
-            AnswerTo.COPY: enforcer.observers.copy_answered,
-            AnswerTo.PEER_AGENT: initializer.peer_agents.answered,
-            AnswerTo.REVIVING: lambda _, pending, member, body: exchange.reply(
+            AnswerTo.LAST: parts.initializer.last_answered,
+            AnswerTo.ROLE: parts.initializer.role_answered,
+            AnswerTo.LAUNCH: parts.detection.launch_answered,
+            AnswerTo.CARRIED: parts.policed.answered,
+            AnswerTo.CARRIED_BEFORE: parts.policed.answered_past,
+            AnswerTo.COPY: parts.observers.copy_answered,
+            AnswerTo.PEER_AGENT: parts.initializer.peer_agents.answered,
+            AnswerTo.REVIVING: lambda _, pending, member, body: parts.exchange.reply(
                 pending, member, body
             ),
-            AnswerTo.SETTLING: lambda _, pending, member, body: self._policed.reply_in_order(
+            AnswerTo.SETTLING: lambda _, pending, member, body: self._parts.policed.reply_in_order(
                 pending, member, body
             ),
         }
@@ -138,8 +116,8 @@ class Requests:
         ) and (excess := self._excess(lane, key, size)):
             text, known = excess, key
         else:
-            number = self._exchange.number
-            pending = PendingRequest(lane, raw_id, key, method, batch, number=number, size=size)
+            pending = PendingRequest(lane, raw_id, key, method, batch, self._exchange.number)
+            pending.size = size
             requests.size += size
             if self._exchange.tracing and lane.peer.joined:
                 pending.traced = TracedRequest(lane, message.params)
@@ -184,7 +162,7 @@ class Requests:
             if pending.traced is not None:
                 pending.traced.source, pending.traced.params = lane, params
             if method in ROLES:
-                self._initializer.request(lane, method, params, pending)
+                self._parts.initializer.request(lane, method, params, pending)
             elif method.startswith(ONE_HOP):
                 raise Malformed(METHOD_NOT_FOUND, _NOTIFIED.format(method))
             elif method.startswith("_"):
@@ -198,14 +176,14 @@ class Requests:
         """Sends a request of no part of ACP where it belongs; `Malformed` where that is nowhere."""
         service = called(lane, method)
         if service is not None:
-            self._services.ask(lane, service, params, pending)
+            self._parts.services.ask(lane, service, params, pending)
             return
         if method.startswith(OF_EDITOR):
             if method in EVENTS and lane is self._exchange.upstream.p:
-                self._initializer.check_begun()
-                if self._editor.deliver(method, params, pending):
+                self._parts.initializer.check_begun()
+                if self._parts.editor.deliver(method, params, pending):
                     return
-            params = self._editor.named(lane, method, params)
+            params = self._parts.editor.named(lane, method, params)
         self._send_across(lane, method, params, pending)
 
     def _send_across(
@@ -213,8 +191,8 @@ class Requests:
     ) -> None:
         """Sends a request of the conversation on; `Malformed` where it comes too early."""
         if lane.peer is self._exchange.upstream:
-            self._initializer.check_begun()
-            if self._held.may_keep and self._held.keeps(lane, method, params, pending):
+            self._parts.initializer.check_begun()
+            if self._parts.held.may_keep and self._parts.held.keeps(lane, method, params, pending):
                 return
         if lane.across is None:
             raise Malformed(INVALID_REQUEST, f"`{method}` before `initialize`")
@@ -228,7 +206,7 @@ class Requests:
         what a host lets through, the conductor above reports."""
         refused = ""
         try:
-            self._ports.ask(lane, method, params, pending)
+            self._parts.ports.ask(lane, method, params, pending)
         except Malformed as wrong:
             refused = wrong.text
             raise
@@ -253,7 +231,7 @@ class Requests:
         if peer.agent_sessions is not None and method.startswith("terminal/"):
             self._agent_asks(lane, method, params, pending)
         if method in CONCERNED:
-            self._enforcer.mcp_ownership.requested(lane, method, params, pending)
+            self._parts.mcp_ownership.requested(lane, method, params, pending)
         if method in FOLLOWED and trusted:
             exchange.follow(lane, method, params, pending)
         elif method in CLOSING and trusted:
@@ -262,14 +240,14 @@ class Requests:
             self._client_asks(method, params, pending)
         elif method == PROMPT and trusted and lane.direction is Direction.DOWN:
             pending.names = session_of(params)
-            if not self._own_turns.passes_on(lane, pending):
+            if not self._parts.own_turns.passes_on(lane, pending):
                 pending.originated = True
                 send = partial(self._send_out, lane, method, params, pending)
-                self._own_turns.prompts(lane, pending, send)
+                self._parts.own_turns.prompts(lane, pending, send)
                 return
         # As in `_send_out`: a call costs each message 0.05 µs.
         if lane.policed:
-            self._policed.ask(lane, method, params, pending)
+            self._parts.policed.ask(lane, method, params, pending)
         else:
             assert lane.across is not None
             exchange.forward(lane.across, method, params, pending)
@@ -279,7 +257,7 @@ class Requests:
         from conductor.core.terminals import Terminals  # few chains need it
 
         if method in own_terminals.FOLLOWED:
-            Terminals(self._exchange, self._enforcer).asked(lane, method, params, pending)
+            Terminals(self._parts).asked(lane, method, params, pending)
 
     def _client_asks(self, method: str, params: Params, pending: PendingRequest) -> None:
         """A request of the client's goes on."""
@@ -291,7 +269,7 @@ class Requests:
                 sessions.entered(pending.names, "")
                 sessions.works_in(pending.names, method)
             if method == PROMPT:
-                self._own_turns.client_prompts(pending)
+                self._parts.own_turns.client_prompts(pending)
             elif method in MAKES_ONE:
                 sessions.answers(pending)
                 if self._exchange.topology.mode == "agent":
@@ -301,11 +279,11 @@ class Requests:
         elif method in CLOSING:
             session = session_of(params)
             sessions.client_ends(session, method, params)
-            self._own_turns.closed(session)
+            self._parts.own_turns.closed(session)
 
     def _send_out(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         if lane.policed:
-            self._policed.ask(lane, method, params, pending)
+            self._parts.policed.ask(lane, method, params, pending)
         else:
             assert lane.across is not None
             self._exchange.forward(lane.across, method, params, pending)
@@ -317,7 +295,7 @@ class Requests:
         inner, inner_params, nested, peer = dialects.unwrap(params)
         if lane.peer.dialect_state is not DialectState.KNOWN:
             form = PACP if nested else ENVELOPES[method]
-            self._detection.envelope_seen(lane.peer, form, inner)
+            self._parts.detection.envelope_seen(lane.peer, form, inner)
         if inner in ENVELOPES:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(inner))
         if peer:
@@ -331,11 +309,11 @@ class Requests:
         raw = (read_members(params) or {}).get("requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.requests.received.get(key) if key is not None else None
-        if pending is not None and self._policed.may_cancel(pending):
+        if pending is not None and self._parts.policed.may_cancel(pending):
             source = Source(lane, self._exchange.number)
-            self._enforcer.turns.cancel(pending, source)
-            self._held.cancelled(pending)
-            self._own_turns.cancelled(pending)
+            self._parts.turns.cancel(pending, source)
+            self._parts.held.cancelled(pending)
+            self._parts.own_turns.cancelled(pending)
 
     # -- answers -------------------------------------------------------------------------------
 
@@ -375,7 +353,7 @@ class Requests:
                     agent_turns.prompt_accepted(peer, session)
             elif session is not None and not peer.streams:
                 for words in adaptation.words_of(session, message.result):
-                    self._enforcer.notifications.send_for(peer.p, UPDATE, words)
+                    self._parts.notifications.send_for(peer.p, UPDATE, words)
             self.complete(pending, b"result", message.result)
         return True
 
@@ -407,7 +385,7 @@ class Requests:
         to = pending.answer_to
         if to is _ASKER:
             if pending.bypassed and pending.carried is None:
-                self._policed.reply_in_order(pending, member, bytes(body))
+                self._parts.policed.reply_in_order(pending, member, bytes(body))
             else:
                 self._exchange.reply(pending, member, body)
             return

@@ -18,12 +18,9 @@ from conductor.core.adaptation import untaken
 from conductor.core.agent_sessions import UNABLE, AgentSessions, Step, opens_by
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
-from conductor.core.endings import Endings
-from conductor.core.exchange import Exchange
-from conductor.core.held_prompts import HeldPrompts
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import AUTH_REQUIRED, Params, read_error
-from conductor.core.policy.enforcer import Enforcer
+from conductor.core.parts import Parts
 from conductor.core.policy.key_table import STATE_KIND, UPDATE
 from conductor.core.roles.initialize_params import version_of
 from conductor.core.state import AnswerTo, Peer
@@ -33,22 +30,12 @@ _Taker = Callable[[bytes, bytes], None]
 
 
 class Reviving:
-    """The part of a router that brings an agent back. `release`: sends on what was held."""
+    """The part of a router that brings an agent back."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        enforcer: Enforcer,
-        endings: Endings,
-        held: HeldPrompts,
-        release: Callable[[], None],
-    ) -> None:
-        self._exchange = exchange
-        self._enforcer = enforcer
-        self._endings = endings
-        self._held = held
-        self._release = release
-        self._terminals = Terminals(exchange, enforcer)
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
+        self._terminals = Terminals(parts)
         self._round = 0
         """How often the agent has ended: what an earlier process has not answered is over."""
         self._logged_in = False
@@ -62,9 +49,9 @@ class Reviving:
             return
         self._round += 1
         if peer.admitted:
-            self._held.on += 1
+            self._parts.held.on += 1
             peer.admitted = False
-        self._endings.leaving(peer, reason)
+        self._parts.endings.leaving(peer, reason)
         self._forget_closed(peer)
         self._terminals.gone(peer)
         turns, peer.turns = peer.turns or {}, {}
@@ -86,9 +73,9 @@ class Reviving:
         idle = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "cancelled"}
         for update in (notice, idle):
             params = Raw(json_text.encode({"sessionId": session, "update": update}))
-            self._enforcer.notifications.send_for(peer.p, UPDATE, params)
+            self._parts.notifications.send_for(peer.p, UPDATE, params)
         known_as = self._exchange.outermost(peer.p, session)
-        self._enforcer.own_turns.reported(known_as, "idle")
+        self._parts.own_turns.reported(known_as, "idle")
 
     # -- it is back ------------------------------------------------------------------------------
 
@@ -125,7 +112,7 @@ class Reviving:
         if why:
             text = f"{peer.label} was started again, and the chain cannot go on with it: {why}"
             hint = "see whether its program was changed meanwhile, and start the chain anew"
-            self._endings.closed(peer, Closure(text, hint, {"component": peer.name}))
+            self._parts.endings.closed(peer, Closure(text, hint, {"component": peer.name}))
             return
         known.initialized(known.initialize, body)
         peer.untaken = untaken(body)
@@ -143,7 +130,7 @@ class Reviving:
         peer.ready = peer.admitted = True
         self._exchange.log("info", peer, f"{peer.label} is back where it was")
         peer.resume()
-        self._release()
+        self._parts.held.release()
 
     def _opened(self, peer: Peer, session: str, member: bytes, body: bytes) -> None:
         """The agent has taken a session up again, or refused to."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import dialects, json_text, jsonrpc
+from conductor.core import json_text, jsonrpc
 from conductor.core.aliases import of_json
 from conductor.core.component import Component, Side
 from conductor.core.dispatch import Dispatcher
@@ -20,10 +20,19 @@ from conductor.core.exchange import Exchange
 from conductor.core.held_prompts import HeldPrompts
 from conductor.core.jsonrpc import Params
 from conductor.core.oversize import Oversize
-from conductor.core.policy.enforcer import Enforcer
+from conductor.core.own_turns import OwnTurns
+from conductor.core.parts import Parts, RouterOptions
+from conductor.core.policy.checks import Checks
+from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.handshake import PolicedHandshake
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import CARRY, PROMPT, UPDATE, Direction
+from conductor.core.policy.notifications import PolicedNotifications
+from conductor.core.policy.observers import Observers
+from conductor.core.policy.ownership import McpOwnership
+from conductor.core.policy.requests import PolicedRequests
 from conductor.core.policy.sessions import Sessions
+from conductor.core.policy.turns import Turns
 from conductor.core.ports import Ports
 from conductor.core.questions import Questions
 from conductor.core.rearranging import Rearranging
@@ -37,10 +46,12 @@ from conductor.core.topology import UPSTREAM
 if TYPE_CHECKING:
     from conductor.core.reviving import Reviving
 
+DEFAULTS: Final = RouterOptions()
+
 _TURN: Final = b"turn:"
 """How the key of a turn begins."""
 
-__all__ = ["LAST_WORDS", "UPSTREAM", "Router"]
+__all__ = ["LAST_WORDS", "UPSTREAM", "Router", "RouterOptions"]
 
 
 class Router:
@@ -50,17 +61,6 @@ class Router:
         components: the proxies, in any place the peer agents, and, in agent mode, the agent last.
         mode: `agent`, `proxy`, or `auto`: then the first request from upstream decides
             (`initialize`, or a role request).
-        upstream: the dialect spoken with an outer conductor, where it is known beforehand.
-        tracing: `Trace` effects are made.
-        audited: the components of which `Changed` effects are made.
-        owned: addresses of MCP servers that a former router knew, by the component that owns them.
-        reserved: names of MCP servers, besides those of the components, that only their owners may
-            use.
-        first_number: where the numbers of messages begin in a host of guests that reports what
-            passes between them (`conductor.core.tracing`).
-        propagating: requests to the agent are `Propagate` effects.
-        resolving: the folders of sessions that components open are `Resolve` effects.
-        max_depth: how deep a frame may nest, at most `jsonrpc.MAX_DEPTH`.
 
     Raises:
         ValueError: two components have one name, or there is no agent.
@@ -70,71 +70,43 @@ class Router:
         self,
         components: Sequence[Component],
         mode: str = "agent",
-        *,
-        upstream: dialects.Dialect | None = None,
-        tracing: bool = False,
-        audited: Collection[str] = (),
-        owned: Mapping[str, Collection[str]] | None = None,
-        reserved: Collection[str] = (),
-        first_number: int = 0,
-        propagating: bool = False,
-        resolving: bool = False,
-        max_depth: int = jsonrpc.MAX_DEPTH,
+        options: RouterOptions = DEFAULTS,
     ) -> None:
         if mode != "proxy" and not components:
             raise ValueError("agent mode needs an agent")
-        self._exchange = exchange = Exchange(
-            list(components),
-            upstream,
-            tracing,
-            audited,
-            reserved,
-            first_number,
-            propagating,
-            resolving,
-        )
-        # Lower parts first: each knows only those above it here.
-        self._enforcer = enforcer = Enforcer(exchange)
-        self._initializer = initializer = Initializer(exchange, enforcer)
-        self._detection = Detection(exchange, initializer)
-        self._endings = Endings(exchange, enforcer, initializer)
-        own_turns = enforcer.own_turns
-        self._services = services = Services(exchange, enforcer)
-        self._questions = Questions(exchange)
-        self._held = held = HeldPrompts(exchange, own_turns)
-        self._rearranging = Rearranging(
-            exchange, enforcer, initializer, self._endings, held, services
-        )
+        self._parts = parts = Parts()
+        parts.options = options
+        parts.exchange = self._exchange = exchange = Exchange(parts, list(components))
+        parts.checks = Checks(exchange)
+        parts.deadlines = Deadlines(parts)
+        parts.observers = Observers(exchange)
+        parts.mcp_ownership = McpOwnership(parts)
+        parts.turns = Turns(parts)
+        parts.notifications = PolicedNotifications(parts)
+        parts.own_turns = OwnTurns(parts)
+        parts.policed = PolicedRequests(parts)
+        parts.handshake = PolicedHandshake(parts)
+        parts.held = HeldPrompts(parts)
+        parts.initializer = Initializer(parts)
+        parts.detection = Detection(parts)
+        parts.endings = Endings(parts)
+        parts.services = Services(parts)
+        parts.rearranging = Rearranging(parts)
+        parts.questions = Questions(exchange)
+        parts.ports = Ports(parts)
+        parts.editor = EditorMessages(exchange)
+        parts.requests = Requests(parts)
+        parts.oversize = Oversize(parts)
         self._reviving: Reviving | None = None
         """Made when an agent is to be started again."""
-        ports, editor = Ports(exchange, enforcer), EditorMessages(exchange)
-        self._requests = requests = Requests(
-            exchange, initializer, self._detection, self._services, ports, enforcer, held, editor
-        )
-        exchange.client_sees = own_turns.client_sees
-        exchange.agent_gets, exchange.turn_ends = own_turns.agent_gets, own_turns.ends
-        own_turns.relay, own_turns.release = services.perform, self._turn_over
-        self._oversize = Oversize(exchange, requests, enforcer)
-        depth, policed = min(max_depth, jsonrpc.MAX_DEPTH), enforcer.notifications
-        dispatcher = Dispatcher(
-            exchange,
-            services,
-            requests,
-            self._oversize,
-            policed,
-            ports,
-            held,
-            own_turns,
-            editor,
-            depth,
-        )
-        self.receive: Callable[[str, bytes], Effects] = dispatcher.receive
+        depth = min(options.max_depth, jsonrpc.MAX_DEPTH)
+        self.receive: Callable[[str, bytes], Effects] = Dispatcher(parts, depth).receive
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
         bytes. The method itself, since a method that calls it costs each message 0.05 µs."""
         self.peers = exchange.peers
         self.upstream = exchange.upstream
-        for name, addresses in (owned or {}).items():
-            enforcer.mcp_ownership.restored(self.peers.get(name), addresses)
+        for name, addresses in options.owned.items():
+            parts.mcp_ownership.restored(self.peers.get(name), addresses)
         for peer in self.peers.values():
             if peer.s.aliases is not None:  # it had them before its host was started again
                 exchange.sessions.adopted(peer.name, peer.s.aliases)
@@ -162,7 +134,7 @@ class Router:
     @property
     def addresses(self) -> AbstractSet[str]:
         """The addresses of all MCP servers and connections of the chain."""
-        return self._enforcer.mcp_ownership.addresses
+        return self._parts.mcp_ownership.addresses
 
     @property
     def sessions(self) -> Sessions:
@@ -187,7 +159,7 @@ class Router:
         """Configures each component. To be performed before anything is received."""
         peers = [self.peers[component.name] for component in self._exchange.topology.components]
         for peer in peers:
-            self._services.configure(peer)
+            self._parts.services.configure(peer)
         return self._exchange.taken()
 
     def pending(self, name: str = UPSTREAM) -> int:
@@ -204,7 +176,7 @@ class Router:
 
     def observed(self) -> bool:
         """Whether all observers have taken their copies of all requests that have been answered."""
-        unseen = self._enforcer.observers.unseen
+        unseen = self._parts.observers.unseen
         return all(peer.ready and not unseen(peer) for peer in self.observers())
 
     # -- the conductor and the client ----------------------------------------------------------
@@ -213,20 +185,12 @@ class Router:
         """From now on prompts of the client wait until `release`, in order, and with them what
         must not overtake a prompt of its session. A cancellation answers a held prompt. There may
         be several reasons to hold: each needs its `release`."""
-        self._held.on += 1
+        self._parts.held.on += 1
 
     def release(self) -> Effects:
         """Sends on what was held, with the last `release`."""
-        self._release()
+        self._parts.held.release()
         return self._exchange.taken()
-
-    def _release(self) -> None:
-        for held in self._held.release():
-            self._requests.released(held)
-
-    def _turn_over(self, session: str) -> None:
-        for held in self._held.turn_over(session):
-            self._requests.released(held)
 
     def ask(self, method: str, params: bytes, token: int) -> Effects:
         """Sends the client a request of the conductor's own, past every proxy.
@@ -238,7 +202,7 @@ class Router:
             params: raw JSON.
             token: the caller's own; of no other open request of this kind.
         """
-        self._questions.ask(method, params, token)
+        self._parts.questions.ask(method, params, token)
         return self._exchange.taken()
 
     def notice(self, session: str, severity: str, text: str) -> Effects | None:
@@ -247,16 +211,16 @@ class Router:
         Args:
             severity: `info`, `warning` or `error`.
         """
-        if not self._questions.shows_notices():
+        if not self._parts.questions.shows_notices():
             return None
         update = {"sessionUpdate": "notice", "severity": severity, "title": text}
         params = json_text.encode({"sessionId": session, "update": update})
-        self._questions.tell(UPDATE, params)
+        self._parts.questions.tell(UPDATE, params)
         return self._exchange.taken()
 
     def upstream_ended(self, reason: Closure) -> Effects:
         """Nothing more will come from upstream; what it sent goes on."""
-        self._questions.ended(reason)
+        self._parts.questions.ended(reason)
         return self._exchange.taken()
 
     # -- other components ----------------------------------------------------------------------
@@ -281,27 +245,27 @@ class Router:
             ValueError: two have one name; the agent, or whatever is last in a chain that is no
                 chain of proxies, would change; or a proxy that has launched its successor would.
         """
-        self._rearranging.prepare(components, fresh, audited)
+        self._parts.rearranging.prepare(components, fresh, audited)
         return self._exchange.taken()
 
     def prepared(self) -> bool:
         """Whether all components that are to join have taken their role."""
-        return self._rearranging.prepared()
+        return self._parts.rearranging.prepared()
 
     def dismiss(self) -> None:
         """What was prepared is not used."""
-        self._rearranging.dismiss()
+        self._parts.rearranging.dismiss()
 
     def quiet(self) -> bool:
         """Whether the chain is between two messages: no request is open but those held, and nobody
         is being initialized."""
-        return self._rearranging.quiet()
+        return self._parts.rearranging.quiet()
 
     def at_rest(self) -> bool:
         """Whether all components are there, none holds back anything that others wait for, and none
         has or wants a turn. What all of them then pass on as it came goes through as it is."""
         guests = [peer for peer in self.peers.values() if peer is not self.upstream]
-        own_turns = self._enforcer.own_turns.any
+        own_turns = self._parts.own_turns.any
         return self.version is not None and not own_turns and all(map(_is_at_rest, guests))
 
     def knows_all_about(self, session: str | None, key: bytes) -> bool:
@@ -318,7 +282,7 @@ class Router:
         if policy_state is None:
             return False
         message = read_message(PROMPT, given)
-        checks = self._enforcer.checks
+        checks = self._parts.checks
         return checks.forwards(policy_state, Direction.DOWN, message, sent, CARRY) is None
 
     def pause(self, name: str, *, paused: bool) -> Effects:
@@ -329,7 +293,7 @@ class Router:
         one: of all). What one with a policy sends of its own is refused. It takes its role as ever:
         `initialize` does not go past it. One that is paused loses its turns.
         """
-        self._rearranging.pause(self.peers[name], paused=paused)
+        self._parts.rearranging.pause(self.peers[name], paused=paused)
         return self._exchange.taken()
 
     def paused(self, name: str) -> bool:
@@ -349,19 +313,19 @@ class Router:
             reason: for the requests that those who go have not answered.
             owned: addresses of MCP servers that new hosts of guests own, by host.
         """
-        self._rearranging.rearrange(reason, owned or {})
+        self._parts.rearranging.rearrange(reason, owned or {})
         return self._exchange.taken()
 
     # -- what happens to peers -------------------------------------------------------------------
 
     def closed(self, name: str, reason: Closure) -> Effects:
         """A peer is gone: what waited on it is answered, and its requests are withdrawn."""
-        self._endings.closed(self.peers[name], reason)
+        self._parts.endings.closed(self.peers[name], reason)
         return self._exchange.taken()
 
     def bypassed(self, name: str, reason: Closure) -> Effects:
         """A proxy is gone and the chain goes on without it."""
-        self._endings.bypassed(self.peers[name], reason)
+        self._parts.endings.bypassed(self.peers[name], reason)
         return self._exchange.taken()
 
     def leaving(self, name: str, reason: Closure) -> Effects:
@@ -371,15 +335,14 @@ class Router:
         if peer.agent_sessions is not None:
             self._reviver().leaving(peer, reason)
         else:
-            self._endings.leaving(peer, reason)
+            self._parts.endings.leaving(peer, reason)
         return self._exchange.taken()
 
     def _reviver(self) -> Reviving:
         if self._reviving is None:
             from conductor.core.reviving import Reviving  # few chains need it
 
-            parts = self._exchange, self._enforcer, self._endings, self._held
-            self._reviving = Reviving(*parts, self._release)
+            self._reviving = Reviving(self._parts)
         return self._reviving
 
     def refuses_return(self, name: str) -> str | None:
@@ -412,17 +375,17 @@ class Router:
             goes_on: the chain goes on.
         """
         if name in self.peers:
-            self._endings.faltered(self.peers[name], goes_on=goes_on)
+            self._parts.endings.faltered(self.peers[name], goes_on=goes_on)
 
     def returned(self, name: str) -> Effects:
         """A component that was `leaving` is up again; it is configured and initialized anew."""
         peer = self.peers[name]
         peer.starts += 1
-        self._services.configure(peer)
+        self._parts.services.configure(peer)
         if peer.agent_sessions is not None:
             self._reviver().returned(peer)
         else:
-            self._endings.returned(peer)
+            self._parts.endings.returned(peer)
         return self._exchange.taken()
 
     def has_role(self, name: str) -> bool:
@@ -432,7 +395,7 @@ class Router:
 
     def may_retry(self, name: str) -> bool:
         """Whether a proxy without its role could still take it, if it were started again."""
-        return self._endings.may_retry(self.peers[name])
+        return self._parts.endings.may_retry(self.peers[name])
 
     def idle(self, name: str) -> bool:
         """Whether this peer has no open requests, and nobody waits for its answers."""
@@ -454,7 +417,7 @@ class Router:
 
     def expire(self, name: str, key: bytes, reason: Closure) -> Effects:
         """A request has waited too long: it is failed and cancelled. `key`: from `waiting_on`."""
-        self._endings.expire(self.peers[name], key, reason)
+        self._parts.endings.expire(self.peers[name], key, reason)
         return self._exchange.taken()
 
     def heard(self, name: str) -> int | None:
@@ -481,30 +444,30 @@ class Router:
         """
         if key.startswith(_TURN):
             session = key.removeprefix(_TURN).decode(errors="surrogatepass")
-            self._endings.end_turn(self.peers[name], session, reason)
+            self._parts.endings.end_turn(self.peers[name], session, reason)
         else:
-            self._endings.end_prompt(self.peers[name], key, reason)
+            self._parts.endings.end_prompt(self.peers[name], key, reason)
         return self._exchange.taken()
 
     def abandon(self, reason: Closure) -> Effects:
         """Answers everything upstream still waits for, and what it was asked: the chain is over."""
-        self._endings.abandon(reason)
-        self._questions.ended(reason)
+        self._parts.endings.abandon(reason)
+        self._parts.questions.ended(reason)
         return self._exchange.taken()
 
     def overdue(self, why: str, hint: str) -> tuple[Closure | None, Effects]:
         """Like `abandon`, but each error names the peer that has not answered. Also returns the
         first reason."""
-        return self._endings.overdue(why, hint), self._exchange.taken()
+        return self._parts.endings.overdue(why, hint), self._exchange.taken()
 
     def skipped(self, name: str, head: bytes, why: str) -> Effects:
         """A line of `name` was too long to be taken. `head`: its first bytes."""
-        self._oversize.skipped(self.peers[name], head, why)
+        self._parts.oversize.skipped(self.peers[name], head, why)
         return self._exchange.taken()
 
     def undeliverable(self, name: str, frame: bytes, why: str) -> Effects:
         """A frame sent to `name` was refused by its transport; never raises."""
-        self._oversize.undeliverable(self.peers[name], frame, why)
+        self._parts.oversize.undeliverable(self.peers[name], frame, why)
         return self._exchange.taken()
 
     def delivering(self, name: str) -> None:
@@ -518,13 +481,13 @@ class Router:
         """The round of a guest is over: it has returned all that it had to."""
         peer = self.peers[name]
         if peer.policy_state is not None and (peer.p.in_flight.queue or peer.s.in_flight.queue):
-            self._enforcer.round_over(peer)
+            self._parts.notifications.round_over(peer)
         return self._exchange.taken()
 
     def settled(self, name: str) -> Effects:
         """A peer that ends with its chain has returned all that it had to: an audit reports what it
         has not passed on as dropped."""
-        self._enforcer.settled(self.peers[name])
+        self._parts.notifications.settled(self.peers[name])
         return self._exchange.taken()
 
     def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> Effects:
@@ -535,7 +498,7 @@ class Router:
 
     def woken(self, token: int) -> Effects:
         """The time of a `Wake` effect is over."""
-        self._enforcer.deadlines.woken(token)
+        self._parts.deadlines.woken(token)
         return self._exchange.taken()
 
     def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
@@ -568,7 +531,7 @@ class Router:
 
     def served(self, token: int, result: bytes | None, error: bytes | None = None) -> Effects:
         """A `Serve` effect was performed: raw JSON of the result, or of an error object."""
-        self._services.served(token, result, error)
+        self._parts.services.served(token, result, error)
         return self._exchange.taken()
 
     def relayed(
@@ -576,14 +539,14 @@ class Router:
     ) -> Effects:
         """A host relays a call of one of its guests about a turn, or `rebind`, by a `Serve` effect
         with this token."""
-        self._services.relayed(self.peers[name], guest, call, params, token)
+        self._parts.services.relayed(self.peers[name], guest, call, params, token)
         return self._exchange.taken()
 
     def tell(self, name: str, method: str, params: bytes) -> Effects:
         """Sends a proxy a notification of the conductor's own, if the proxy is ready."""
         peer = self.peers[name]
         if peer.ready:
-            self._services.tell(peer, method, params)
+            self._parts.services.tell(peer, method, params)
         return self._exchange.taken()
 
     def reserve(self, names: Collection[str]) -> None:
@@ -595,7 +558,7 @@ class Router:
         peer = self.peers[name]
         peer.component = msgspec.structs.replace(peer.component, configure=params)
         if peer.ready:
-            self._services.configure(peer)
+            self._parts.services.configure(peer)
         return self._exchange.taken()
 
     def reopened(self, name: str) -> Effects:
@@ -603,20 +566,20 @@ class Router:
         peer = self.peers[name]
         if peer.closure is not None:
             return []
-        self._services.configure(peer)
+        self._parts.services.configure(peer)
         assert peer.handshake is not None
-        self._initializer.attempt(peer, peer.handshake)
+        self._parts.initializer.attempt(peer, peer.handshake)
         return self._exchange.taken()
 
     def listening(self, name: str, server: bytes) -> Effects:
         """A `Listen` effect was performed: raw JSON of a stdio server entry."""
-        self._detection.listening(self.peers[name], server)
+        self._parts.detection.listening(self.peers[name], server)
         return self._exchange.taken()
 
     def not_launching(self, name: str) -> Effects:
         """Some time has passed since a `Listen` effect: a peer that launches its successor would
         have begun to."""
-        self._detection.not_launching(self.peers[name])
+        self._parts.detection.not_launching(self.peers[name])
         return self._exchange.taken()
 
 

@@ -16,7 +16,6 @@ from conductor.core import json_text
 from conductor.core.aliases import KEPT
 from conductor.core.component import Role
 from conductor.core.effects import Reached, Send, Serve
-from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
@@ -25,7 +24,7 @@ from conductor.core.jsonrpc import (
     Malformed,
     Params,
 )
-from conductor.core.policy.enforcer import Enforcer
+from conductor.core.parts import Parts
 from conductor.core.policy.headings import size_of
 from conductor.core.rebinding import REBIND, Rebinding
 from conductor.core.service_table import (
@@ -139,16 +138,16 @@ def _service_of(name: str) -> str:
 class Services:
     """Grants and refuses calls, and answers those that the shell has performed."""
 
-    def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
-        self._exchange = exchange
-        self._turns = turns = enforcer.own_turns
-        self._rebinding = Rebinding(exchange, enforcer, self.perform)
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
+        self._rebinding = Rebinding(parts)
         self._takers: dict[str, Callable[[Peer, Params, PendingRequest | None], None]] = {
             CONFIG: self._config,
             KEEP: self._keep,
             PAYLOAD_READ: self._read,
             TURN_BEGIN: self._begin_turn,
-            TURN_END: turns.end,
+            TURN_END: parts.own_turns.end,
             REBIND: self._rebinding.ask,
         }
         """The calls that are taken here; the shell performs all others."""
@@ -212,7 +211,7 @@ class Services:
         self, peer: Peer, params: Params, pending: PendingRequest | None, guest: str = ""
     ) -> None:
         if pending is not None:  # else nobody would learn which turn it is
-            self._turns.begin(peer, params, pending, guest)
+            self._parts.own_turns.begin(peer, params, pending, guest)
 
     def relayed(self, peer: Peer, guest: str, name: str, params: bytes, token: int | None) -> None:
         """See `conductor.core.router.Router.relayed`."""
@@ -220,7 +219,7 @@ class Services:
         if name == REBIND:
             self._rebinding.relayed(peer, guest, Raw(params), pending)
         elif name == TURN_END:
-            self._turns.end(peer, Raw(params), pending, guest)
+            self._parts.own_turns.end(peer, Raw(params), pending, guest)
         else:
             self._begin_turn(peer, Raw(params), pending, guest)
 

@@ -189,10 +189,7 @@ class PendingRequest:
         key: bytes,
         method: str,
         batch: Batch | None = None,
-        answer_to: AnswerTo = AnswerTo.ASKER,
-        *,
         number: int = 0,
-        size: int = 0,
     ) -> None:
         self.origin = origin
         """Where it came in; None for a request of the conductor's own, and once it is answered or
@@ -203,7 +200,7 @@ class PendingRequest:
         """The same in the spelling used for comparing."""
         self.method = method
         self.batch = batch
-        self.answer_to = answer_to
+        self.answer_to = AnswerTo.ASKER
         self.purpose: object = None
         """What the request was sent for, where `answer_to` names it."""
         self.target: Lane | None = None
@@ -239,7 +236,7 @@ class PendingRequest:
         """The number of this message."""
         self.answer_number = 0
         """The number of the message that is its answer; 0: none yet, or one of the conductor's."""
-        self.size = size
+        self.size = 0
         """Bytes of its params, as they count against `open_bytes` of the asker."""
         self.traced: TracedRequest | None = None
         # Callbacks: each is a line about state of its own in another module.
@@ -260,7 +257,9 @@ class PendingRequest:
 
 def unread(method: str) -> PendingRequest:
     """A placeholder for a request: nobody reads its answer."""
-    return PendingRequest(None, b"null", b"null", method, answer_to=AnswerTo.NOBODY)
+    pending = PendingRequest(None, b"null", b"null", method)
+    pending.answer_to = AnswerTo.NOBODY
+    return pending
 
 
 class PendingRequests:
@@ -604,22 +603,28 @@ class Peer:
         self,
         component: Component,
         role: Role,
-        dialect: Dialect,
-        dialect_state: DialectState,
-        ids: Iterator[int],
+        ids: Iterator[int] | None = None,
         *,
-        ready: bool,
-        policy_state: PolicyState | None = None,
+        watched: bool = False,
     ) -> None:
+        """
+        Args:
+            component: before it is initialized.
+            ids: the ids of requests to it; None: from 1.
+            watched: it has a policy state even without a policy, for an audit or a trace.
+        """
         self.component = component
         self.role = role
-        self.dialect = dialect
-        self.dialect_state = dialect_state
-        self.ids = ids
+        dialect = component.dialect
+        self.dialect = dialect or PLAIN
+        self.dialect_state = DialectState.UNKNOWN if dialect is None else DialectState.KNOWN
+        self.ids = ids = count(1) if ids is None else ids
         """The ids of the requests it is given: one count for all sides, so none is open on two."""
-        self.ready = ready
+        self.ready = dialect is not None and not dialect.launches
         """Whether it can be written to."""
-        self.policy_state = policy_state
+        self.policy_state: PolicyState | None = None
+        if watched or component.policy is not None:
+            self.policy_state = PolicyState(component.policy, component.name)
         self.label = component.label or f"`{component.name}`"
         self.closure: Closure | None = None
         """Why it is gone."""
@@ -707,30 +712,7 @@ class Peer:
         for name in component.ports:
             self.ports[name] = port = Lane(self, Side.S, requests, plain)
             port.other, port.port = self.p, name
-        self.speak(dialect)
-
-    @classmethod
-    def of(
-        cls, component: Component, role: Role, *, watched: bool, ids: Iterator[int] | None = None
-    ) -> Peer:
-        """The peer of a component before it is initialized.
-
-        Args:
-            watched: it has a policy state even without a policy, for an audit or a trace.
-            ids: the ids of requests to it; None: from 1.
-        """
-        dialect, policed = component.dialect, component.policy is not None
-        return cls(
-            component,
-            role,
-            dialect or PLAIN,
-            DialectState.UNKNOWN if dialect is None else DialectState.KNOWN,
-            count(1) if ids is None else ids,
-            ready=dialect is not None and not dialect.launches,
-            policy_state=PolicyState(component.policy, component.name)
-            if policed or watched
-            else None,
-        )
+        self.speak(self.dialect)
 
     def speak(self, dialect: Dialect) -> None:
         """Writes to this peer in `dialect` from now on."""

@@ -11,10 +11,9 @@ from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.agent_sessions import AgentSessions, text_of
-from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import Params
-from conductor.core.policy.enforcer import Enforcer
+from conductor.core.parts import Parts
 from conductor.core.policy.own_terminals import RELEASE
 from conductor.core.state import AnswerTo, Lane, Peer, PendingRequest
 
@@ -25,9 +24,9 @@ _MOST: Final = 1024
 class Terminals:
     """The part of a router that knows the terminals of agents that may be started again."""
 
-    def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
-        self._exchange = exchange
-        self._enforcer = enforcer
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     def asked(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """An agent opens a terminal, or releases one."""
@@ -66,7 +65,7 @@ class Terminals:
         pending = self._exchange.own_request(RELEASE)
         pending.answer_to = AnswerTo.REVIVING
         if lane.policed:
-            self._enforcer.requests.ask(lane, RELEASE, params, pending)
+            self._parts.policed.ask(lane, RELEASE, params, pending)
         else:
             assert lane.across is not None  # else it could not have asked for a terminal
             self._exchange.forward(lane.across, RELEASE, params, pending)

@@ -62,13 +62,13 @@ class Topology:
             numbers=numbers,
             ports=ports if self.hosted else {},
         )
-        self.upstream = Peer.of(client, Role.CLIENT, watched=False)
+        self.upstream = Peer(client, Role.CLIENT)
         self.upstream.admitted = False
         self.peers: dict[str, Peer] = {UPSTREAM: self.upstream}
         ids = count(_HOSTED_IDS) if self.hosted else None
         for component in components:
             watch = component.name in watched
-            peer = Peer.of(component, Role.PROXY, watched=watch, ids=ids)
+            peer = Peer(component, Role.PROXY, ids, watched=watch)
             if component.peer_agent:
                 _make_agent(peer)
             self.peers[component.name] = peer

@@ -19,7 +19,7 @@ from conductor.core.effects import Trace
 from conductor.core.state import Lane, Peer, PendingRequest, Source, TracedRequest
 
 if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
+    from conductor.core.parts import Parts
 
 _Params = ParamSpec("_Params")
 
@@ -33,9 +33,9 @@ _MOST_ANNOUNCED: Final = 4096
 class TraceEffects:
     """Makes the `Trace` effects of one router. Used only while tracing is on."""
 
-    def __init__(self, exchange: Exchange, numbers: Iterator[int]) -> None:
+    def __init__(self, parts: Parts, numbers: Iterator[int]) -> None:
         """`numbers`: of the messages that nobody else numbers."""
-        self._exchange = exchange
+        self._parts = parts
         self._numbers = numbers
 
     # -- requests ------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ class TraceEffects:
         if traced.lane is not None:
             self._taken_back(pending, traced, traced.lane)
         traced.lane = lane
-        self._exchange.emit(
+        self._parts.exchange.emit(
             Trace(
                 kind="request",
                 source=_name(traced.source),
@@ -104,7 +104,7 @@ class TraceEffects:
         own = not pending.answer_number
         if own:
             pending.answer_number = next(self._numbers)
-        self._exchange.emit(
+        self._parts.exchange.emit(
             Trace(
                 kind="response",
                 source=_name(lane),
@@ -145,7 +145,7 @@ class TraceEffects:
         """
         number = source.number if source is not None else next(self._numbers)
         origin = source.lane if source is not None else None
-        self._exchange.emit(
+        self._parts.exchange.emit(
             Trace(
                 kind="notification",
                 source=_name(origin),

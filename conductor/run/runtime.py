@@ -37,6 +37,7 @@ from conductor.core import (
     Reopen,
     Resolve,
     Router,
+    RouterOptions,
     Serve,
     Trace,
     Violated,
@@ -248,12 +249,14 @@ class Runtime:
         return Router(
             [p.component for p in self.planned.values()],
             mode,
-            upstream=outer_dialect,
-            tracing=self._traced is not None,
-            reserved=self._options.reserved,
-            audited=self.audited_among(self.planned.values()),
-            propagating=self._options.propagate and self._options.sends,
-            resolving=True,
+            options=RouterOptions(
+                upstream=outer_dialect,
+                tracing=self._traced is not None,
+                reserved=self._options.reserved,
+                audited=self.audited_among(self.planned.values()),
+                propagating=self._options.propagate and self._options.sends,
+                resolving=True,
+            ),
         )
 
     @property

@@ -30,6 +30,7 @@ from conductor.core import (
     OwnedAddresses,
     Reached,
     Router,
+    RouterOptions,
     Serve,
     Trace,
     Violated,
@@ -154,12 +155,14 @@ class Segment:
         router = Router(
             [component(guest, carriers[guest.name]) for guest in spec.guests],
             "proxy",
-            upstream=CHANNEL,
-            tracing=spec.numbers > 0,
-            first_number=spec.numbers,
-            audited=[guest.name for guest in spec.guests] if spec.auditing else (),
-            owned=spec.owned,
-            reserved=spec.reserved,
+            options=RouterOptions(
+                upstream=CHANNEL,
+                tracing=spec.numbers > 0,
+                first_number=spec.numbers,
+                audited=[guest.name for guest in spec.guests] if spec.auditing else (),
+                owned=spec.owned,
+                reserved=spec.reserved,
+            ),
         )
         self._router = router
         self._auditing = spec.auditing

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from conductor.core import Adapted, Component, Router, Send
+from conductor.core import Adapted, Component, Router, RouterOptions, Send
 from conductor.core.adaptation import adapted, untaken
 from tests.harness.router.policed import PROMPT, UPDATE, V1, V2, guest, initialize, request, update
 
@@ -35,7 +35,9 @@ def resource(**held: object) -> dict[str, Any]:
 
 def chain(result: object, *components: Component, version: int = 1, **more: Any) -> Router:
     """A chain whose agent answers `initialize` so."""
-    router = Router([*components, Component("agent", "agent `agent`")], **more)
+    router = Router(
+        [*components, Component("agent", "agent `agent`")], options=RouterOptions(**more)
+    )
     say(router, "client", request(1, "initialize", V1 if version == 1 else V2))
     say(router, "agent", {"jsonrpc": "2.0", "id": 1, "result": result})
     return router

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Component, Router
+from conductor.core import CHANNEL, DIALECTS, Component, Router, RouterOptions
 from tests.harness.router.actors import (
     FORMS,
     INITIALIZE,
@@ -44,7 +44,7 @@ class Nested(Actor):
         ]
         upstream = CHANNEL if outer == "channel" else None
         actors = [proxy(kind, one) for one, kind in zip(names, kinds, strict=True)]
-        self.stage = Stage(Router(parts, "proxy", upstream=upstream), actors)
+        self.stage = Stage(Router(parts, "proxy", options=RouterOptions(upstream=upstream)), actors)
 
     def hear(self, peer: str, line: bytes) -> list[tuple[str, bytes]]:
         before = len(self.stage.lines)

@@ -14,7 +14,7 @@ import os
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Component, Dialect, Router
+from conductor.core import CHANNEL, DIALECTS, Component, Dialect, Router, RouterOptions
 from tests.harness.router.actors import (
     CANCEL,
     FORMS,
@@ -63,7 +63,9 @@ def test_proxy_mode(kind: str) -> None:
     `scp`, whose proxies have no envelope to answer with)."""
     outer = DIALECTS["acp" if kind == "scp" else kind]
     upstream = CHANNEL if kind == "channel" else None
-    router = Router([Component("p1", dialect=DIALECTS[kind])], "proxy", upstream=upstream)
+    router = Router(
+        [Component("p1", dialect=DIALECTS[kind])], "proxy", options=RouterOptions(upstream=upstream)
+    )
     stage = Stage(router, [proxy(kind, "p1")])
     outside = Outside(outer, stage)
     outside.play()

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core import CHANNEL, Component, Effect, Router, Send
+from conductor.core import CHANNEL, Component, Effect, Router, RouterOptions, Send
 from conductor.core.policy.rules import Policy
 from tests.harness.router.actors import dump
 from tests.harness.world.policies import ANY, TAPES
@@ -36,7 +36,7 @@ class Host:
             Component(name, dialect=CHANNEL, policy=policy)
             for name, (policy, _, _) in zip(self.names, guests, strict=True)
         ]
-        self.router = Router(components, "proxy", upstream=CHANNEL)
+        self.router = Router(components, "proxy", options=RouterOptions(upstream=CHANNEL))
         self.guests = {
             name: Wild(numbers=numbers)
             for name, (_, _, numbers) in zip(self.names, guests, strict=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import DIALECTS, Closure, Component, Fail, Listen, Reopen, Router
+from conductor.core import DIALECTS, Closure, Component, Fail, Listen, Reopen, Router, RouterOptions
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import (
     OK,
@@ -811,7 +811,11 @@ def test_proxy_mode_for_every_outer_dialect(kind: str, mode: str, told: bool) ->
     def env(params: dict[str, Any]) -> dict[str, Any]:
         return {"message": params} if kind == "pacp" else params
 
-    router = Router([component("p", "acp")], mode, upstream=DIALECTS[kind] if told else None)
+    router = Router(
+        [component("p", "acp")],
+        mode,
+        options=RouterOptions(upstream=DIALECTS[kind] if told else None),
+    )
     with Playbook(router) as pb:
         pb >> ("client", request(7, role, OFFER if offers else V1))
         pb << ("p", request(1, "proxy/initialize", V1))

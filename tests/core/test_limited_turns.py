@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Router, agent_turns
+from conductor.core import Closure, Component, Router, RouterOptions, agent_turns
 from conductor.core.effects import Send, Trace
 from tests.harness.router.policed import (
     PROMPT,
@@ -28,7 +28,9 @@ REASON = Closure("nothing came from agent", "raise its `quiet=`")
 
 def chain(version: int = 2, *, limited: bool = True, tracing: bool = False) -> Router:
     """A client and an agent, initialized, with a prompt open in `S`."""
-    router = Router([Component("agent", "agent", limited=limited)], tracing=tracing)
+    router = Router(
+        [Component("agent", "agent", limited=limited)], options=RouterOptions(tracing=tracing)
+    )
     initialize(router, [], version)
     say(router, "client", request("a", PROMPT, prompt("hi")))
     return router

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Resolve, Router, Send
+from conductor.core import Closure, Component, Resolve, Router, RouterOptions, Send
 from tests.core.policy.test_own_sessions import THERE, set_up
 from tests.core.test_ports import NEW, PEERS, begin, owner, there, wrap
 from tests.harness.router.policed import (
@@ -27,7 +27,10 @@ NEW_ONE = "session/new"
 
 def chain(*components: Component, **more: Any) -> Playbook:
     """A client, components, and an agent, with a shell that looks where links lead."""
-    router = Router([*components, Component("agent", "agent `agent`")], resolving=True, **more)
+    router = Router(
+        [*components, Component("agent", "agent `agent`")],
+        options=RouterOptions(resolving=True, **more),
+    )
     initialize(router, components)
     return Playbook(router)
 
@@ -109,7 +112,9 @@ def test_what_is_cancelled_meanwhile_goes_nowhere() -> None:
 @pytest.mark.parametrize("real", ["/work/a/b", "/home/me"])
 def test_a_session_with_a_peer_agent(real: str) -> None:
     linked = {**NEW, "cwd": "/work/a/link"}
-    router = Router([owner(policed=True), *PEERS, Component("agent")], resolving=True)
+    router = Router(
+        [owner(policed=True), *PEERS, Component("agent")], options=RouterOptions(resolving=True)
+    )
     with begin(Playbook(router)) as pb:
         there(pb)
         pb >> ("p", request("l", "proxy/successor", wrap(NEW_ONE, linked)))

@@ -7,7 +7,17 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Closure, Component, Router, Send, Trace, Violated
+from conductor.core import (
+    CHANNEL,
+    DIALECTS,
+    Closure,
+    Component,
+    Router,
+    RouterOptions,
+    Send,
+    Trace,
+    Violated,
+)
 from conductor.core.policy.rules import Policy
 from conductor.core.policy.sessions import MOST_SUBSESSIONS
 from tests.harness.router.playbook import Hole, Noted, Playbook, Step
@@ -55,7 +65,7 @@ def begin(pb: Playbook, *, ready: bool = True) -> Playbook:
 
 def chain(component: Component | None = None, *, ready: bool = True, **more: Any) -> Playbook:
     """A client, the proxy, its peer agents and the agent; initialized."""
-    router = Router([component or owner(), *PEERS, AGENT], **more)
+    router = Router([component or owner(), *PEERS, AGENT], options=RouterOptions(**more))
     return begin(Playbook(router), ready=ready)
 
 
@@ -418,7 +428,7 @@ def test_a_peer_agent_that_takes_text_alone_and_is_silent(policed: bool) -> None
 def test_a_host_passes_envelopes_on() -> None:
     one = Component("g", dialect=CHANNEL, ports={"research": False})
     two = Component("h", dialect=CHANNEL, ports={"review": False})
-    with Playbook(Router([one, two], "proxy", upstream=CHANNEL)) as pb:
+    with Playbook(Router([one, two], "proxy", options=RouterOptions(upstream=CHANNEL))) as pb:
         (
             pb
             >> ("client", "p", request(1, "initialize", V1))
@@ -707,7 +717,7 @@ def test_no_user_permits_what_the_peer_agent_of_a_policed_component_does() -> No
 
 
 def test_a_trace_has_what_passes_at_a_port() -> None:
-    router = Router([owner("channel"), *PEERS, AGENT], tracing=True)
+    router = Router([owner("channel"), *PEERS, AGENT], options=RouterOptions(tracing=True))
     for name in ("p", "research", "agent"):
         router.peers[name].ready = True
     effects = router.receive(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import UPSTREAM, Component, Router
+from conductor.core import UPSTREAM, Component, Router, RouterOptions
 from conductor.core.effects import Send, Trace
 from conductor.core.policy.rules import Policy
 
@@ -17,7 +17,7 @@ INFO = {"info": {"name": "editor", "version": "1"}}
 
 def started(params: object, *, version: int = 1, mode: str = "agent", **more: Any) -> Router:
     """A chain of an agent whose client has sent `initialize`."""
-    router = Router([Component("agent")], mode, **more)
+    router = Router([Component("agent")], mode, options=RouterOptions(**more))
     sent = router.receive(UPSTREAM, request("initialize", params))
     for effect in sent:
         if isinstance(effect, Send) and effect.peer == "agent":
@@ -84,7 +84,7 @@ def test_a_notice_is_in_a_trace_as_the_conductors_own() -> None:
 
 def test_reserved_names_may_grow() -> None:
     chain = [Component("p", policy=Policy("context")), Component("agent")]
-    router = Router(chain, "agent", reserved=("datetime",))
+    router = Router(chain, "agent", options=RouterOptions(reserved=("datetime",)))
     router.reserve(["later"])
     state = router.peers["p"].policy_state
     assert state is not None

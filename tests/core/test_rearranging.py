@@ -13,6 +13,7 @@ from conductor.core import (
     Component,
     Fail,
     Router,
+    RouterOptions,
     Send,
     Trace,
 )
@@ -492,7 +493,7 @@ def test_audited_components_are_watched_from_the_start() -> None:
 
 
 def test_a_trace_shows_a_component_once_it_has_joined() -> None:
-    pb = Playbook(Router([component("p", "acp"), AGENT], tracing=True))
+    pb = Playbook(Router([component("p", "acp"), AGENT], options=RouterOptions(tracing=True)))
     stage = Stage(pb.router, [proxy("acp", "p"), Agent("agent")])
     conversation(stage)
     traces: Sequence[Any] = [e for e in stage.effects if isinstance(e, Trace)]

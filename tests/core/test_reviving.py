@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Fail, Router, Trace
+from conductor.core import Closure, Component, Fail, Router, RouterOptions, Trace
 from tests.harness.router.actors import dump
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import component, error, notification, request, result
@@ -417,7 +417,7 @@ def test_a_component_with_a_policy_sees_the_release_as_it_saw_the_terminal(rule:
 
 def test_a_trace_has_each_request_with_its_answer() -> None:
     agent = Component("agent", "agent `agent`", revived=True)
-    router = Router([agent], tracing=True)
+    router = Router([agent], options=RouterOptions(tracing=True))
     effects = [
         *router.receive("client", dump(request("i", "initialize", V1))),
         *router.receive("agent", dump(result(1, OK1))),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Component, Router, Trace
+from conductor.core import Component, Router, RouterOptions, Trace
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import (
     MISPLACED,
@@ -34,7 +34,7 @@ def test_a_chain_needs_an_agent_and_names_that_differ() -> None:
 
 
 def test_what_the_router_tells_about_itself() -> None:
-    router = Router([Component("agent")], "auto", tracing=True)
+    router = Router([Component("agent")], "auto", options=RouterOptions(tracing=True))
     assert (router.mode, router.version, router.tracing) == ("auto", None, True)
     assert router.upstream is router.peers["client"]
 

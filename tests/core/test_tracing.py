@@ -17,6 +17,7 @@ from conductor.core import (
     LogLine,
     Propagate,
     Router,
+    RouterOptions,
     Send,
     Trace,
 )
@@ -36,7 +37,7 @@ def traced(effects: list[Effect]) -> list[tuple[str, str, str, str | None]]:
 
 
 def test_a_refused_role_request_is_reported_although_nobody_else_gets_it() -> None:
-    router = Router([Component("p"), Component("agent")], tracing=True)
+    router = Router([Component("p"), Component("agent")], options=RouterOptions(tracing=True))
     router.receive("client", INITIALIZE)
     refusal = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"what?"}}'
     effects = router.receive("p", refusal)
@@ -49,7 +50,7 @@ def test_a_refused_role_request_is_reported_although_nobody_else_gets_it() -> No
 
 def test_a_notification_that_passes_a_guest_by_is_reported_from_who_sent_it() -> None:
     guest = Component("p", "", CHANNEL, policy=PolicyWords("context").policy())
-    router = Router([guest, Component("agent")], tracing=True)
+    router = Router([guest, Component("agent")], options=RouterOptions(tracing=True))
     router.receive("client", INITIALIZE)
     router.receive("p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
     router.receive("agent", ANSWER)
@@ -59,7 +60,9 @@ def test_a_notification_that_passes_a_guest_by_is_reported_from_who_sent_it() ->
 
 
 def test_the_agent_alone_gets_a_context_and_only_in_the_params_of_requests() -> None:
-    router = Router([Component("p"), Component("agent")], tracing=True, propagating=True)
+    router = Router(
+        [Component("p"), Component("agent")], options=RouterOptions(tracing=True, propagating=True)
+    )
     assert not any(isinstance(one, Propagate) for one in router.receive("client", INITIALIZE))
     envelope = (
         b'{"jsonrpc":"2.0","id":%d,"method":"_proxy/successor",'
@@ -69,7 +72,7 @@ def test_the_agent_alone_gets_a_context_and_only_in_the_params_of_requests() -> 
     number = next(one.number for one in effects if isinstance(one, Trace))
     given = [one for one in effects if isinstance(one, Propagate | Send)]
     assert given == [Propagate("agent", b"1", "initialize", b'{"n":1}', number)]
-    router = Router([Component("agent")], tracing=True, propagating=True)
+    router = Router([Component("agent")], options=RouterOptions(tracing=True, propagating=True))
     router.receive("client", INITIALIZE)
     router.receive("agent", ANSWER)
     for plain in (b'{"jsonrpc":"2.0","id":2,"method":"x"}', b'{"jsonrpc":"2.0","method":"x"}'):
@@ -116,7 +119,7 @@ def test_every_request_is_answered_by_whom_it_went_to(kind: str, told: bool) -> 
 
 
 def test_what_nobody_else_gets_is_answered_by_the_conductor() -> None:
-    router = Router([Component("agent")], tracing=True)
+    router = Router([Component("agent")], options=RouterOptions(tracing=True))
     effects = router.receive("client", b'{"jsonrpc":"2.0","id":7,"method":"session/new"}')
     request, response = (one for one in effects if isinstance(one, Trace))
     assert (request.source, request.target, request.id) == ("client", "", "7")
@@ -125,7 +128,9 @@ def test_what_nobody_else_gets_is_answered_by_the_conductor() -> None:
 
 
 def test_answers_that_nobody_waits_for_are_reported_as_lost() -> None:
-    router = Router([Component("p", "", CHANNEL), Component("agent")], tracing=True)
+    router = Router(
+        [Component("p", "", CHANNEL), Component("agent")], options=RouterOptions(tracing=True)
+    )
     router.receive("client", INITIALIZE)
     router.receive("p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
     router.leaving("p", Closure("it died"))
@@ -137,7 +142,7 @@ def guests(*names: str) -> Router:
     """Guests that carry prompts before an agent; `initialize` is done."""
     full = PolicyWords("full").policy()
     components = [Component(name, "", CHANNEL, policy=full) for name in names]
-    router = Router([*components, Component("agent")], tracing=True)
+    router = Router([*components, Component("agent")], options=RouterOptions(tracing=True))
     router.receive("client", INITIALIZE)
     for name in names:
         router.receive(name, b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
@@ -203,7 +208,7 @@ def test_what_never_reached_anybody_is_not_reported() -> None:
 
 
 def test_a_batch_is_of_so_many_messages() -> None:
-    router = Router([Component("agent")], tracing=True)
+    router = Router([Component("agent")], options=RouterOptions(tracing=True))
     router.receive("client", INITIALIZE)
     router.receive("agent", ANSWER)
     one, other = b'{"jsonrpc":"2.0","id":1,"method":"_a"}', b'{"jsonrpc":"2.0","method":"_b"}'
@@ -214,7 +219,7 @@ def test_a_batch_is_of_so_many_messages() -> None:
 
 def test_a_turn_that_the_conductor_ends() -> None:
     """Its cancellation, and that of its prompt, are the conductor's own."""
-    router = Router([Component("agent")], tracing=True)
+    router = Router([Component("agent")], options=RouterOptions(tracing=True))
     router.receive("client", INITIALIZE)
     router.receive("agent", ANSWER)
     prompt = b'{"sessionId":"S","prompt":[]}'
@@ -235,7 +240,7 @@ HOST: Final = Component("a+b", "", CHANNEL, numbers=range(1000, 2000))
 
 def host() -> Router:
     """A host of guests before an agent; `initialize` is done."""
-    router = Router([HOST, Component("agent")], tracing=True)
+    router = Router([HOST, Component("agent")], options=RouterOptions(tracing=True))
     router.receive("client", INITIALIZE)
     router.receive("a+b", b"#1001")
     router.receive("a+b", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
@@ -282,7 +287,9 @@ def test_numbers_of_long_ago_are_not_remembered() -> None:
 
 
 def test_others_say_no_numbers() -> None:
-    router = Router([Component("p", "", CHANNEL), Component("agent")], tracing=True)
+    router = Router(
+        [Component("p", "", CHANNEL), Component("agent")], options=RouterOptions(tracing=True)
+    )
     (note,) = router.receive("p", b"#7")
     assert isinstance(note, LogLine)
     # Nor is one left behind by a line that was too long to be taken.

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from hypothesis import strategies as st
 
-from conductor.core import CHANNEL, DIALECTS, Component, Dialect, Router
+from conductor.core import CHANNEL, DIALECTS, Component, Dialect, Router, RouterOptions
 
 HERE: Final = Path(__file__).parent
 GOLDEN: Final = HERE.parent / "golden"
@@ -48,7 +48,9 @@ def router(name: str) -> Router:
     dialect: Dialect | None = DIALECTS[kind]
     if mode == "proxy":
         upstream = CHANNEL if kind == "channel" else None
-        return Router([Component("p1", dialect=dialect)], "proxy", upstream=upstream)
+        return Router(
+            [Component("p1", dialect=dialect)], "proxy", options=RouterOptions(upstream=upstream)
+        )
     told = dialect if mode == "agent" else None
     return Router([Component("p1", dialect=told), Component("agent")])
 

@@ -20,7 +20,7 @@ import wasmtime
 from msgspec import Raw
 
 import wasm_host
-from conductor.core import DIALECTS, Component, Router, Send, guards
+from conductor.core import DIALECTS, Component, Router, RouterOptions, Send, guards
 from conductor.core.policy.headings import heading, inner_method
 from conductor.core.policy.key_table import MCP_FAMILIES, UPDATE, Right
 from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
@@ -217,7 +217,7 @@ def lines(data: bytes) -> None:
     sent = []
     for looking in ({}, {"audited": ("p1",)}, {"tracing": True}):
         components = [Component("p1", dialect=DIALECTS[kind], policy=policy), Component("agent")]
-        run = Run(Router(components, **looking), tagged=kind == "channel")
+        run = Run(Router(components, options=RouterOptions(**looking)), tagged=kind == "channel")
         for line in data[2:].split(b"\n"):
             if line:
                 run.say(PEERS[line[0] % len(PEERS)], line[1:])

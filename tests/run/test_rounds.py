@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core import CHANNEL, UPSTREAM, Component, Router
+from conductor.core import CHANNEL, UPSTREAM, Component, Router, RouterOptions
 from conductor.core.accounts import BURST, Account, Allowance
 from conductor.run.outboxes import Outboxes
 from conductor.run.rounds import PIECE, SLICE, Round, Rounds
@@ -18,7 +18,10 @@ class Host:
 
     def __init__(self, **limits: int) -> None:
         components = [Component(name, dialect=CHANNEL) for name in "abc"]
-        self.outboxes = Outboxes(Router(components, "proxy", upstream=CHANNEL), lambda effect: None)
+        self.outboxes = Outboxes(
+            Router(components, "proxy", options=RouterOptions(upstream=CHANNEL)),
+            lambda effect: None,
+        )
         allowance = Allowance(**limits)
         self.accounts = {name: Account(name, allowance) for name in "abc"}
         self.rounds = Rounds(self.outboxes, self.accounts)

@@ -29,5 +29,4 @@ Two rules hold everything here:
     own_terminals   which terminals of the editor's a component has opened
     changes         what components change, for an audit
     deadlines       what happens if something has not happened in time
-    enforcer        the parts of one chain's engine, put together
 """

@@ -13,7 +13,7 @@ from conductor.core.effects import Wake
 from conductor.core.state import Peer
 
 if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
+    from conductor.core.parts import Parts
 
 Then = Callable[[], None]
 
@@ -27,8 +27,8 @@ LOADING: Final = 600.0
 class Deadlines:
     """What is still to be done, by token."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._open: dict[int, Then] = {}
         self._last = 0
 
@@ -47,7 +47,7 @@ class Deadlines:
         """Has `then` called after some time; that finds out itself whether it still matters."""
         self._last += 1
         self._open[self._last] = then
-        self._exchange.emit(Wake(self._last, seconds))
+        self._parts.exchange.emit(Wake(self._last, seconds))
 
     def round(self, peer: Peer, then: Then) -> None:
         """Has `then` called when a component that has no rounds, or none now, has had the time of

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Final
 
 from conductor.core.dialects import INITIALIZE
-from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import Params
+from conductor.core.parts import Parts
 from conductor.core.policy import changes
-from conductor.core.policy.checks import HOLD, IDENTITY, Checks
+from conductor.core.policy.checks import HOLD, IDENTITY
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.policy.own_answers import signed
@@ -26,9 +26,9 @@ _HEADING: Final = Heading(INITIALIZE, None)
 class PolicedHandshake:
     """The part of an enforcer that handles `initialize`."""
 
-    def __init__(self, exchange: Exchange, checks: Checks) -> None:
-        self._exchange = exchange
-        self._checks = checks
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     @staticmethod
     def takes_part(peer: Peer) -> bool:
@@ -53,7 +53,7 @@ class PolicedHandshake:
 
     def held(self, peer: Peer, text: str) -> None:
         """Reports that a peer held `initialize`, or its answer, for too long."""
-        self._checks.report(peer, _DOWN, _HEADING, Violation(HOLD, text))
+        self._parts.checks.report(peer, _DOWN, _HEADING, Violation(HOLD, text))
 
     def forwarded(self, lane: Lane, params: Params, pending: PendingRequest) -> Params | None:
         """The `initialize` a component passes on, as it may go on; None if it may not."""
@@ -65,18 +65,20 @@ class PolicedHandshake:
                 changes.originated(self._exchange, lane, message, pending)
                 return params
             text = f"sent an `{INITIALIZE}` that it was not given"
-            self._checks.refuse(peer, _DOWN, _HEADING, Violation(IDENTITY, text), pending)
+            self._parts.checks.refuse(peer, _DOWN, _HEADING, Violation(IDENTITY, text), pending)
             return None
         handshake.onward = pending
         if pending.traced is not None:
             pending.traced.passes = handshake.pending.number
         pending.watchers = (*pending.watchers, partial(self._came_back, handshake))
         carried = self._carried(peer, handshake)
-        violation = self._checks.forwards(policy_state, _DOWN, carried, params, carried.rights)
+        violation = self._parts.checks.forwards(
+            policy_state, _DOWN, carried, params, carried.rights
+        )
         if violation is None:
             changes.request(self._exchange, carried, params, pending)
             return params
-        self._checks.report(peer, _DOWN, _HEADING, violation)
+        self._parts.checks.report(peer, _DOWN, _HEADING, violation)
         return handshake.params
 
     @staticmethod
@@ -93,9 +95,9 @@ class PolicedHandshake:
         if handshake.answer_goes_past:  # the component could not take it
             _goes_past(handshake)
             return upstream
-        violation = self._checks.answers(carried, _DOWN, *answer)
+        violation = self._parts.checks.answers(carried, _DOWN, *answer)
         if violation is not None:
-            self._checks.report(peer, _DOWN, _HEADING, violation)
+            self._parts.checks.report(peer, _DOWN, _HEADING, violation)
         elif upstream is None or carried.rights & AMEND:
             if handshake.pending.traced is not None and handshake.onward is not None:
                 handshake.pending.traced.answers = handshake.onward.answer_number

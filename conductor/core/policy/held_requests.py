@@ -14,24 +14,19 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from conductor.core.aliases import listed, renamed
-from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
-from conductor.core.own_turns import OwnTurns
+from conductor.core.parts import Parts
 from conductor.core.policy import changes
-from conductor.core.policy.checks import HOLD, IDENTITY, RIGHTS, Checks, equal, error, lacks
-from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.checks import HOLD, IDENTITY, RIGHTS, equal, error, lacks
 from conductor.core.policy.entries import Excuse, Held
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, LIST, PROMPT, SETTINGS, SETUP, Direction
-from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.policy.observers import Observers, release
+from conductor.core.policy.observers import release
 from conductor.core.policy.own_answers import plain, signed, unsigned
-from conductor.core.policy.ownership import McpOwnership
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import State
-from conductor.core.policy.turns import Turns
 from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest, unread
 
 HOLD_SETUP: Final = 60.0
@@ -44,25 +39,9 @@ _MOST_CLOSED: Final = 256
 class HeldRequests(ABC):
     """The requests that components hold; `PolicedRequests` adds how they come to them and leave."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        checks: Checks,
-        observers: Observers,
-        mcp_ownership: McpOwnership,
-        turns: Turns,
-        deadlines: Deadlines,
-        notifications: PolicedNotifications,
-        own_turns: OwnTurns,
-    ) -> None:
-        self._exchange = exchange
-        self._checks = checks
-        self._observers = observers
-        self._mcp_ownership = mcp_ownership
-        self._turns = turns
-        self._deadlines = deadlines
-        self._notifications = notifications
-        self._own_turns = own_turns
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     @abstractmethod
     def route(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
@@ -106,7 +85,7 @@ class HeldRequests(ABC):
             return
         resume = partial(self._finish, carried)
         carried.held = Held(place, resume, lane.peer.policed.round, ready=not placed)
-        self._notifications.defer(lane, carried.held)
+        self._parts.notifications.defer(lane, carried.held)
 
     def reply_in_order(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
         """Answers a request in order: the answer waits for what the components that it goes past
@@ -126,9 +105,9 @@ class HeldRequests(ABC):
             resume = partial(self.reply_in_order, pending, member, body)
             held = Held(place, resume, lane.peer.policed.round, ready=placed is None)
             if placed is not None:
-                self._observers.answered(placed, member, body)
+                self._parts.observers.answered(placed, member, body)
                 placed.held = held
-            self._notifications.defer(lane, held)
+            self._parts.notifications.defer(lane, held)
             return
         self._exchange.reply(pending, member, body)
 
@@ -183,7 +162,7 @@ class HeldRequests(ABC):
                 changes.answer(self._exchange, carried, member, body)
                 self.over(carried, member, body)
             case _:
-                self._turns.end(carried)
+                self._parts.turns.end(carried)
 
     def _answer_held(
         self, carried: Carried, pending: PendingRequest, member: bytes, body: bytes
@@ -191,7 +170,7 @@ class HeldRequests(ABC):
         """A component answers a request that it holds, before or after the agent has answered."""
         lane, said = carried.lane, body
         body = unsigned(carried, member, said)
-        violation = self._checks.answers(carried, lane.other.direction, member, body)
+        violation = self._parts.checks.answers(carried, lane.other.direction, member, body)
         if violation is None and self._samples_too_often(carried, member, body):
             return
         if violation is None:
@@ -201,7 +180,7 @@ class HeldRequests(ABC):
             changes.answer(self._exchange, carried, member, body)
             if pending.traced is not None and carried.forwarded is not None:
                 pending.traced.answers = carried.forwarded.answer_number
-            self._notifications.leaves(lane, carried)
+            self._parts.notifications.leaves(lane, carried)
             self.over(carried, member, body)
             return
         if violation.guard == RIGHTS and member == b"error" and _is_failure(body):
@@ -219,7 +198,7 @@ class HeldRequests(ABC):
         """Whether an answer asks the agent's model once too often; then that is the answer."""
         if type(carried.heading.detail) is not tuple or carried.upstream == (member, body):
             return False
-        own_prompts = self._own_turns.own_prompts
+        own_prompts = self._parts.own_turns.own_prompts
         wrong = own_prompts.samples(carried.lane, Raw(body), carried.pending)
         if wrong is not None:
             self._fail(carried, error_object(wrong.code, wrong.text, wrong.data))
@@ -227,7 +206,7 @@ class HeldRequests(ABC):
 
     def _report(self, carried: Carried, violation: Violation) -> None:
         lane = carried.lane
-        self._checks.report(lane.peer, lane.other.direction, carried.heading, violation)
+        self._parts.checks.report(lane.peer, lane.other.direction, carried.heading, violation)
 
     @staticmethod
     def _fails_closed(carried: Carried) -> bool:
@@ -336,7 +315,7 @@ class HeldRequests(ABC):
         lane, pending, message = carried.lane, carried.pending, carried.message
         self._close(carried)
         if carried.method == PROMPT:
-            self._turns.prompt_passed(lane.peer.policed, carried.heading.session, pending)
+            self._parts.turns.prompt_passed(lane.peer.policed, carried.heading.session, pending)
         pending.answer_to, pending.purpose, pending.target = AnswerTo.ASKER, None, None
         pending.bypassed = (*pending.bypassed, (lane, carried.heading, None))
         self._bypass(lane.other, message, pending)
@@ -354,7 +333,7 @@ class HeldRequests(ABC):
             seconds = policy_state.policy.hold
         if seconds is not None and policy_state.enforced:
             late = partial(self._held_too_long, carried, carried.state, carried.retries, seconds)
-            self._deadlines.held(carried.lane.peer, seconds, late)
+            self._parts.deadlines.held(carried.lane.peer, seconds, late)
 
     def _held_too_long(self, carried: Carried, state: State, retries: int, seconds: float) -> None:
         if carried.state is state and carried.retries == retries:
@@ -389,7 +368,7 @@ class HeldRequests(ABC):
             case State.RETURNED:
                 self._finish(carried)
             case State.STOPPED:
-                self._turns.end(carried)
+                self._parts.turns.end(carried)
             case _:
                 if policy_state.policy.fails == "closed":
                     return False
@@ -398,11 +377,11 @@ class HeldRequests(ABC):
 
     def _bypass(self, onward: Lane, message: Message, pending: PendingRequest) -> None:
         if pending.wanted:
-            self._leave(onward, message, pending)
+            self.leave(onward, message, pending)
         else:
             self._exchange.drop(pending)
 
-    def _leave(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+    def leave(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
         """A request leaves a peer by `lane`."""
         assert lane.across is not None
         if pending.names is None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from msgspec import UnsetType
 
 from conductor.core.effects import Send
-from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
+from conductor.core.parts import Parts
 from conductor.core.policy import changes
-from conductor.core.policy.checks import Checks, equal, lacks, paused
-from conductor.core.policy.deadlines import Deadlines
+from conductor.core.policy.checks import equal, lacks, paused
 from conductor.core.policy.entries import Held, Notification
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.headings import heading as read_heading
@@ -27,10 +25,9 @@ from conductor.core.policy.key_table import (
     STOP,
     update,
 )
-from conductor.core.policy.observers import Observers, release
+from conductor.core.policy.observers import release
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.policy.turns import Turns
 from conductor.core.state import Carried, Lane, Peer, Source
 
 _STATE: Final = update(STATE_KIND)
@@ -42,22 +39,9 @@ _MOST_QUEUED: Final = 8192
 class PolicedNotifications:
     """The part of an enforcer that handles notifications."""
 
-    keeps_state: Callable[[Peer, Params, Callable[[], None]], bool]
-    """Whether the state of a session goes on later, by what is passed in. Set by `OwnTurns`."""
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        checks: Checks,
-        observers: Observers,
-        turns: Turns,
-        deadlines: Deadlines,
-    ) -> None:
-        self._exchange = exchange
-        self._checks = checks
-        self._observers = observers
-        self._turns = turns
-        self._deadlines = deadlines
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     # -- a notification leaves a peer ------------------------------------------------------------
 
@@ -127,7 +111,7 @@ class PolicedNotifications:
             traced = Source(source, exchange.number, passes)
             exchange.tracer.notified(traced, lane, method, params)
         if exchange.version == 2 and lane is exchange.upstream.p:
-            exchange.client_sees(method, params)
+            self._parts.own_turns.client_sees(method, params)
         return True
 
     def _identify(self, lane: Lane, method: str, params: Params) -> None:
@@ -162,12 +146,12 @@ class PolicedNotifications:
         Where it breaks a rule these are the ones it was given; None if it is too late for that, or
         if the component fails closed and may drop it.
         """
-        violation = self._checks.forwards(
+        violation = self._parts.checks.forwards(
             lane.peer.policed, lane.direction, notification, params, rights
         )
         if violation is None:
             return params
-        self._checks.report(lane.peer, lane.direction, notification.heading, violation)
+        self._parts.checks.report(lane.peer, lane.direction, notification.heading, violation)
         if lane.peer.policed.policy.fails == "closed" and rights & DROP:
             return None
         return notification.params if notification in lane.in_flight.queue else None
@@ -194,17 +178,17 @@ class PolicedNotifications:
             if in_round or not (may_be_own and copy.stale):
                 if not equal(copy.params, message.params):
                     violation = lacks(CARRY, lane.direction, key)
-                    self._checks.report(lane.peer, lane.direction, message.heading, violation)
+                    self._parts.checks.report(lane.peer, lane.direction, message.heading, violation)
                 self._copy_back(lane, copy)
                 return
         if lane.muted(message.heading):
             self._exchange.log("debug", lane.peer, paused(lane.peer, message.method).text)
             return
-        unfit = self._checks.originates(
+        unfit = self._parts.checks.originates(
             policy_state, lane.direction, message, rights, is_request=False
         )
         if unfit is not None:
-            self._checks.report(lane.peer, lane.direction, message.heading, unfit)
+            self._parts.checks.report(lane.peer, lane.direction, message.heading, unfit)
             return
         self._learn(policy_state, message.heading, message.params)
         changes.originated(self._exchange, lane, message)
@@ -239,14 +223,14 @@ class PolicedNotifications:
                 self._exchange.log("debug", peer, text)
                 return
             if method == STOP and policy_state.enforced:
-                self._turns.stopped(lane, message, rights)
+                self._parts.turns.stopped(lane, message, rights)
             elif rights & CARRY and peer.ready_some_time:
                 self._give(lane, source, message)
                 return
             elif rights & CARRY and not peer.left_out:
                 break
             elif policy_state.prompts and self._is_for_own_turn(lane, message, rights):
-                self._turns.withhold(policy_state, source, message)
+                self._parts.turns.withhold(policy_state, source, message)
                 return
             else:
                 if (rights & COPY or onward.in_flight.queue) and self._waits(
@@ -267,11 +251,11 @@ class PolicedNotifications:
     def _is_for_own_turn(self, lane: Lane, message: Message, rights: int) -> bool:
         """Whether a notification is about a turn of the component's own alone; the component gets a
         copy, and one too of what the client sees of such a turn."""
-        policy_state, turns = lane.peer.policed, self._turns
+        policy_state, turns = lane.peer.policed, self._parts.turns
         key, session = message.key, message.session
         alone = turns.heard_alone(policy_state, lane, message.heading)
         if not alone and turns.heard_too(policy_state, message.heading) and not rights & COPY:
-            self._observers.notification(lane, message, must=key == _STATE)
+            self._parts.observers.notification(lane, message, must=key == _STATE)
         own_session = turns.is_own_session(policy_state, session)
         # To the user their own turn runs on while one of the component's runs within it.
         within = (
@@ -282,7 +266,7 @@ class PolicedNotifications:
         if key == _STATE and (own_session or policy_state.policy.turns):
             turns.state_reported(policy_state, session, message.params)
         if own_session or within or alone:
-            self._observers.notification(lane, message, must=own_session or key == _STATE)
+            self._parts.observers.notification(lane, message, must=own_session or key == _STATE)
         elif policy_state.withheld and turns.goes_on(policy_state, message):
             self.show_withheld(lane, session)
         return own_session or within or alone
@@ -290,7 +274,7 @@ class PolicedNotifications:
     def show_withheld(self, lane: Lane, session: str | None) -> None:
         """What tools did in hidden turns of the component at `lane` goes on past it, in this
         session (None: in any): the agent asks something there, or the component is gone."""
-        for source, message in self._turns.unhide(lane.peer.policed, session):
+        for source, message in self._parts.turns.unhide(lane.peer.policed, session):
             if not self._waits(lane, source, message, 0):
                 changes.went_past(self._exchange, lane.other, message.session)
                 self._leave(lane.other, source, message)
@@ -305,7 +289,7 @@ class PolicedNotifications:
             round_ = lane.peer.policed.round
             held = Held(message.heading, resume, round_, ready=not rights & PLACE)
         if rights & COPY:
-            self._observers.notification(lane, message, held if rights & PLACE else None)
+            self._parts.observers.notification(lane, message, held if rights & PLACE else None)
         if held is None or (held.ready and not onward.in_flight.must_wait(message.heading)):
             return False
         self.defer(onward, held)
@@ -314,7 +298,7 @@ class PolicedNotifications:
     def defer(self, lane: Lane, held: Held) -> None:
         """Has a message wait that would leave a component by `lane`, no longer than a round."""
         lane.in_flight.hold(held)
-        self._deadlines.round(lane.peer, partial(self._waited_a_round, lane, held))
+        self._parts.deadlines.round(lane.peer, partial(self._waited_a_round, lane, held))
 
     def _bypass(self, onward: Lane, source: Source, message: Message) -> None:
         if not self._is_kept(onward, source, message):
@@ -327,7 +311,7 @@ class PolicedNotifications:
         if message.key != _STATE or not (policy_state.shown and policy_state.enforced):
             return False
         later = partial(self._leave, onward, source, message)
-        return self.keeps_state(onward.peer, message.params, later)
+        return self._parts.own_turns.keeps_state(onward.peer, message.params, later)
 
     def _leave(self, lane: Lane, source: Source, message: Message) -> None:
         """A notification leaves a peer by `lane`."""
@@ -367,7 +351,7 @@ class PolicedNotifications:
             exchange.tracer.notified(source, lane, method, params)
         if not lane.rights_on(notification.heading) & DROP:
             kept = partial(self._kept_a_round, lane.other, notification)
-            self._deadlines.round(peer, kept)
+            self._parts.deadlines.round(peer, kept)
 
     def user_goes_on(self, lane: Lane, session: str | None) -> None:
         """The user prompts again: a component may send cancellations of its own that equal copies
@@ -376,7 +360,7 @@ class PolicedNotifications:
         if lane.peer.policed.rounds:
             _age(copies)
         elif copies:
-            self._deadlines.round(lane.peer, partial(_age, copies))
+            self._parts.deadlines.round(lane.peer, partial(_age, copies))
 
     def _kept_a_round(self, lane: Lane, notification: Notification) -> None:
         """A component without rounds has had long enough to pass on what it may not drop."""
@@ -429,8 +413,14 @@ class PolicedNotifications:
                 in_flight.go(other)
                 other.resume()
 
-    def round_over(self, lane: Lane, round_: int) -> None:
-        """A guest has had a round: what it was given for that holds up nothing any more."""
+    def round_over(self, peer: Peer) -> None:
+        """A guest has been delivered everything that was written to it before its round began, and
+        has returned all it had to send for that."""
+        for lane in (peer.p, peer.s):
+            self._had_round(lane, peer.policed.round)
+
+    def _had_round(self, lane: Lane, round_: int) -> None:
+        """What a guest was given for a round that is over holds up nothing any more."""
         if lane.in_flight.queue:
             self._time_is_up(lane, lane.in_flight.had_round(round_))
 
@@ -465,7 +455,21 @@ class PolicedNotifications:
         source = Source(lane, number, notification.number, own=True)
         self._leave(lane, source, notification.message)
 
-    def gone(self, lane: Lane, *, settled: bool) -> None:
+    def gone(self, peer: Peer) -> None:
+        """A component is gone: what it carried, and what waits for that."""
+        if peer.policy_state is not None:
+            if peer.p.across is not None:
+                self.show_withheld(peer.p.other, None)
+            for lane in (peer.p, peer.p.other):
+                self._lost(lane, settled=False)
+
+    def settled(self, peer: Peer) -> None:
+        """A component ends with its chain: what it has not passed on it never will."""
+        if peer.policy_state is not None:
+            for lane in (peer.p, peer.p.other):
+                self._lost(lane, settled=True)
+
+    def _lost(self, lane: Lane, *, settled: bool) -> None:
         """A component has ended, and what it carried is lost with it.
 
         `settled`: its whole chain has ended, so that it never passes on the rest.

@@ -13,7 +13,7 @@ from a guest that is policed there, so it gets new addresses only.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -30,7 +30,7 @@ from conductor.core.policy.policy_state import PolicyState
 from conductor.core.state import Lane, Peer, PendingRequest
 
 if TYPE_CHECKING:
-    from conductor.core.exchange import Exchange
+    from conductor.core.parts import Parts
 
 CONNECT: Final = frozenset({"mcp/connect", "_mcp/connect"})
 CONCERNED: Final = CONNECT | frozenset(SETUP)
@@ -43,12 +43,8 @@ _MOST: Final = 16_384
 class McpOwnership:
     """The addresses in use in one chain; of too many of one owner the oldest are forgotten."""
 
-    def __init__(
-        self, exchange: Exchange, policy_states: Callable[[], Iterator[PolicyState]]
-    ) -> None:
-        """`policy_states` gives those of all policed components."""
-        self._exchange = exchange
-        self._policy_states = policy_states
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._known: dict[str, PolicyState | None] = {}
         """Every address with its owner; None: the client, or a component without a policy."""
         self._order: defaultdict[PolicyState | None, deque[str]] = defaultdict(deque)
@@ -123,10 +119,15 @@ class McpOwnership:
             None,
         )
 
+    def _policy_states(self) -> Iterator[PolicyState]:
+        """Those of all policed components."""
+        peers = self._parts.exchange.peers.values()
+        return (peer.policy_state for peer in peers if peer.policy_state is not None)
+
     def _admit(self, owner: PolicyState | None, addresses: AbstractSet[str]) -> None:
         self._add(owner, addresses)
         if owner is not None and addresses:
-            self._exchange.emit(OwnedAddresses(owner.name, tuple(sorted(addresses))))
+            self._parts.exchange.emit(OwnedAddresses(owner.name, tuple(sorted(addresses))))
 
     def _add(self, owner: PolicyState | None, addresses: AbstractSet[str]) -> None:
         if not addresses:

@@ -51,29 +51,29 @@ class PolicedRequests(HeldRequests):
     @cached_property
     def settling(self) -> Settling:
         """What sets sessions as they are to be."""
-        return Settling(self._exchange, self._leave)
+        return Settling(self._parts)
 
     # -- a request leaves a peer -----------------------------------------------------------------
 
     def ask(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """A request leaves `lane`; `pending` is what its answer will belong to."""
         if lane.peer.policy_state is None:
-            self._leave(lane, read_message(method, params, pending.names), pending)
+            self.leave(lane, read_message(method, params, pending.names), pending)
             return
         carried = self._forwarded_by(lane, method, params, pending)
         if carried is not None:
             self._forward(carried, params, pending)
             return
         message = read_message(method, params)
-        copy = self._observers.take(lane, message, pending)
+        copy = self._parts.observers.take(lane, message, pending)
         if copy is None:
             self._originate(lane, message, pending)
             return
         if not equal(copy.params, params):
             violation = lacks(CARRY, lane.direction, copy.heading.key)
-            self._checks.report(lane.peer, lane.direction, copy.heading, violation)
+            self._parts.checks.report(lane.peer, lane.direction, copy.heading, violation)
         pending.traced = None  # what goes on is the original
-        self._observers.passed_on(copy, pending)
+        self._parts.observers.passed_on(copy, pending)
         if copy.held is not None:
             copy.held.ready = True
             release(lane)
@@ -106,33 +106,35 @@ class PolicedRequests(HeldRequests):
         if carried.state is State.STOPPED:
             assert carried.upstream is not None
             self._exchange.reply(pending, *carried.upstream)
-            self._turns.end(carried)
+            self._parts.turns.end(carried)
             return
         policy_state = lane.peer.policed
         retries = carried.state is State.RETURNED
         after = to(carried.state, Event.PASSED_ON)
         if after is None or (retries and not self._may_retry(carried, policy_state)):
             violation = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
-            self._checks.refuse(lane.peer, lane.direction, carried.heading, violation, pending)
+            self._parts.checks.refuse(
+                lane.peer, lane.direction, carried.heading, violation, pending
+            )
             return
         allowed = self._allowed(carried, params, pending)
         if allowed is None:
             return
-        self._notifications.leaves(lane, carried)
+        self._parts.notifications.leaves(lane, carried)
         if carried.method == PROMPT:
-            self._turns.prompt_passed(policy_state, carried.heading.session, pending)
+            self._parts.turns.prompt_passed(policy_state, carried.heading.session, pending)
         carried.state, carried.forwarded, carried.upstream = after, pending, None
         carried.retries += retries
         carried.lane.in_flight.leave(carried)
         self._link(carried, allowed, pending)
-        self._mcp_ownership.admitted(lane.peer, carried.method, carried.params, allowed)
+        self._parts.mcp_ownership.admitted(lane.peer, carried.method, carried.params, allowed)
         changes.request(self._exchange, carried, allowed, pending)
         message = Message(carried.method, allowed, carried.heading)
         if not policy_state.enforced:  # a trusted component may make another message of it
             message = read_message(carried.method, allowed)
-        self._leave(lane, message, pending)
+        self.leave(lane, message, pending)
         if carried.pending.cancelled and policy_state.enforced:
-            self._turns.cancel(pending, carried.pending.cancelled_by)
+            self._parts.turns.cancel(pending, carried.pending.cancelled_by)
         release(lane)
 
     def _link(self, carried: Carried, params: Params, pending: PendingRequest) -> None:
@@ -166,16 +168,18 @@ class PolicedRequests(HeldRequests):
         Where it breaks a rule these are the ones it was given; None if it fails closed.
         """
         lane, policy_state = carried.lane.other, carried.policy_state
-        violation = self._checks.forwards(
+        violation = self._parts.checks.forwards(
             policy_state, lane.direction, carried, params, carried.rights
         )
         if violation is None:
             return params
         if policy_state.policy.fails == "closed":
-            self._checks.refuse(lane.peer, lane.direction, carried.heading, violation, pending)
+            self._parts.checks.refuse(
+                lane.peer, lane.direction, carried.heading, violation, pending
+            )
             self._fail(carried, error(lane.peer, violation))
             return None
-        self._checks.report(lane.peer, lane.direction, carried.heading, violation)
+        self._parts.checks.report(lane.peer, lane.direction, carried.heading, violation)
         return carried.params
 
     def _originate(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
@@ -185,26 +189,28 @@ class PolicedRequests(HeldRequests):
             self._exchange.refuse(pending, paused(lane.peer, message.method))
             return
         enforced, is_prompt = policy_state.enforced, message.method == PROMPT
-        violation = self._checks.originates(
+        violation = self._parts.checks.originates(
             policy_state, lane.direction, message, rights, is_request=True
         )
         if violation is None and enforced and is_prompt and lane.direction is Direction.DOWN:
-            violation = self._turns.violation(policy_state, lane, message.session, pending)
+            violation = self._parts.turns.violation(policy_state, lane, message.session, pending)
         if violation is None and enforced and message.method in MAKES_ONE:
             violation = self._opened_too_many(policy_state, pending)
         if violation is not None:
             violation = _with_rule(lane, message.heading, violation)
-            self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending)
+            self._parts.checks.refuse(
+                lane.peer, lane.direction, message.heading, violation, pending
+            )
             return
         if enforced and message.method.startswith(MCP_FAMILIES):
-            wrong = self._own_turns.own_prompts.samples(lane, message.params, pending)
+            wrong = self._parts.own_turns.own_prompts.samples(lane, message.params, pending)
             if wrong is not None:
                 self._exchange.refuse(pending, wrong)
                 return
         send = partial(self._send_own, lane, message, pending)
         if enforced and is_prompt and lane.direction is Direction.DOWN:
             pending.names = message.session
-            self._own_turns.prompts(lane, pending, send)
+            self._parts.own_turns.prompts(lane, pending, send)
         else:
             send()
 
@@ -222,8 +228,8 @@ class PolicedRequests(HeldRequests):
         if enforced and message.method in own_terminals.FOLLOWED:
             own_terminals.asked(policy_state, message, pending)
         if enforced and is_prompt and message.session is not None:
-            self._turns.opened(policy_state, message.session, pending)
-            if self._turns.is_own_session(policy_state, message.session):
+            self._parts.turns.opened(policy_state, message.session, pending)
+            if self._parts.turns.is_own_session(policy_state, message.session):
                 self._settle(lane, message, pending)
                 return
         self._own_leaves(lane, message, pending)
@@ -246,16 +252,18 @@ class PolicedRequests(HeldRequests):
         if refused:
             text = _NOT_SETTLED.format("; ".join(refused.values()))
             violation = Violation(SETTINGS_RULE, text)
-            self._checks.refuse(lane.peer, lane.direction, message.heading, violation, pending)
+            self._parts.checks.refuse(
+                lane.peer, lane.direction, message.heading, violation, pending
+            )
         elif pending.wanted:
             self._own_leaves(lane, message, pending)
         else:
             self._exchange.drop(pending)
 
     def _own_leaves(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
-        self._mcp_ownership.admitted(lane.peer, message.method, None, message.params)
+        self._parts.mcp_ownership.admitted(lane.peer, message.method, None, message.params)
         changes.originated(self._exchange, lane, message, pending)
-        self._leave(lane, message, pending)
+        self.leave(lane, message, pending)
 
     def _opened_too_many(
         self, policy_state: PolicyState, pending: PendingRequest
@@ -278,12 +286,12 @@ class PolicedRequests(HeldRequests):
                 rights = lane.rights_while_paused(message.heading)
             upwards = onward.direction is Direction.UP
             if upwards:
-                if self._turns.refuses(lane, message, pending):
+                if self._parts.turns.refuses(lane, message, pending):
                     return
                 if policy_state.prompts and not message.method.startswith(NO_QUESTIONS):
-                    self._notifications.show_withheld(lane, message.session)
+                    self._parts.notifications.show_withheld(lane, message.session)
             if message.method == PROMPT:
-                self._notifications.user_goes_on(onward, message.session)
+                self._parts.notifications.user_goes_on(onward, message.session)
             if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
                 self._give(Carried(lane, message, pending, rights))
                 return
@@ -291,11 +299,11 @@ class PolicedRequests(HeldRequests):
                 break
             copy = None
             if rights & COPY:
-                copy = self._observers.request(lane, message, pending)
+                copy = self._parts.observers.request(lane, message, pending)
             if message.method == PROMPT:
-                self._turns.prompt_passed(policy_state, message.session, pending)
+                self._parts.turns.prompt_passed(policy_state, message.session, pending)
             if message.method in CLOSING:
-                self._turns.closing(lane, message.heading)
+                self._parts.turns.closing(lane, message.heading)
                 policy_state.terminals.pop(message.session or "", None)
             elif message.method == own_terminals.CREATE:
                 own_terminals.went_past(policy_state, message, pending)
@@ -327,7 +335,7 @@ class PolicedRequests(HeldRequests):
         held = Held(message.heading, resume, lane.peer.policed.round, ready=not placed)
         if placed and copy is not None:
             copy.held = held
-        self._notifications.defer(lane.other, held)
+        self._parts.notifications.defer(lane.other, held)
         return True
 
     def _give(self, carried: Carried) -> None:
@@ -382,7 +390,7 @@ class PolicedRequests(HeldRequests):
         lane = carried.lane.other
         violation = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
         heading = Heading(CANCEL, carried.heading.session)
-        self._checks.report(lane.peer, lane.direction, heading, violation)
+        self._parts.checks.report(lane.peer, lane.direction, heading, violation)
         return False
 
 

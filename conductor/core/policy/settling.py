@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from conductor.core.exchange import Exchange
 from conductor.core.guards.modes import Settings, Which, choice
 from conductor.core.jsonrpc import read_error
+from conductor.core.parts import Parts
 from conductor.core.policy.headings import Message, read_message
 from conductor.core.policy.key_table import SETTINGS
 from conductor.core.state import AnswerTo, Lane, PendingRequest
@@ -26,9 +26,9 @@ Refused = dict[Which, str]
 class Settling:
     """The part of an enforcer that sets what is to be set in a session."""
 
-    def __init__(self, exchange: Exchange, leave: Leave) -> None:
-        self._exchange = exchange
-        self._leave = leave
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     def now(self, lane: Lane, session: str) -> Settings:
         """What is set in a session that has this id where messages go down by `lane`."""
@@ -87,4 +87,4 @@ class Settling:
         self._exchange.follow(lane, method, params, pending)
         pending.answer_to = AnswerTo.SETTLING
         pending.watchers = (*pending.watchers, answered)
-        self._leave(lane, read_message(method, params), pending)
+        self._parts.policed.leave(lane, read_message(method, params), pending)

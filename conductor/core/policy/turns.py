@@ -17,10 +17,9 @@ from msgspec import Raw, UnsetType
 
 from conductor.core import json_text, jsonrpc
 from conductor.core.agent_turns import only_begun, reported_state
-from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
-from conductor.core.policy.deadlines import Deadlines
+from conductor.core.parts import Parts
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import (
     COPY,
@@ -32,7 +31,6 @@ from conductor.core.policy.key_table import (
     TEXT_KINDS,
     update,
 )
-from conductor.core.policy.observers import Observers
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import Event, State, to
 from conductor.core.policy.withheld import TOOLS, Withheld
@@ -79,14 +77,9 @@ NO_QUESTIONS: Final = ("fs/", "terminal/", *MCP_FAMILIES)
 class Turns:
     """The part of an enforcer that knows of turns."""
 
-    def __init__(
-        self, exchange: Exchange, observers: Observers, deadlines: Deadlines, over: Over
-    ) -> None:
-        self._exchange = exchange
-        self._observers = observers
-        self._deadlines = deadlines
-        # Turns end requests, and requests end turns: the one reference upwards.
-        self._over = over
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     # -- cancelled -----------------------------------------------------------------------------
 
@@ -97,7 +90,7 @@ class Turns:
         held = self._held(lane, session)
         concerned = _seen(held) or session in lane.peer.policed.turns
         if rights & COPY or concerned:
-            self._observers.notification(lane, message, must=concerned)
+            self._parts.observers.notification(lane, message, must=concerned)
         self._cancelled(lane, session, held)
 
     def closing(self, lane: Lane, heading: Heading) -> None:
@@ -107,7 +100,7 @@ class Turns:
         if _seen(held):
             params = Raw(json_text.encode({"sessionId": session}))
             message = Message(STOP, params, Heading(STOP, session))
-            self._observers.notification(lane, message, must=True)
+            self._parts.observers.notification(lane, message, must=True)
         self._cancelled(lane, session, held)
 
     def _cancelled(self, lane: Lane, session: str | None, held: list[Carried]) -> None:
@@ -148,7 +141,7 @@ class Turns:
         else:
             carried.state = after
             carried.lane.other.in_flight.leave(carried)
-            self._deadlines.after(GRACE, partial(self._grace_over, carried))
+            self._parts.deadlines.after(GRACE, partial(self._grace_over, carried))
 
     def _grace_over(self, carried: Carried) -> None:
         if to(carried.state, Event.GRACE_OVER) is not None:
@@ -158,7 +151,7 @@ class Turns:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
         carried.pending.answer_number = 0
-        self._over(carried, *carried.upstream)
+        self._parts.policed.over(carried, *carried.upstream)
 
     @staticmethod
     def _held(lane: Lane, session: str | None) -> list[Carried]:

@@ -18,9 +18,9 @@ from conductor.core.dialects import (
     Dialect,
 )
 from conductor.core.effects import Closure
-from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import read_error, unknown_method
-from conductor.core.roles.initialize import Initializer, successor_name
+from conductor.core.parts import Parts
+from conductor.core.roles.initialize import successor_name
 from conductor.core.state import (
     AnswerTo,
     DialectState,
@@ -34,9 +34,9 @@ from conductor.core.state import (
 class Detection:
     """The part of a router that finds out dialects, and joins launched successors."""
 
-    def __init__(self, exchange: Exchange, initializer: Initializer) -> None:
-        self._exchange = exchange
-        self._initializer = initializer
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     def envelope_seen(self, peer: Peer, form: Dialect, method: str) -> None:
         """A peer of uncertain dialect has sent `method` in an envelope of `form`, which
@@ -70,7 +70,7 @@ class Detection:
         """
         name = successor_name(peer.name)
         component = Component(name, f"the successor connection of {peer.label}", PLAIN)
-        successor = Peer.of(component, Role.PROXY, watched=False, ids=peer.ids)
+        successor = Peer(component, Role.PROXY, peer.ids)
         successor.launched_by, successor.joined = peer, peer.joined
         successor.p.wraps = False
         # One component on two connections: what it may do is counted once.
@@ -100,19 +100,19 @@ class Detection:
             return  # its envelopes have shown meanwhile that it is no `scp` proxy
         if member == b"result":
             handshake.launched = body
-            self._initializer.take_launched(handshake)
+            self._parts.initializer.take_launched(handshake)
             return
         answer = self._exchange.peers[successor_name(peer.name)].recorded_answer
         if answer is not None and answer[0] == b"error":  # the launch failed of that
             handshake.launched = b"{}"
-            self._initializer.take_launched(handshake)
+            self._parts.initializer.take_launched(handshake)
             return
         error = read_error(body)
         if peer.dialect_state is DialectState.UNKNOWN and unknown_method(error):
             peer.settle_dialect(SACP, DialectState.TENTATIVE)
             self._not_needed(peer, handshake)
         else:
-            self._initializer.not_launched(handshake, error.message)
+            self._parts.initializer.not_launched(handshake, error.message)
 
     def not_launching(self, peer: Peer) -> None:
         """The proxy has had the time to launch its successor and to initialize it. One of unknown
@@ -123,7 +123,7 @@ class Detection:
             return
         handshake.had_time = True
         if handshake.launched is not None:
-            self._initializer.take_launched(handshake)
+            self._parts.initializer.take_launched(handshake)
             return
         if peer.dialect_state is not DialectState.UNKNOWN or peer.forwarded:
             return
@@ -139,7 +139,7 @@ class Detection:
         if successor is not None:
             _move(successor.p, peer.s)
             _discard(successor)
-        self._initializer.take_role_answer(handshake)
+        self._parts.initializer.take_role_answer(handshake)
 
 
 def _move(old: Lane, new: Lane) -> None:

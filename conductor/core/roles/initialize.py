@@ -16,7 +16,6 @@ from conductor.core.adaptation import untaken
 from conductor.core.component import Role, Side
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, SCP
 from conductor.core.effects import Closure, Listen
-from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -26,7 +25,7 @@ from conductor.core.jsonrpc import (
     read_error,
     unknown_method,
 )
-from conductor.core.policy.enforcer import Enforcer
+from conductor.core.parts import Parts
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.roles.initialize_params import (
@@ -66,11 +65,11 @@ def successor_name(name: str) -> str:
 class Initializer:
     """The part of a router that handles `initialize` and role requests."""
 
-    def __init__(self, exchange: Exchange, enforcer: Enforcer) -> None:
-        self._exchange = exchange
-        self._enforcer = enforcer
-        self._upstream = UpstreamRole(exchange)
-        self.peer_agents = PeerAgents(exchange)
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
+        self._upstream = UpstreamRole(parts.exchange)
+        self.peer_agents = PeerAgents(parts.exchange)
         self.check_begun = self._upstream.check_begun
 
     # -- requests ------------------------------------------------------------------------------
@@ -91,10 +90,10 @@ class Initializer:
             shadow = (peer.launched_by or peer).shadow
             if shadow is not None:
                 self._trace_shadow(peer.launched_by or peer, pending)
-                self._enforcer.observers.passed_on(shadow, pending)
+                self._parts.observers.passed_on(shadow, pending)
                 return
             if peer.policy_state is not None:
-                allowed = self._enforcer.handshake.forwarded(lane, params, pending)
+                allowed = self._parts.handshake.forwarded(lane, params, pending)
                 if allowed is None:
                     return
                 params = allowed
@@ -139,7 +138,7 @@ class Initializer:
     def deliver(self, lane: Lane, params: Params, pending: PendingRequest) -> None:
         """Gives a peer `initialize`, in the form that is for it."""
         peer = lane.peer
-        if not self._enforcer.handshake.takes_part(peer):
+        if not self._parts.handshake.takes_part(peer):
             self._bypass(lane, params, pending)
         elif peer.closure is not None:
             self._exchange.fail(pending, peer.closure)
@@ -154,7 +153,7 @@ class Initializer:
             handshake = peer.begin_handshake(pending, params)
             handshake.number = self._exchange.number
             late = partial(self._late, peer, handshake)
-            self._enforcer.deadlines.held(peer, HOLD_INITIALIZE, late)
+            self._parts.deadlines.held(peer, HOLD_INITIALIZE, late)
             self.attempt(peer, handshake)
 
     def attempt(self, peer: Peer, handshake: Handshake) -> None:
@@ -180,7 +179,7 @@ class Initializer:
         peer = lane.peer
         if peer.closure is None and peer.handshake is None:
             peer.initialize = params
-            peer.shadow = self._enforcer.observers.follow(
+            peer.shadow = self._parts.observers.follow(
                 pending, Message(INITIALIZE, params, _HEADING)
             )
             self.initialize_alone(peer, params, unread(INITIALIZE))
@@ -203,16 +202,14 @@ class Initializer:
             "it neither passed it on nor answered; is it a proxy? `conductor check` tells",
             {"component": peer.name},
         )
-        if not self._enforcer.handshake.goes_without(peer, held):
+        if not self._parts.handshake.goes_without(peer, held):
             self._exchange.fail(pending, reason)
             self._exchange.chain_fails(peer, reason)
             return
         handshake.pending = self._replace(peer, pending)
         handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake
         params = handshake.params
-        peer.shadow = self._enforcer.observers.follow(
-            pending, Message(INITIALIZE, params, _HEADING)
-        )
+        peer.shadow = self._parts.observers.follow(pending, Message(INITIALIZE, params, _HEADING))
         self._deliver_ahead(peer, params, pending)
 
     def _came_back(self, peer: Peer, handshake: Handshake, member: bytes, body: bytes) -> None:
@@ -225,11 +222,11 @@ class Initializer:
             waits = handshake.role_answer is None and peer.closure is None
             if peer.handshake is handshake and waits:
                 held = f"has held the answer to `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
-                self._enforcer.handshake.held(peer, held)
+                self._parts.handshake.held(peer, held)
                 self._replace(peer, handshake.pending)
                 self._finish(handshake, member, body)
 
-        self._enforcer.deadlines.after(HOLD_INITIALIZE, late)
+        self._parts.deadlines.after(HOLD_INITIALIZE, late)
 
     @staticmethod
     def _replace(peer: Peer, pending: PendingRequest) -> PendingRequest:
@@ -310,7 +307,7 @@ class Initializer:
                 unflagged = remove_offer(Raw(body), _kept_shape(peer))
                 assert isinstance(unflagged, Raw)
                 body = bytes(unflagged)
-            verdict = self._enforcer.handshake.answered(peer, handshake, (member, body))
+            verdict = self._parts.handshake.answered(peer, handshake, (member, body))
             if verdict is None:
                 self._go_without(peer, handshake)
                 return
@@ -336,7 +333,7 @@ class Initializer:
         if peer.restarting:
             peer.restarting, peer.ready = False, True
             # The next `initialize` is the client's own, and goes on to the successor again.
-            if self._enforcer.handshake.takes_part(peer):
+            if self._parts.handshake.takes_part(peer):
                 peer.shadow = None
             peer.resume()
         kept = _kept_shape(peer) if peer.offer_shape is not None else None

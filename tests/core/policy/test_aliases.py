@@ -8,7 +8,17 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from conductor.core import CHANNEL, Closure, Component, Effect, LogLine, Router, Send, Serve
+from conductor.core import (
+    CHANNEL,
+    Closure,
+    Component,
+    Effect,
+    LogLine,
+    Router,
+    RouterOptions,
+    Send,
+    Serve,
+)
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.exchange import Exchange
 from conductor.core.turn_queue import MOST_WAIT
@@ -356,7 +366,7 @@ def test_what_runs_beside_a_host_the_conductor_above_judges() -> None:
 
 
 def test_a_host_binds_once_the_conductor_above_agrees() -> None:
-    router = Router([trusted("g")], "proxy", upstream=CHANNEL)
+    router = Router([trusted("g")], "proxy", options=RouterOptions(upstream=CHANNEL))
     params = {"sessionId": "S", "to": "T"}
     for id_, ask in ((1, request(1, "rebind", params)), (None, notification("rebind", params))):
         (asked,) = router.receive("g", b"c" + json.dumps(ask).encode())
@@ -754,7 +764,7 @@ def test_what_nobody_knows_stays_what_it_is() -> None:
 
 def test_a_host_closes_them_under_an_id_of_its_own() -> None:
     """So that the conductor above does not take it for a request that passes the host."""
-    router = Router([guest(**OWN)], "proxy", upstream=CHANNEL)
+    router = Router([guest(**OWN)], "proxy", options=RouterOptions(upstream=CHANNEL))
     router.sessions.set_up("session/new", Raw(b"{}"), b'{"sessionId":"mine"}', client="g")
     router.peers["g"].recorded_answer = (b"result", CLOSES)
     (ended,) = sent(router.bypassed("g", GONE), "client")

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Component, Router
+from conductor.core import CHANNEL, DIALECTS, Component, Router, RouterOptions
 from conductor.core.policy.rules import NO_PROFILE, PROFILES, Policy
 from tests.core.test_chains import Nested
 from tests.harness.router.actors import (
@@ -104,7 +104,7 @@ class PolicedWithin(Nested):
         Actor.__init__(self, name)
         upstream = CHANNEL if outer == "channel" else None
         part = Component(f"{name}.0", dialect=CHANNEL, policy=held)
-        router = Router([part], "proxy", upstream=upstream)
+        router = Router([part], "proxy", options=RouterOptions(upstream=upstream))
         self.stage = Stage(router, [proxy("channel", part.name)])
 
 

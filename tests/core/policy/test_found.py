@@ -6,7 +6,7 @@ import json
 
 from msgspec import Raw
 
-from conductor.core import Changed, Component, Router, Send
+from conductor.core import Changed, Component, Router, RouterOptions, Send
 from conductor.core.policy.headings import Heading, heading, inner_method
 from tests.harness.router.actors import Agent, Launching, Stage
 from tests.harness.router.plays import component
@@ -83,7 +83,9 @@ def test_who_is_trusted_asks_again_as_often_as_it_likes_though_it_is_watched() -
 
 
 def test_what_a_program_with_two_connections_drops_is_on_record() -> None:
-    router = Router([component("p", "scp"), Component("agent")], audited=["p"])
+    router = Router(
+        [component("p", "scp"), Component("agent")], options=RouterOptions(audited=["p"])
+    )
     stage = Stage(router, [Launching("p"), Agent("agent")])
     stage.say(request(0, "initialize", V1))
     router.receive("client", json.dumps(notification("_x", {"a": 1})).encode())
@@ -126,7 +128,7 @@ def test_a_cancellation_that_comes_back_after_the_next_prompt_is_still_a_copy() 
 
 
 def test_initialize_is_on_record_like_all_else() -> None:
-    router = Router([trusted("g"), Component("agent")], audited=["g"])
+    router = Router([trusted("g"), Component("agent")], options=RouterOptions(audited=["g"]))
     with Playbook(router) as pb:
         pb >> ("client", request("i", "initialize", V1))
         pb << ("g", "p", request(Hole("g"), "initialize", V1))

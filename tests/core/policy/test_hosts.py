@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from conductor.core import CHANNEL, Component, Router, Send, Serve
+from conductor.core import CHANNEL, Component, Router, RouterOptions, Send, Serve
 from conductor.core.policy.rules import Grants, Policy
 from tests.harness.router.actors import Guest, dump
 from tests.harness.router.policed import (
@@ -43,7 +43,7 @@ OK: Final = {"protocolVersion": 1}
 
 def host(*guests: Component) -> Playbook:
     """A host of these guests, initialized."""
-    router = Router(list(guests), "proxy", upstream=CHANNEL)
+    router = Router(list(guests), "proxy", options=RouterOptions(upstream=CHANNEL))
     actors = {one.name: Guest(one.name) for one in guests}
     queue = deque([(ABOVE, b"p" + dump(request(1, "initialize", V1)))])
     told = []

@@ -16,6 +16,7 @@ from conductor.core import (
     Fail,
     Listen,
     Router,
+    RouterOptions,
     Send,
     Trace,
     Violated,
@@ -67,7 +68,9 @@ def before(
 ) -> Playbook:
     """A chain before `initialize`."""
     held = guest(*rules, profile=profile, kind=kind, **more)
-    return Playbook(Router([held, Component("agent", "agent `agent`")], tracing=tracing))
+    return Playbook(
+        Router([held, Component("agent", "agent `agent`")], options=RouterOptions(tracing=tracing))
+    )
 
 
 def given(pb: Playbook, asked: Json = ASKED, id_: str = "i") -> None:

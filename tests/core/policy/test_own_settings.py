@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from conductor.core import Changed, Closure, Component, Effect, Router, Send
+from conductor.core import Changed, Closure, Component, Effect, Router, RouterOptions, Send
 from conductor.core.aliases import Aliases, to_json
 from tests.harness.router.policed import (
     DONE,
@@ -90,7 +90,9 @@ class Scene:
     ) -> None:
         self.agent = Agent(refuses, version)
         self.components = components or (guest(grants=GRANTS),)
-        self.router = Router([*self.components, Component("agent", "agent `agent`")], **more)
+        self.router = Router(
+            [*self.components, Component("agent", "agent `agent`")], options=RouterOptions(**more)
+        )
         initialize(self.router, self.components, version)
         self.heard: list[Json] = []
         """What the client got."""

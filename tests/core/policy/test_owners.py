@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import DIALECTS, Component, Router, Send, Violated
+from conductor.core import DIALECTS, Component, Router, RouterOptions, Send, Violated
 from conductor.core.own_prompts import MOST_PROMPTS
 from conductor.core.policy import ownership
 from conductor.core.policy.rules import Grants, Policy
@@ -80,7 +80,10 @@ class DeclaringChain:
             Component(name, dialect=kind, policy=held[name], hosts=name in hosts)
             for name in PROXIES
         ]
-        self.router = Router([*proxies, Component("agent")], owned=owned, audited=watched)
+        self.router = Router(
+            [*proxies, Component("agent")],
+            options=RouterOptions(owned=owned or {}, audited=watched),
+        )
         self.actors = {name: Guest(name) for name in PROXIES}
         self.does: dict[tuple[str, str], Callable[[Json], list[tuple[str, Json]]]] = {}
         """What somebody does with a method instead: frames to say, to a side."""

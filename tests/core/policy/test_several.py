@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core import CHANNEL, Closure, Component, Effect, Router, Send, Wake
+from conductor.core import CHANNEL, Closure, Component, Effect, Router, RouterOptions, Send, Wake
 from conductor.core.policy.rules import PROFILES, Policy
 from tests.harness.router.policed import (
     CARRY_TEXT,
@@ -62,7 +62,7 @@ class DrawnChain:
             for name, held in zip(self.names, policies, strict=True)
         ]
         self.rounds = rounds
-        self.router = Router([*guests, Component("agent")], tracing=tracing)
+        self.router = Router([*guests, Component("agent")], options=RouterOptions(tracing=tracing))
         initialize(self.router, guests)
         self.inbox: dict[str, deque[tuple[bytes, Json]]] = {
             name: deque() for name in ("client", "agent", *self.names)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from conductor.core import CHANNEL, Component, Router, Send
+from conductor.core import CHANNEL, Component, Router, RouterOptions, Send
 from conductor.core.guards import Context
 from conductor.core.guards.names import recognised
 from conductor.core.policy.rules import Grants, Policy
@@ -71,7 +71,7 @@ class Road:
         policy = Policy("full", (), grants)
         component = Component("g", "proxy `g`", CHANNEL, policy=policy, ports=self.ports())
         components = [component, *self.peers(), Component("agent", "agent `agent`")]
-        self.router = Router(components, reserved=["tools-demo", "Context"])
+        self.router = Router(components, options=RouterOptions(reserved=["tools-demo", "Context"]))
         self.begin(component)
 
     def ports(self) -> dict[str, bool]:

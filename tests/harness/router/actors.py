@@ -11,7 +11,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from conductor.core import Component, Effect, Listen, Reopen, Router, Send, Serve, Wake
+from conductor.core import (
+    Component,
+    Effect,
+    Listen,
+    Reopen,
+    Router,
+    RouterOptions,
+    Send,
+    Serve,
+    Wake,
+)
 from conductor.core.accounts import Allowance
 from conductor.core.dialects import DIALECTS
 
@@ -353,7 +363,9 @@ def chain(
         for name, kind in zip(names, kinds, strict=True)
     ]
     audits = names if audited else ()
-    router = Router([*components, Component("agent")], tracing=tracing, audited=audits)
+    router = Router(
+        [*components, Component("agent")], options=RouterOptions(tracing=tracing, audited=audits)
+    )
     actors = [proxy(kind, name) for name, kind in zip(names, kinds, strict=True)]
     return Stage(router, [*actors, Agent("agent")])
 

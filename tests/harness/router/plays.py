@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conductor.core import DIALECTS, Component, Router
+from conductor.core import DIALECTS, Component, Router, RouterOptions
 from tests.harness.router.playbook import Hole, Playbook
 
 Json = dict[str, Any]
@@ -49,7 +49,9 @@ def component(
 
 def agent_only(mode: str = "agent", *, tracing: bool = False) -> Playbook:
     """A client and an agent."""
-    return Playbook(Router([Component("agent", "agent `agent`")], mode, tracing=tracing))
+    return Playbook(
+        Router([Component("agent", "agent `agent`")], mode, options=RouterOptions(tracing=tracing))
+    )
 
 
 def agent_mode(kind: str | None) -> Playbook:
@@ -60,7 +62,7 @@ def agent_mode(kind: str | None) -> Playbook:
 def proxy_mode(kind: str | None, upstream: str | None = None) -> Playbook:
     """An outer conductor and one proxy `p`."""
     outer = DIALECTS[upstream] if upstream else None
-    return Playbook(Router([component("p", kind)], "proxy", upstream=outer))
+    return Playbook(Router([component("p", kind)], "proxy", options=RouterOptions(upstream=outer)))
 
 
 def begin(pb: Playbook, version: int = 1) -> Playbook:

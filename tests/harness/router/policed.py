@@ -7,7 +7,17 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from conductor.core import DIALECTS, Component, Effect, Router, Send, Trace, Violated, Wake
+from conductor.core import (
+    DIALECTS,
+    Component,
+    Effect,
+    Router,
+    RouterOptions,
+    Send,
+    Trace,
+    Violated,
+    Wake,
+)
 from conductor.core.policy.key_table import Direction
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule
 from conductor.core.policy.rules import NO_PROFILE, Grants, Policy, merged
@@ -57,7 +67,9 @@ def chain(*allow: str, kind: str = "channel", version: int = 1, **more: Any) -> 
 
 def chain_of(*components: Component, version: int = 1, **more: Any) -> Playbook:
     """A client, these components, and an agent; initialized."""
-    router = Router([*components, Component("agent", "agent `agent`")], **more)
+    router = Router(
+        [*components, Component("agent", "agent `agent`")], options=RouterOptions(**more)
+    )
     initialize(router, components, version)
     return Playbook(router)
 

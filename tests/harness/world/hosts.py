@@ -19,6 +19,7 @@ from conductor.core import (
     Component,
     Effect,
     Router,
+    RouterOptions,
     Send,
     Trace,
     Wake,
@@ -218,7 +219,9 @@ class HostedChain:
         self._planned = {one.component.name: one for one in planned}
         components = [one.component for one in planned]
         names = [one.name for one in components] if audited else ()
-        self.main = _Node(Router(components, audited=names, tracing=tracer is not None))
+        self.main = _Node(
+            Router(components, options=RouterOptions(audited=names, tracing=tracer is not None))
+        )
         if tracer is not None:
             self._traced = TracedChain(tracer, planned, _log)
         self.play([Step("client", {"id": 0, "method": "initialize", "params": VERSION})])
@@ -242,10 +245,9 @@ class HostedChain:
             Router(
                 guests,
                 "proxy",
-                upstream=CHANNEL,
-                audited=audited,
-                tracing=first > 0,
-                first_number=first,
+                options=RouterOptions(
+                    upstream=CHANNEL, audited=audited, tracing=first > 0, first_number=first
+                ),
             )
         )
 

@@ -19,6 +19,7 @@ from conductor.core import (
     Effect,
     Listen,
     Router,
+    RouterOptions,
     Send,
     Trace,
     Violated,
@@ -79,7 +80,9 @@ class World:
         ]
         agent = Component("agent", "agent `agent`")
         watched = [*self.casts] if audited else ()
-        self.router = Router([*components, agent], tracing=tracing, audited=watched)
+        self.router = Router(
+            [*components, agent], options=RouterOptions(tracing=tracing, audited=watched)
+        )
         self.players = {name: _player(name, cast) for name, cast in self.casts.items()}
         self.changes: list[Changed] = []
         self.violations: list[Violated] = []

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from conductor.core import CHANNEL, UPSTREAM, Component, Router, Trace, Violated
+from conductor.core import CHANNEL, UPSTREAM, Component, Router, RouterOptions, Trace, Violated
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.tracer import Tracer
@@ -379,7 +379,7 @@ def test_a_delivery_cannot_break_out_of_its_line(recording: Recording) -> None:
 
 def test_a_question_asked_in_another_dialect_has_both_answers() -> None:
     """A proxy that refuses one role request and takes the next: nothing is left open."""
-    router = Router([Component("x"), Component("agent")], tracing=True)
+    router = Router([Component("x"), Component("agent")], options=RouterOptions(tracing=True))
     ask = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}'
     refusal = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"?"}}'
     effects = [*router.receive(UPSTREAM, ask), *router.receive("x", refusal)]
@@ -444,7 +444,7 @@ def test_what_crosses_the_border_of_one_host_is_not_forgotten_for_another() -> N
 def test_a_verdict_belongs_to_the_turn_of_its_session(tmp_path: Path) -> None:
     """Also while another one runs."""
     policed = Component("p", "", CHANNEL, policy=PolicyWords("context").policy())
-    router = Router([policed, Component("agent")], tracing=True)
+    router = Router([policed, Component("agent")], options=RouterOptions(tracing=True))
     path = tmp_path / "trace.jsons"
     tracer = Tracer(unscheduled(path), "none")
     tracer.begin([("p", (), None), ("agent", (), None)])

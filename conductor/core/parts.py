@@ -1,0 +1,89 @@
+"""The parts of one router, by name: each of them finds the others here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from conductor.core.dialects import Dialect
+from conductor.core.jsonrpc import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from conductor.core.editor import EditorMessages
+    from conductor.core.endings import Endings
+    from conductor.core.exchange import Exchange
+    from conductor.core.held_prompts import HeldPrompts
+    from conductor.core.oversize import Oversize
+    from conductor.core.own_turns import OwnTurns
+    from conductor.core.policy.checks import Checks
+    from conductor.core.policy.deadlines import Deadlines
+    from conductor.core.policy.handshake import PolicedHandshake
+    from conductor.core.policy.notifications import PolicedNotifications
+    from conductor.core.policy.observers import Observers
+    from conductor.core.policy.ownership import McpOwnership
+    from conductor.core.policy.requests import PolicedRequests
+    from conductor.core.policy.turns import Turns
+    from conductor.core.ports import Ports
+    from conductor.core.questions import Questions
+    from conductor.core.rearranging import Rearranging
+    from conductor.core.requests import Requests
+    from conductor.core.roles.detection import Detection
+    from conductor.core.roles.initialize import Initializer
+    from conductor.core.services import Services
+
+
+class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How one router works."""
+
+    upstream: Dialect | None = None
+    """The dialect spoken with an outer conductor, where it is known beforehand."""
+    tracing: bool = False
+    """Whether `Trace` effects are made."""
+    audited: Collection[str] = ()
+    """The components of which `Changed` effects are made."""
+    owned: Mapping[str, Collection[str]] = {}
+    """Addresses of MCP servers that a former router knew, by the component that owns them."""
+    reserved: Collection[str] = ()
+    """Names of MCP servers, besides those of the components, that only their owners may use."""
+    first_number: int = 0
+    """Where the numbers of messages begin in a host of guests that reports what passes between
+    them (`conductor.core.tracing`)."""
+    propagating: bool = False
+    """Whether requests to the agent are `Propagate` effects."""
+    resolving: bool = False
+    """Whether the folders of sessions that components open are `Resolve` effects."""
+    max_depth: int = MAX_DEPTH
+    """How deep a frame may nest, at most `jsonrpc.MAX_DEPTH`."""
+
+
+class Parts:
+    """All parts of one router, which makes them. None may be used before all are made."""
+
+    options: RouterOptions
+    exchange: Exchange
+    # What polices components.
+    checks: Checks
+    deadlines: Deadlines
+    observers: Observers
+    mcp_ownership: McpOwnership
+    turns: Turns
+    notifications: PolicedNotifications
+    policed: PolicedRequests
+    handshake: PolicedHandshake
+    # What gives them turns.
+    own_turns: OwnTurns
+    held: HeldPrompts
+    # How components take their roles, and leave.
+    initializer: Initializer
+    detection: Detection
+    endings: Endings
+    rearranging: Rearranging
+    # What passes.
+    requests: Requests
+    ports: Ports
+    services: Services
+    questions: Questions
+    editor: EditorMessages
+    oversize: Oversize
