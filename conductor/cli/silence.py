@@ -1,5 +1,6 @@
 """No command is silent for long on a terminal: after two seconds without a word it says what it
-waits for, in a status line that the next word takes away.
+waits for, in a status line that the next word takes away. Where no line can be taken away, the
+command that compiles without a word says it once.
 
 By a signal of the system's clock, since commands wait for processes and compilers, and threads
 would keep those from being forked. What has an event loop uses `conductor.cli.status` instead.
@@ -11,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from conductor.cli import report
@@ -31,12 +32,16 @@ _LASTING: Final = frozenset(
 
 _doing: list[tuple[str, float]] = []
 """What is being done, and since when; the innermost last."""
+_named: set[str] = set()
+"""What was said where no line can be taken away."""
 
 
 @contextmanager
-def during(text: str) -> Iterator[None]:
-    """While the block lasts, a terminal that hears nothing for long is told this."""
-    if not report.can_cover() or threading.current_thread() is not threading.main_thread():
+def during(text: str, *, anywhere: bool = False) -> Iterator[None]:
+    """While the block lasts, a terminal that hears nothing for long is told this; `anywhere`: files
+    and pipes too."""
+    heard = anywhere or report.can_cover()
+    if not heard or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.getsignal(signal.SIGALRM)
@@ -70,5 +75,11 @@ def _tick(number: int, frame: Any) -> None:
     text, since = _doing[-1]
     now = time.monotonic()
     said = report.said()
-    if said is not None and now - max(since, said) >= _SILENT:
+    if said is None or now - max(since, said) < _SILENT:
+        return
+    if report.can_cover():
         report.cover(f"{text}, {now - since:.0f} s")
+    elif text not in _named:
+        with suppress(RuntimeError):  # this has come in the middle of another line
+            report.write(f"{text} …", dim=True)
+            _named.add(text)

@@ -26,6 +26,8 @@ _MOST_FILES: Final = 1_000
 _MOST_BYTES: Final = 16 * 1024 * 1024
 """Bytes of a transcript."""
 
+_PLAYING: Final = "playing transcripts; a component that is new is compiled first"
+
 _SHOWN: Final = 3
 """Deliveries that are shown of each transcript; the others are counted."""
 
@@ -95,7 +97,7 @@ def play(
     folder, files, how = _transcripts(paths, component)
     loose = (match or how) == "json"
     rows = []
-    with silence.during("playing transcripts; a component that is new is compiled first"):
+    with silence.during(_PLAYING, anywhere=True):
         for path, played, text in _play(component or folder, files, loose=loose):
             outcome = _outcome(path, played, text, update=update)
             rows.append({"transcript": path, "outcome": outcome, **_facts(played)})

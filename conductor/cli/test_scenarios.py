@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from conductor.cli import configured, replay_chain, report
+from conductor.cli import configured, replay_chain, report, silence
 from conductor.cli.test_ import around_change, cut
 from conductor.core import json_text
 from conductor.errors import UsageError, counted, one_line, visible, visible_path
@@ -27,6 +27,7 @@ TRACE: Final = "trace.jsons"
 WRITTEN: Final = "scenario.toml"
 _LIMIT: Final = 60.0
 """Seconds in which nothing moves, after which the replay of a trace fails."""
+_PLAYING: Final = "playing scenarios; a component that is new is compiled first"
 _SHOWN: Final = 400
 """Characters of a text that are shown."""
 _MOST: Final = 5
@@ -65,7 +66,8 @@ def play(files: Sequence[str], component: str, *, as_json: bool) -> list[dict[st
     rows = []
     for file in files:
         is_written = os.path.basename(file) == WRITTEN
-        members, lines = _written(file) if is_written else _replayed(file, component)
+        with silence.during(_PLAYING, anywhere=True):
+            members, lines = _written(file) if is_written else _replayed(file, component)
         rows.append({"scenario": file, **members})
         if not as_json:
             word = "FAILED " if members["outcome"] == "failed" else "passed "

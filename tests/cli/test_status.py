@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from conductor.cli import report, silence
+from conductor.cli import app, report, silence
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import Running, conductor
+from tests.places import ROOT
 
 AGENT = """
 import json, os, sys, time
@@ -153,6 +154,21 @@ def test_every_command_that_is_silent_for_long_says_so(
     covered.clear()
     with silence.of(["serve", "x"]):
         assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0), "it runs until it is ended"
+
+
+def test_where_no_line_can_be_taken_away_a_cold_test_says_once_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(silence, "_SILENT", 0.001)
+    monkeypatch.setattr(silence, "_REDRAWN", 0.001)
+    monkeypatch.setattr(silence, "_named", set())
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("")
+    demo = str(ROOT / "components" / "datetime")
+    for _ in range(2):
+        assert app.main(["test", "--component", demo, str(tmp_path)]) == 0
+    said = "playing transcripts; a component that is new is compiled first …"
+    assert capsys.readouterr().err.count(said) == 1
 
 
 @pytest.mark.parametrize(
