@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 _NAME: Final = "conductor-acp"
 
@@ -18,9 +18,7 @@ def with_extra(extra: str) -> str:
     """The command that installs an extra of conductor: `remote`, `otel` …"""
     match _how():
         case "uv tool":
-            # It installs anew: what is not named again is taken away.
-            extras = ",".join(sorted({extra, *_extras_of_uv()}))
-            return f"uv tool install '{_NAME}[{extras}]'"
+            return _uv(extra=extra)
         case "pipx":
             return f"pipx inject {_NAME} '{_NAME}[{extra}]'"
         case "checkout":
@@ -33,9 +31,7 @@ def with_package(package: str) -> str:
     """The command that installs a package beside conductor."""
     match _how():
         case "uv tool":
-            extras = ",".join(sorted(_extras_of_uv()))
-            name = f"'{_NAME}[{extras}]'" if extras else _NAME
-            return f"uv tool install --with {package} {name}"
+            return _uv(package=package)
         case "pipx":
             return f"pipx inject {_NAME} {package}"
         case "checkout" | "pip":
@@ -68,16 +64,41 @@ def _checkout() -> str:
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def _extras_of_uv() -> set[str]:
-    """The extras that `uv tool` was told to install."""
+def _uv(*, extra: str = "", package: str = "") -> str:
+    """The command of uv for one more extra or package. It installs anew: what is not named again
+    is taken away, and what came from a folder would be looked for in an index."""
+    import shlex
+
+    held = _receipt()
+    own = next((one for one in held if one.get("name") == _NAME), {})
+    extras = ",".join(sorted({*filter(None, [extra]), *own.get("extras", ())}))
+    beside = {str(one.get("name")) for one in held if one is not own}
+    options = "".join(f"--with {one} " for one in sorted({*filter(None, [package]), *beside}))
+    wanted = f"[{extras}]" if extras else ""
+    if folder := own.get("editable") or own.get("directory") or own.get("path"):
+        options += "--editable " if "editable" in own else ""
+        name = f"{folder}{wanted}"
+    elif url := own.get("url"):
+        name = f"{_NAME}{wanted} @ {url}"
+    elif git := own.get("git"):
+        repository, _, revision = git.partition("?")
+        at = f"@{revision.partition('=')[2]}" if revision else ""
+        name = f"{_NAME}{wanted} @ git+{repository}{at}"
+    else:
+        name = f"{_NAME}{wanted}"
+    return f"uv tool install {options}{shlex.quote(name)}"
+
+
+def _receipt() -> list[dict[str, Any]]:
+    """What `uv tool` was told to install."""
     import tomllib  # here and below: who starts a chain needs none of it
 
     try:
         with open(os.path.join(sys.prefix, "uv-receipt.toml"), "rb") as file:
-            requirements = tomllib.load(file)["tool"]["requirements"]
-        return {each for one in requirements if one["name"] == _NAME for each in one["extras"]}
+            held = tomllib.load(file)["tool"]["requirements"]
+        return [one for one in held if isinstance(one, dict)]
     except (OSError, ValueError, KeyError, TypeError):
-        return set()
+        return []
 
 
 def _pip() -> str:

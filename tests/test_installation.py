@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -64,3 +65,29 @@ def test_it_is_the_command_of_what_installed_this_conductor(
     monkeypatch.setenv("PATH", os.defpath)
     other = installation.with_package("uvloop")
     assert other == package or str(programs / "python") in other, "never another Python's pip"
+
+
+WITH: Final = {
+    "": "'conductor-acp[fleet,remote]'",
+    'directory = "/a b"': "'/a b[fleet,remote]'",
+    'editable = "/a"': "--editable '/a[fleet,remote]'",
+    'path = "/a/one.whl"': "'/a/one.whl[fleet,remote]'",
+    'url = "https://a.example/one.whl"': (
+        "'conductor-acp[fleet,remote] @ https://a.example/one.whl'"
+    ),
+    'git = "https://a.example/c?rev=main"': (
+        "'conductor-acp[fleet,remote] @ git+https://a.example/c@main'"
+    ),
+}
+"""Where uv has it from, by its receipt, and the hint."""
+
+
+@pytest.mark.parametrize("source", WITH)
+def test_uv_installs_it_anew_from_where_it_came_with_all_that_was_beside_it(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = ", ".join(['name = "conductor-acp", extras = ["fleet"]', *filter(None, [source])])
+    receipt = f'[tool]\nrequirements = [{{ {own} }}, {{ name = "black" }}]\n'
+    (tmp_path / "uv-receipt.toml").write_text(receipt)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert installation.with_extra("remote") == f"uv tool install --with black {WITH[source]}"
