@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 from aiohttp.web_protocol import RequestHandler
 
 from conductor.errors import ConductorError, are, counted
@@ -41,6 +41,9 @@ connection waits. A body of somebody known may be as long as a message."""
 _PIECE: Final = 16 * 1024
 """Bytes of HTTP that are looked at in one go, since a chunk of a body may have one byte. Of a
 WebSocket, see `Texts`."""
+
+_HEAD: Final = 4 * 1024
+"""Bytes of a stranger that are looked at without a turn."""
 
 _TURN: Final = "others have their turn"
 _STRANGER: Final = "a stranger, or a request that is answered"
@@ -133,7 +136,7 @@ class ClientSocket(RequestHandler):
     """
 
     __slots__ = (
-        *("_gone", "_is_over", "_piece", "_reads_body", "_received", "_rest", "_turns"),
+        *("_gone", "_piece", "_reads_body", "_received", "_rest", "_turns", "_unwanted"),
         *("_visitor", "_waits", "heard", "holds", "is_busy", "is_full", "principal", "refuse"),
         *("roomy", "texts"),
     )
@@ -167,8 +170,8 @@ class ClientSocket(RequestHandler):
         """Why nothing is read."""
         self._piece = _PIECE
         self._reads_body = False
-        self._is_over = False
-        """Whether what comes is thrown away: the rest of a body that nobody wants."""
+        self._unwanted: StreamReader | None = None
+        """The body of the last request, of which what comes is thrown away."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The network connection is there."""
@@ -181,7 +184,7 @@ class ClientSocket(RequestHandler):
             super().data_received(data)
             return
         self.heard += 1
-        if self.texts is None and not self._is_over:
+        if self.texts is None and not self._throws_away:
             self.holds.count(len(data))
             if self.holds.held > _AHEAD and not self._reads_body:
                 self._wait(_STRANGER)
@@ -193,8 +196,9 @@ class ClientSocket(RequestHandler):
     def _look_at(self, data: bytes) -> None:
         """Looks at what has come, as far as it is the turn of its principal."""
         while True:
-            # Strangers wait for nobody's turn: each may send little.
-            if self.principal and not self._turns.may(self.principal):
+            # Who sends a head waits for no stranger's turn: showing a token costs little.
+            is_head = not self.principal and len(data) <= _HEAD
+            if not is_head and not self._turns.may(self.principal):
                 self._rest = data
                 self._wait(_TURN)
                 self._turns.later(self.principal, self._look_on)
@@ -215,6 +219,10 @@ class ClientSocket(RequestHandler):
             self._look_at(data)
             if not self._rest:
                 self._go_on(_TURN)
+
+    @property
+    def _throws_away(self) -> bool:
+        return self._unwanted is not None and not self._unwanted.is_eof()
 
     def reads_body(self, reads: bool, length: int | None = None) -> None:
         """Whether what comes is the body of a request, and somebody takes it. `length`: of all of
@@ -317,7 +325,7 @@ class ClientSocket(RequestHandler):
             return await super().finish_response(request, *arguments)
         finally:
             self.is_busy = False
-            self._is_over = not request.content.is_eof()
+            self._unwanted = request.content
             self._taken()
 
     def end(self) -> None:
