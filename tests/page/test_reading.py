@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from conductor.page import saved
 from tests.page.looks import look_at
 from tests.page.talking import FANCY, Talking
 from tests.page.viewing import EVIL, Lines, Viewed
@@ -168,6 +169,9 @@ def test_no_key_throws_where_there_is_nothing(
     empty = Lines(tmp_path / "empty.jsons")
     full = Lines(tmp_path / "full.jsons", "redact")
     full.turn("one", "first")
+    pages = [tmp_path / f"{one.path.stem}.html" for one in (empty, full)]
+    for one, file in zip((empty, full), pages, strict=True):
+        saved.save(str(one.path), str(file))
     with Viewed(empty.path) as nothing, Viewed(full.path) as view:
         secretless = [each.address.split("#")[0] for each in (fancy, view)]
         other = browser.new_page()
@@ -182,6 +186,8 @@ def test_no_key_throws_where_there_is_nothing(
             fancy.address,
             f"{fancy.address}&turn=99",
             *secretless,
+            *(file.as_uri() for file in pages),
+            f"{pages[1].as_uri()}#turn=99&component=no&event=77",
         ):
             other.goto("about:blank")
             other.evaluate("() => { try { sessionStorage.clear(); } catch { } }")

@@ -104,8 +104,17 @@ def test_another_browser_without_the_secret_says_what_to_do(
     page.close()
 
 
-def test_everything_is_reached_by_keys(viewed: Viewed, page: Page) -> None:
-    viewed.visit(page)
+@pytest.mark.parametrize("is_saved", [False, True], ids=["served", "saved"])
+def test_everything_is_reached_by_keys(
+    viewed: Viewed, page: Page, tmp_path: Path, is_saved: bool
+) -> None:
+    if is_saved:
+        file = tmp_path / "saved.html"
+        saved.save(str(recorded.trace()), str(file))
+        page.goto(file.as_uri())
+        page.locator(".turn .speech").first.wait_for()
+    else:
+        viewed.visit(page)
     title = page.locator("#turn-view h2")
     for key, wanted in (("j", "Turn 2"), ("j", "Turn 3"), ("k", "Turn 2"), (".", "Turn 8")):
         page.keyboard.press(key)
@@ -126,7 +135,8 @@ def test_everything_is_reached_by_keys(viewed: Viewed, page: Page) -> None:
     expect(page.locator("#filter-note")).to_contain_text("needs a NAME")
     expect(page.locator("#filter")).to_have_attribute("aria-invalid", "true")
     page.locator("#filter").fill("~chnaged")
-    expect(page.locator("#filter-note")).to_contain_text("did you mean `~changed`?")
+    said = "there is no term `~chnaged`" if is_saved else "did you mean `~changed`?"
+    expect(page.locator("#filter-note")).to_contain_text(said)
     expect(page.locator(".turn")).to_have_count(1)  # the last filter that can be read counts
     page.keyboard.press("Escape")
     expect(page.locator("#filter-note")).to_be_empty()
@@ -136,6 +146,8 @@ def test_everything_is_reached_by_keys(viewed: Viewed, page: Page) -> None:
     page.keyboard.press("ArrowDown")
     expect(page.locator(".event[aria-selected=true]")).to_have_count(1)
     expect(page.locator(".pane").first).to_be_visible()
+    page.keyboard.press("d")
+    expect(page.locator(".pane h4").first).to_contain_text("before: ")
     page.set_viewport_size({"width": 800, "height": 800})
     page.locator("#tab-conversation").press("ArrowRight")
     expect(page.locator("#tab-turn")).to_be_focused()
