@@ -102,6 +102,9 @@ class Owners:
 
     def _read(self) -> None:
         self._lines, self._torn = 0, False
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        private_files.refuse_what_others_write(self._path)
         fd = private_files.open_private(self._path, os.O_RDONLY, ordinary=True)
         with os.fdopen(fd, "rb") as file:
             for line in file:

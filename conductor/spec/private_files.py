@@ -31,7 +31,7 @@ def refuse_what_others_write(path: str) -> None:
     """
     os.lstat(path)  # what is not there is not refused
     try:
-        place = guarded.own(path, stat.S_IWOTH)
+        place = guarded.own(os.path.join(os.getcwd(), path), stat.S_IWOTH)
     except guarded.UnguardedError as error:
         raise OSError(errno.EPERM, f"{error}: other users could write it", path) from None
     for each in (place, os.path.dirname(place)):

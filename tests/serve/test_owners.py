@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from conductor.serve.access import tokens
 from conductor.serve.owners import Owners
 
@@ -66,3 +68,16 @@ def test_the_folder_that_the_user_has_chosen_stays_as_it_is(
     assert tmp_path.stat().st_mode & 0o777 == 0o755
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
     assert Owners("owners").has("anna", "hers")
+
+
+@pytest.mark.parametrize("place", ["owners", "."])
+def test_a_file_that_others_may_write_says_nothing(tmp_path: Path, place: str) -> None:
+    """They could give themselves the session of somebody else."""
+    path = tmp_path / "owners"
+    Owners(str(path)).close()
+    (tmp_path / place).chmod(0o757)
+    for _ in ("there", "new"):
+        with pytest.raises(OSError, match="may be written by others"):
+            Owners(str(path))
+        if place == ".":
+            path.unlink()

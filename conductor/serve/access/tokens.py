@@ -58,7 +58,7 @@ def new_token() -> str:
 def read(path: str) -> list[Token]:
     """The tokens of a file. Raises `UsageError`."""
     try:
-        private_files.refuse_what_others_write(os.path.abspath(path))
+        private_files.refuse_what_others_write(path)
         with open(path, "rb") as file:
             text = file.read(_MOST + 1)
     except OSError as error:
