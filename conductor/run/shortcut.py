@@ -54,9 +54,9 @@ _MOST_LINES: Final = 128
 """Notifications that are delivered at once …"""
 _MOST_BYTES: Final = 128 * 1024
 """… and bytes of them, unless one is longer."""
-_MOST_KEPT: Final = 256
-"""Messages that the router may have to learn: a guest may repeat a request that is over, and the
-router remembers as many of these …"""
+_MOST_KEPT: Final = 4
+"""Messages that the router may have to learn at once: whoever sends something else waits for that,
+a fifth of a millisecond for each …"""
 _MOST_KEPT_BYTES: Final = 1024 * 1024
 """… and their bytes."""
 _AT_ONCE: Final = 0.05

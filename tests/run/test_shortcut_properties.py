@@ -237,6 +237,8 @@ SCRIPTS: Final = st.lists(
     min_size=4,
     max_size=4,
 )
+FEW: Final = shortcut._MOST_KEPT
+"""Before a test sets it otherwise."""
 STEPS: Final = st.lists(
     st.tuples(st.sampled_from([*range(14), *[0, 3, 6] * 8]), st.integers(0, 20), st.integers(0, 5)),
     min_size=8,
@@ -287,6 +289,16 @@ def test_with_the_shortcut_a_host_writes_the_same(
                 for each in (short, ordinary)
             )
             assert lines == others, number
+
+
+def test_after_a_thousand_prompts_the_router_has_few_messages_to_learn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shortcut, "_MOST_KEPT", FEW)
+    host = Host(["full"], [[]], "fail", short=True)
+    for _ in play(host, 1, [(0, 1, 0), *[(0, 1, 0), (6, 2, 0)] * 1000]):
+        pass
+    assert 0 < host.kept <= FEW
 
 
 @pytest.mark.parametrize("profile", ["full", "context"])
