@@ -187,6 +187,7 @@ def test_a_changed_configuration_is_told_now_and_at_every_start() -> None:
         pb >> (lambda r: r.reconfigure("g", b'{"a":1}'))
         pb << ("g", b'c{"jsonrpc":"2.0","method":"configure","params":{"a":1}}')
         pb >> (lambda r: r.reconfigure("p", b'{"a":2}'))  # it cannot be written to yet
+        pb >> (lambda r: r.tell("p", "timer/fired", b"{}"))
         pb >> (lambda r: r.start())
         pb << ("g", b'c{"jsonrpc":"2.0","method":"configure","params":{"a":1}}')
         pb << ("p", b'{"jsonrpc":"2.0","method":"_conductor/configure","params":{"a":2}}')
