@@ -16,6 +16,7 @@ import base64
 import binascii
 import importlib.util
 import json
+import logging
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -31,6 +32,8 @@ from conductor.spec.signing import Key
 if TYPE_CHECKING:
     from sigstore.models import Bundle
     from sigstore.verify import Verifier
+
+_NOWHERE: Final = logging.NullHandler()
 
 MOST: Final = 1024 * 1024
 """Bytes of a signature, with everything that belongs to it."""
@@ -372,6 +375,7 @@ def _verifier(trusted_root: str) -> Verifier:
     from sigstore.models import TrustedRoot
     from sigstore.verify import Verifier
 
+    logging.getLogger("sigstore").addHandler(_NOWHERE)  # else standard error gets its warnings
     # `Verifier.production(offline=True)` would take the root that lies in a cache.
     shipped = resources.files("sigstore._store") / quote(DEFAULT_TUF_URL, safe="")
     try:

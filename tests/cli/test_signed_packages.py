@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from conductor.cli import main
 from conductor.packages import pack
@@ -19,10 +20,10 @@ from conductor.packages.oci.publish import Publication
 from conductor.packages.signatures import BUNDLE
 from conductor.spec.manifest import section
 from tests.fleet.keys import pair
-from tests.harness.process.command import Ran
+from tests.harness.process.command import Ran, conductor
 from tests.packages.oci import registries
 from tests.packages.oci.registries import HandMade
-from tests.packages.sigstore_root import ISSUER, ME, Sigstore
+from tests.packages.sigstore_root import ISSUER, ME, Sigstore, b64
 from tests.places import COMPONENTS, PASSTHROUGH
 
 MANIFEST = 'name = "{}"\nversion = "{}"\ndescription = "x"\nfile = "p.wasm"\n'
@@ -388,3 +389,19 @@ def test_a_lock_with_another_signer(home: Home) -> None:
         home.refuses(1, "lock", "--check", *chain, says=says)
         for command in (("exec", "--locked", *chain, "-p", "x"), ("agent", "--locked", *chain)):
             home.refuses(2, *command, says=says)
+
+
+def test_only_conductor_speaks_of_a_signature(home: Home) -> None:
+    """What reads bundles has warnings of its own; they are none of the user's."""
+    trust = Sigstore()
+    bundle = trust.bundle(PASSTHROUGH.read_bytes())
+    leaf = bundle["verificationMaterial"].pop("certificate")
+    root = {"rawBytes": b64(trust.root.public_bytes(Encoding.DER))}
+    bundle["verificationMaterial"]["x509CertificateChain"] = {"certificates": [leaf, root]}
+    bundle["mediaType"] = "application/vnd.dev.sigstore.bundle+json;version=0.1"
+    shutil.copy(PASSTHROUGH, home.folder / "mine.wasm")
+    (home.folder / "mine.wasm.sigstore.json").write_text(json.dumps(bundle))
+    refused = conductor("add", "./mine.wasm", *home.trusts(trust), *DEMANDED, cwd=home.folder)
+    refused.assert_error(2, "needs your yes")
+    assert f"signed by {ME}" in refused.out
+    assert refused.err.startswith("error: ")
