@@ -105,7 +105,8 @@ def run(components: Sequence[str], workers: int, listen: str, store: str | None)
                 "`--store` names a folder of your own",
             ) from None
         file = os.path.join(store, nats_server.LOGIN)
-        return run_loop(_run(components, workers, listen, server, login, file))
+        work = _run(components, workers, listen, server, login, file)
+        return run_loop(work, starts_programs=True)
 
 
 async def _first(*works: Awaitable[object]) -> None:

@@ -577,18 +577,22 @@ class RingOnDemand:
         report.write(f"ring: the last messages are in {path}" if path else "ring: there is none")
 
 
-def run_loop(work: Coroutine[Any, Any, int]) -> int:
+def run_loop(work: Coroutine[Any, Any, int], *, starts_programs: bool = False) -> int:
     """Runs `work` on uvloop, which Windows does not have. Raises `UsageError` if this process may
-    have too few descriptors."""
+    have too few descriptors.
+
+    `starts_programs`: by asyncio, and carries no messages itself. uvloop would take the signal by
+    which orphans are reaped.
+    """
     try:
         descriptors.raise_limit()
     except UsageError:
         work.close()
         raise
-    if sys.platform == "win32":
+    if sys.platform == "win32" or starts_programs:
         import asyncio
 
-        return asyncio.run(work)
+        return asyncio.run(_reaping(work))
     import uvloop
 
     return uvloop.run(_reaping(work))

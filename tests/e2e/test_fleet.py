@@ -15,6 +15,7 @@ import pytest
 
 from tests.harness.process.command import COMMAND
 from tests.harness.process.fleet import Fleet
+from tests.harness.process.processes import LEFT, wait_reaped
 from tests.harness.process.serving import bearer, new_token
 from tests.places import DEADLINE
 
@@ -172,7 +173,8 @@ def test_a_gateway_without_nats_is_not_ready(fleet: Fleet, nats: Nats) -> None:
 
 
 def test_fleet_dev_works_as_pasted(rig: Rig) -> None:
-    dev = rig.run("fleet", "dev", "demo", "--listen", "ws://127.0.0.1:0")
+    words = ("fleet", "dev", "demo", "--listen", "ws://127.0.0.1:0")
+    dev = rig.start(["sh", "-c", LEFT, "sh", *COMMAND, *words])
     dev.until(lambda: "to look at it" in dev.stderr, "the fleet is there")
     found = re.search(r"conductor connect (ws://\S+)", dev.stderr)
     assert found
@@ -186,6 +188,8 @@ def test_fleet_dev_works_as_pasted(rig: Rig) -> None:
     )
     assert asked.stdout.strip() == "hello", asked
     _only_who_has_the_login_is_let_in(dev)
+    (rig.folder / "end").touch()
+    assert wait_reaped(int((rig.folder / "left").read_text()), DEADLINE)
     dev.process.send_signal(signal.SIGINT)
     assert dev.exit_code() == 0, dev.story()
     assert rig.leftovers(dev) == []

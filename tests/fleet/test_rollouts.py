@@ -26,7 +26,7 @@ from conductor.packages.pack import File
 from tests.fleet.keys import pair
 from tests.harness.process.command import COMMAND, Ran, conductor, environment
 from tests.harness.process.nats import Nats
-from tests.harness.process.processes import wait_reaped
+from tests.harness.process.processes import LEFT, wait_reaped
 from tests.harness.process.rig import Chain, Rig
 from tests.harness.process.serving import Socket, served
 from tests.places import DEADLINE
@@ -34,11 +34,6 @@ from tests.places import DEADLINE
 PLAIN: Final = '[chains.work]\ncomponents = ["demo"]\n'
 DATED: Final = '[chains.work]\ncomponents = ["datetime", "demo"]\n'
 BROKEN: Final = '[chains.work]\ncomponents = ["./missing.wasm", "demo"]\n'
-LEFT: Final = """
-setsid sh -c 'echo $$ > left; while test ! -e end; do sleep 0.05; done' &
-exec "$@"
-"""
-"""A worker that has a child from before it began."""
 DATE: Final = "<current-date"
 
 

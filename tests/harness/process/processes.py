@@ -20,6 +20,11 @@ needs_proc = pytest.mark.skipif(not SUPPORTED, reason="only Linux shows processe
 MARKER: Final = "CONDUCTOR_E2E_RUN"
 """Environment variable that everything a test starts inherits (sandboxed hosts do not)."""
 
+LEFT: Final = """
+setsid sh -c 'echo $$ > left; while test ! -e end; do sleep 0.05; done' &
+exec "$@"
+"""
+"""A script: its arguments have a child from before they began, until there is a file `end`."""
 _PROC: Final = Path("/proc")
 
 
