@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +65,16 @@ def test_who_gets_an_answer(viewed: Viewed, headers: dict[str, str], status: int
     assert got == status
     if status == 401:
         assert "open the whole address" in answer["error"]
+
+
+@pytest.mark.parametrize("more", ["Content-Length: 100000000", "Transfer-Encoding: chunked"])
+def test_nobody_reads_the_body_of_a_stranger(viewed: Viewed, more: str) -> None:
+    with socket.create_connection(("127.0.0.1", viewed.port), DEADLINE) as stranger:
+        head = f"POST /api/head HTTP/1.1\r\nHost: 127.0.0.1:{viewed.port}\r\n{more}\r\n\r\n"
+        stranger.sendall(head.encode())
+        assert stranger.recv(12).endswith(b" 401")
+        with pytest.raises(ConnectionError):
+            stranger.sendall(b"1\r\n \r\n" * 10_000_000)
 
 
 def test_no_path_leads_out_of_the_folder_of_the_page(viewed: Viewed) -> None:

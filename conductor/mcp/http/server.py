@@ -22,6 +22,9 @@ from conductor.transports.entrance import Entrance
 _PIECE: Final = 16 * 1024
 """Bytes taken in one turn of the event loop, so that one sender cannot occupy it."""
 
+_HEAD: Final = 1024
+"""Bytes of a stranger that are looked at in one go, since a chunk of a body may have one byte."""
+
 _TIMEOUT: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 _DEADLINES: Final[dict[Any, Callable[[], float]]] = {
@@ -133,6 +136,9 @@ class Connection(asyncio.BufferedProtocol):
         self._state: Any = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._admitted = False
+        self._held = b""
+        """The beginning of a stranger's body: nobody looks at it before the secret is shown."""
 
     @property
     def idle(self) -> bool:
@@ -142,10 +148,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def admit(self) -> bool:
         """Its client has shown a secret; False if there is no room for it."""
-        return self._server.admit(self)
+        if not self._server.admit(self):
+            return False
+        self._admitted = True
+        if self._held:
+            self._loop.call_soon(self._go_on)
+        return True
 
     def answered(self) -> None:
         """A request has its response; the next request may be here already."""
+        if self._reads_no_body and self._transport is not None:
+            self._transport.close()
         self._set_deadline()
 
     def turn_away(self) -> None:
@@ -167,8 +180,29 @@ class Connection(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._protocol.data_received(bytes(memoryview(self._buffer)[:nbytes]))
+        self._feed(bytes(memoryview(self._buffer)[:nbytes]))
+
+    @property
+    def _reads_no_body(self) -> bool:
+        """Whether the body of a stranger comes."""
+        return not self._admitted and self._protocol.conn.their_state is h11.SEND_BODY
+
+    def _feed(self, data: bytes) -> None:
+        """Looks at what has come."""
+        while data and not self._reads_no_body:
+            size = len(data) if self._admitted else _HEAD
+            self._protocol.data_received(data[:size])
+            data = data[size:]
+        if data and self._transport is not None:
+            self._held += data
+            self._transport.pause_reading()
         self._set_deadline()
+
+    def _go_on(self) -> None:
+        data, self._held = self._held, b""
+        if self._transport is not None and not self._closed:
+            self._feed(data)
+            self._transport.resume_reading()
 
     def eof_received(self) -> None:
         # The client has only closed its direction: requests in flight get their responses.
