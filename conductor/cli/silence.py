@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final
 
 from conductor.cli import report
@@ -80,6 +80,8 @@ def _tick(number: int, frame: Any) -> None:
     if report.can_cover():
         report.cover(f"{text}, {now - since:.0f} s")
     elif text not in _named:
-        with suppress(RuntimeError):  # this has come in the middle of another line
+        _named.add(text)  # before: the clock goes on
+        try:
             report.write(f"{text} …", dim=True)
-            _named.add(text)
+        except RuntimeError:  # in the middle of another line
+            _named.discard(text)
