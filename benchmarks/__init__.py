@@ -9,6 +9,7 @@ Map, in the order a run uses it:
 ==============  =============================================================
 ``options``     the command line -> ``Options``, and who takes part
 ``native``      builds agent, proxy, client and guest (C) and the SDK proxy, in a cache
+``relay``       passes bytes between client and agent: the floor of a hop in Python
 ``revision``    builds another revision, to be measured beside this one
 ``chains``      which chains there are, and the command line of each
 ``metrics``     the table of what is measured

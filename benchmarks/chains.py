@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,13 +14,14 @@ from benchmarks.native import Programs
 class Runner(StrEnum):
     """Who runs the chain; ``ALONE`` is the client talking to the agent itself.
 
-    ``BEFORE`` is the conductor of another revision (``--against``).
+    ``BEFORE`` is the conductor of another revision (``--against``), ``RELAY`` is ``relay.py``.
     """
 
     ALONE = "alone"
     CONDUCTOR = "conductor"
     BEFORE = "before"
     REFERENCE = "reference"
+    RELAY = "bare relay"
 
 
 class Kind(StrEnum):
@@ -56,6 +58,8 @@ class Chain:
         """For people: who, how many of what."""
         if self.kind is Kind.ALONE:
             return "client + agent alone"
+        if self.runner is Runner.RELAY:
+            return self.runner
         kind = "" if self.kind is Kind.NONE else f" {self.kind}"
         keeps = "" if self.keeps is Keeps.RING else f", {self.keeps}"
         return f"{self.runner} {self.proxies}{kind}{keeps}"
@@ -81,11 +85,19 @@ class Cast:
 
 
 ALONE: Final = Chain(Runner.ALONE, Kind.ALONE)
+RELAY: Final = Chain(Runner.RELAY, Kind.NONE)
+
+_BARE: Final[dict[Runner, tuple[str, ...]]] = {
+    Runner.ALONE: (),
+    Runner.RELAY: (sys.executable, "-I", "-S", str(Path(__file__).with_name("relay.py"))),
+}
+"""Who always takes part, and is given nothing but the agent."""
 
 KINDS: Final[dict[Runner, tuple[Kind, ...]]] = {
     Runner.ALONE: (Kind.ALONE,),
     Runner.CONDUCTOR: tuple(kind for kind in Kind if kind is not Kind.ALONE),
     Runner.REFERENCE: (Kind.NONE, Kind.SUBPROCESS, Kind.SDK),
+    Runner.RELAY: (Kind.NONE,),
 }
 """What each runner can run."""
 
@@ -103,7 +115,7 @@ def counterpart(chain: Chain) -> Chain | None:
 
 def takes_part(chain: Chain, cast: Cast) -> bool:
     """Whether who runs the chain takes part at all."""
-    return chain.runner is Runner.ALONE or _runner(chain, cast) is not None
+    return chain.runner in _BARE or _runner(chain, cast) is not None
 
 
 def playable(chain: Chain, cast: Cast) -> bool:
@@ -118,9 +130,10 @@ def playable(chain: Chain, cast: Cast) -> bool:
 def command(chain: Chain, cast: Cast) -> list[str]:
     """The chain's command line."""
     agent = str(cast.programs.agent)
+    if chain.runner in _BARE:
+        return [*_BARE[chain.runner], agent]
     runner = _runner(chain, cast)
-    if runner is None:
-        return [agent]
+    assert runner is not None, "only chains of those who take part are run"
     proxies = [_proxy(chain.kind, cast.programs)] * chain.proxies
     return [*runner, "agent", *_kept(chain, cast), *proxies, shlex.quote(agent)]
 
@@ -135,7 +148,6 @@ def _kept(chain: Chain, cast: Cast) -> list[str]:
 
 def _runner(chain: Chain, cast: Cast) -> tuple[str, ...] | None:
     return {
-        Runner.ALONE: None,
         Runner.CONDUCTOR: cast.conductor,
         Runner.BEFORE: cast.before,
         Runner.REFERENCE: cast.reference,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from benchmarks.chains import Chain, Keeps, Kind, Runner, counterpart
+from benchmarks.chains import RELAY, Chain, Keeps, Kind, Runner, counterpart
 from benchmarks.metrics import METRICS, Metric
 from benchmarks.results import Results
 from benchmarks.stats import ratio
@@ -88,6 +88,7 @@ _FULL: Final = _ours(Kind.SANDBOXED)
 _PROGRAMS: Final = _ours(Kind.SUBPROCESS)
 
 GOALS: Final[tuple[Goal, ...]] = (
+    Goal("round trip, no proxy, beside a relay", "trip_us", _NONE, RELAY, 1.25),
     _goal("round trip, no proxy", "trip_us", _NONE, 0.5),
     _goal("round trip, four sandboxed", "trip_us", _FULL, 0.10),
     _goal("whole turn, four sandboxed", "turn_us", _FULL, 0.11),
@@ -97,6 +98,8 @@ GOALS: Final[tuple[Goal, ...]] = (
     _goal("streamed, no proxy", "stream_per_s", _NONE, 25),
     _goal("round trip, the same four programs in both", "trip_us", _PROGRAMS, 0.5),
     _goal("echo of 1 MB, four sandboxed", "big_ms", _FULL, 0.3),
+    _goal("first other message, four sandboxed", "other_ms", _FULL, 1, absolute=True),
+    _goal("200 updates a second, four sandboxed", "paced_cpu", _FULL, 4, absolute=True),
     _goal("memory, four sandboxed", "pss_mb", _FULL, 40, absolute=True),
     _goal("ready, no proxy", "ready_ms", _NONE, 40, absolute=True),
     _goal("ready, four sandboxed", "ready_ms", _FULL, 55, absolute=True),
@@ -109,5 +112,5 @@ GOALS: Final[tuple[Goal, ...]] = (
     _kept("streamed with a trace, four programs", _PROGRAMS, Keeps.TRACE, 0.7),
     _kept("streamed with a trace, four sandboxed", _FULL, Keeps.TRACE, 0.7),
 )
-"""The goals in the order of the table: those against the reference, then those against the same
-chain that keeps nothing."""
+"""The goals in the order of the table: those against a bare relay, then those against the
+reference, then those against the same chain that keeps nothing."""

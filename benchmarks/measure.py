@@ -18,6 +18,9 @@ from benchmarks.stats import percentile
 _SETTLED: Final = 0.5
 """Seconds between the last message and the look at memory."""
 
+_PACE: Final = 200
+"""Updates a second where an agent writes as slowly as a model."""
+
 _IDLE_CPU_S: Final = 0.005
 """A chain that uses less in the time above has come to rest."""
 
@@ -31,8 +34,10 @@ class Workload:
     turns: int
     turns_each: int
     stream_count: int
+    paced_count: int
     big_count: int
     unread_count: int
+    prompts: int = 1_000
     sessions: int = 8
     warm_turns: int = 30
     warm_stream: int = 500
@@ -49,6 +54,7 @@ FULL: Final = Workload(
     turns=500,
     turns_each=60,
     stream_count=20_000,
+    paced_count=400,
     big_count=10,
     unread_count=30_000,
 )
@@ -58,6 +64,7 @@ QUICK: Final = Workload(
     turns=100,
     turns_each=15,
     stream_count=4_000,
+    paced_count=200,
     big_count=3,
     unread_count=30_000,
 )
@@ -134,8 +141,11 @@ def _scenario(
     if Step.TRIP in steps:
         trips = session.trips(load.turns, load.turn_bytes)
         cell.add("trip_us", percentile(trips, 0.5) / 1e3)
+    if Step.OTHER in steps:
+        session.trips(load.prompts, load.turn_bytes)
+        cell.add("other_ms", session.other() / 1e6)
     if Step.TURN in steps:
-        with _cpu(cell, "turn_cpu_us", load.turns, session, agent):
+        with _cpu(cell, "turn_cpu_us", 1e6 / load.turns, session, agent):
             turns = session.turns(load.turns, load.turn_bytes)
         cell.add("turn_us", percentile(turns, 0.5) / 1e3)
         cell.add("turn_p99_us", percentile(turns, 0.99) / 1e3)
@@ -145,9 +155,12 @@ def _scenario(
         cell.add("many_us", elapsed / (load.sessions * load.turns_each) / 1e3)
     if Step.STREAM in steps:
         session.stream(load.warm_stream, load.stream_bytes)
-        with _cpu(cell, "stream_cpu_us", load.stream_count, session, agent):
+        with _cpu(cell, "stream_cpu_us", 1e6 / load.stream_count, session, agent):
             elapsed = session.stream(load.stream_count, load.stream_bytes)
         cell.add("stream_per_s", load.stream_count / (elapsed / 1e9))
+    if Step.PACED in steps:
+        with _cpu(cell, "paced_cpu", 100 * _PACE / load.paced_count, session, agent):
+            session.stream(load.paced_count, load.stream_bytes, pace=_PACE)
     if Step.BIG in steps:
         session.turns(1, load.big_bytes)
         for turn in session.turns(load.big_count, load.big_bytes):
@@ -158,15 +171,15 @@ def _scenario(
 
 
 @contextmanager
-def _cpu(cell: Cell, key: str, count: int, session: Session, agent: Path) -> Iterator[None]:
-    """Records the CPU time that the chain used meanwhile, its agent aside, divided by ``count``."""
+def _cpu(cell: Cell, key: str, times: float, session: Session, agent: Path) -> Iterator[None]:
+    """Records the CPU seconds that the chain used meanwhile, its agent aside, so many times."""
     if not proctree.SUPPORTED:
         yield
         return
     before = proctree.cpu(session.client_pid, agent).others
     yield
     after = proctree.cpu(session.client_pid, agent).others
-    cell.add(key, (after - before) * 1e6 / count)
+    cell.add(key, (after - before) * times)
 
 
 def _unread(cell: Cell, session: Session, agent: Path, load: Workload) -> None:

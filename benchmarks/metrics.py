@@ -9,9 +9,11 @@ class Step(StrEnum):
 
     READY = "ready"
     TRIP = "trip"
+    OTHER = "other"
     TURN = "turn"
     MANY = "many"
     STREAM = "stream"
+    PACED = "paced"
     BIG = "big"
     MEMORY = "memory"
     UNREAD = "unread"
@@ -33,12 +35,16 @@ class Metric:
 METRICS: tuple[Metric, ...] = (
     Metric("ready_ms", Step.READY, "ready", "ms", 1, "spawn to `initialize` answered, warm cache"),
     Metric("trip_us", Step.TRIP, "trip", "µs", 0, "round trip: prompt and answer"),
+    Metric("other_ms", Step.OTHER, "other", "ms", 2, "`session/list` after 1,000 prompts"),
     Metric("turn_us", Step.TURN, "turn", "µs", 0, "whole turn: prompt, one update, answer"),
     Metric("turn_p99_us", Step.TURN, "p99", "µs", 0, "the same, 99th percentile"),
     Metric("turn_cpu_us", Step.TURN, "t cpu", "µs", 0, "CPU per whole turn, agent aside"),
     Metric("many_us", Step.MANY, "many", "µs", 0, "time per turn while 8 sessions have turns"),
     Metric("stream_per_s", Step.STREAM, "stream", "/s", 0, "streamed updates a second", True),
     Metric("stream_cpu_us", Step.STREAM, "s cpu", "µs", 2, "CPU per streamed update, agent aside"),
+    Metric(
+        "paced_cpu", Step.PACED, "paced", "%", 1, "of a core: 200 updates a second, agent aside"
+    ),
     Metric("big_ms", Step.BIG, "1 MB", "ms", 2, "whole turn with a prompt of 1 MB, echoed"),
     Metric("pss_mb", Step.MEMORY, "pss", "MB", 1, "memory half a second after all that"),
     Metric("unread_mb", Step.UNREAD, "unread", "MB", 1, "memory while the client reads nothing"),

@@ -34,11 +34,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def goals(results: Results, shown: Sequence[Goal]) -> str:
     """The goals of a run: figures, ratio, goal, verdict."""
-    first = [goal for goal in shown if goal.against.runner is Runner.REFERENCE]
-    second = [goal for goal in shown if goal not in first]
+    bases = {Runner.RELAY: "bare relay", Runner.REFERENCE: "reference"}
+    by_base: dict[str, list[list[str]]] = {}
+    for goal in shown:
+        base = bases.get(goal.against.runner, "nothing kept")
+        by_base.setdefault(base, []).append(_row(goal, results))
     parts = [
-        table(["against", base, "measured", "ratio", "goal", ""], [_row(g, results) for g in some])
-        for base, some in (("reference", first), ("nothing kept", second))
+        table(["against", base, "measured", "ratio", "goal", ""], rows)
+        for base, rows in by_base.items()
     ]
     return "\n\n".join(part for part in parts if part)
 

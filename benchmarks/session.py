@@ -94,6 +94,10 @@ class Session:
         """``count`` prompts of ``size`` bytes, each answered without an update: their times."""
         return [int(sample) for sample in self._ask(f"trips {count} {size}")["trips_ns"]]
 
+    def other(self) -> int:
+        """A request that is no prompt, and its answer: how long that took."""
+        return int(self._ask("other")["elapsed_ns"])
+
     def turns(self, count: int, size: int) -> list[int]:
         """``count`` prompts of ``size`` bytes, each echoed in one update: their times."""
         return [int(sample) for sample in self._ask(f"turns {count} {size}")["trips_ns"]]
@@ -102,9 +106,12 @@ class Session:
         """``count`` such turns in each of so many new sessions at once: how long all took."""
         return int(self._ask(f"many {sessions} {count} {size}")["elapsed_ns"])
 
-    def stream(self, count: int, size: int) -> int:
-        """One prompt answered by ``count`` updates of ``size`` bytes of text: its duration."""
-        return self._streamed(f"stream {count} {size}")
+    def stream(self, count: int, size: int, pace: int = 0) -> int:
+        """One prompt answered by ``count`` updates of ``size`` bytes of text: its duration.
+
+        The agent writes ``pace`` updates a second, or as fast as it can.
+        """
+        return self._streamed(f"stream {count} {size} {pace}")
 
     def begin_tally(self, count: int, size: int) -> None:
         """Asks for such a stream; ``tally`` says what came of it."""

@@ -5,6 +5,7 @@
  *
  *   stream N S   N updates of S bytes of text each (at least 8: a counter from
  *                00000000 on, so that a loss or a swap shows), then the answer
+ *   stream N S P the same, P updates a second
  *   quiet …      the answer alone
  *   blocks       one update with the number of blocks of the prompt, the answer
  *   all else     comes back as one update, then the answer
@@ -12,6 +13,7 @@
  * Ids and texts are returned as they came; each session has an id of its own. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
+#include <time.h>
 
 #include "io.h"
 
@@ -46,7 +48,8 @@ static void update(struct writer *out, span session, span text) {
     update_tail(out);
 }
 
-static void stream(struct writer *out, span session, long count, long size) {
+static void stream(struct writer *out, span session, long count, long size, long pace) {
+    const struct timespec pause = {pace == 1, pace > 1 ? 1000000000L / pace : 0};
     struct writer head = {-1, NULL, 0, 0}; /* a buffer only, never flushed */
     char *fill = must_realloc(NULL, (size_t)size);
     memset(fill, 'x', (size_t)size);
@@ -57,6 +60,7 @@ static void stream(struct writer *out, span session, long count, long size) {
         put(out, head.buf, head.len);
         put(out, fill, (size_t)size);
         update_tail(out);
+        if (pace > 0) writer_flush(out), nanosleep(&pause, NULL);
     }
     free(head.buf);
     free(fill);
@@ -67,15 +71,16 @@ static void prompt(struct writer *out, span id, span params) {
     long blocks = 0;
     span text = json_text(json_member(json_last(json_member(params, "prompt"), &blocks), "text"));
     char command[64];
-    long count, size;
+    long count, size, pace = 0;
     if (session.p == NULL || text.p == NULL) {
         answer(out, id, "error",
                "{\"code\":-32602,\"message\":\"sessionId and a text block are needed\"}");
         return;
     }
     snprintf(command, sizeof command, "%.*s", text.n < 63 ? (int)text.n : 63, text.p);
-    if (sscanf(command, "stream %ld %ld", &count, &size) == 2 && count >= 0 && size >= 0) {
-        stream(out, session, count, size < 8 ? 8 : size);
+    if (sscanf(command, "stream %ld %ld %ld", &count, &size, &pace) >= 2 && count >= 0 &&
+        size >= 0) {
+        stream(out, session, count, size < 8 ? 8 : size, pace);
     } else if (span_is(text, "blocks")) {
         span number = {command, (size_t)snprintf(command, sizeof command, "%ld", blocks)};
         update(out, session, number);
@@ -92,8 +97,11 @@ static void handle(span line, struct writer *out) {
         prompt(out, m.id, m.params);
     } else if (span_is(m.method, "initialize")) {
         answer(out, m.id, "result",
-               "{\"protocolVersion\":1,\"agentCapabilities\":{},\"authMethods\":[],"
+               "{\"protocolVersion\":1,\"authMethods\":[],"
+               "\"agentCapabilities\":{\"sessionCapabilities\":{\"list\":{}}},"
                "\"agentInfo\":{\"name\":\"bench-agent\",\"version\":\"1\"}}");
+    } else if (span_is(m.method, "session/list")) {
+        answer(out, m.id, "result", "{\"sessions\":[]}");
     } else if (span_is(m.method, "session/new")) {
         char result[64];
         snprintf(result, sizeof result, "{\"sessionId\":\"bench-%ld\"}", ++sessions);

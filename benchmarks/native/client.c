@@ -13,13 +13,16 @@
  *                      it reaches the agent
  *   trips COUNT BYTES  {"trips_ns":[…]}  prompts that are only answered: prompt
  *                      written to answer read
+ *   other              {"elapsed_ns":T}  a request that is no prompt, and its answer
  *   turns COUNT BYTES  {"trips_ns":[…]}  prompts that are echoed: prompt written to
  *                      both update and answer read, the echoed text compared
  *   many SESSIONS COUNT BYTES
  *                      {"elapsed_ns":T}  COUNT such turns in each of so many new
  *                      sessions, all sessions at once
- *   stream N BYTES     {"elapsed_ns":T,"late":K}  prompt to last message; K updates
- *                      came after the answer that should have closed the turn
+ *   stream N BYTES PACE
+ *                      {"elapsed_ns":T,"late":K}  prompt to last message; K updates
+ *                      came after the answer that should have closed the turn; the
+ *                      agent writes PACE updates a second, or as fast as it can with 0
  *   tally N BYTES      {"lost":L,"doubled":D,"disordered":O}  of such a stream, which
  *                      is over when it is answered
  *   hold N BYTES       {"ok":true}  asks for a stream, and reads nothing of it
@@ -136,6 +139,15 @@ static long long trip(const char *text, size_t n) {
     }
 }
 
+static void other(void) {
+    long long begin = now_ns();
+    long id = request("session/list");
+    put_text(&chain.out, "{}}\n");
+    chain_push(&chain, "session/list");
+    await_answer(id, "session/list");
+    printf("{\"elapsed_ns\":%lld}\n", now_ns() - begin);
+}
+
 static long long turn(const char *text, size_t n) {
     bool echoed = false, answered = false;
     long long begin = now_ns();
@@ -249,9 +261,9 @@ static void count_blocks(void) {
     printf("{\"blocks\":%ld}\n", blocks);
 }
 
-static long ask_for_stream(long count, long bytes) {
+static long ask_for_stream(long count, long bytes, long pace) {
     char text[64];
-    int n = snprintf(text, sizeof text, "stream %ld %ld", count, bytes);
+    int n = snprintf(text, sizeof text, "stream %ld %ld %ld", count, bytes, pace);
     return prompt(latest, text, (size_t)n);
 }
 
@@ -278,7 +290,7 @@ static void read_stream(long id, long count, long long begin) {
 static void tally(long count, long bytes) {
     bool *seen = calloc((size_t)count + 1, sizeof *seen);
     long next = 0, lost = 0, doubled = 0, disordered = 0;
-    long id = ask_for_stream(count, bytes);
+    long id = ask_for_stream(count, bytes, 0);
     for (;;) {
         struct message m = next_message("a stream");
         if (answers(&m, id)) {
@@ -319,18 +331,20 @@ int main(int argc, char **argv) {
             times(turn, filled('e', b), a, b);
         } else if (sscanf(command, "many %ld %ld %ld", &a, &b, &c) == 3) {
             many(a, b, c);
-        } else if (sscanf(command, "stream %ld %ld", &a, &b) == 2) {
-            read_stream(ask_for_stream(a, b), a, begin);
+        } else if (sscanf(command, "stream %ld %ld %ld", &a, &b, &c) == 3) {
+            read_stream(ask_for_stream(a, b, c), a, begin);
         } else if (sscanf(command, "tally %ld %ld", &a, &b) == 2) {
             tally(a, b);
         } else if (sscanf(command, "hold %ld %ld", &a, &b) == 2) {
             held = a;
-            held_id = ask_for_stream(a, b);
+            held_id = ask_for_stream(a, b, 0);
             printf("{\"ok\":true}\n");
         } else if (strcmp(command, "drain\n") == 0) {
             read_stream(held_id, held, begin);
         } else if (strcmp(command, "blocks\n") == 0) {
             count_blocks();
+        } else if (strcmp(command, "other\n") == 0) {
+            other();
         } else if (strcmp(command, "session\n") == 0) {
             open_session();
             printf("{\"ok\":true}\n");

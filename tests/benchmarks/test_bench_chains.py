@@ -1,6 +1,7 @@
 """Which chains are planned, their command lines, and the options that choose them."""
 
 import argparse
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from benchmarks.chains import (
     ALONE,
+    RELAY,
     Cast,
     Chain,
     Keeps,
@@ -23,6 +25,7 @@ from benchmarks.metrics import METRICS, Step
 from benchmarks.native import Programs
 from benchmarks.options import find_reference, parse, parse_counts, parse_only
 from benchmarks.plan import before, beside_before, for_goals, for_sizes
+from tests.places import ROOT
 
 PROGRAMS = Programs(
     Path("/b/my agent"), Path("/b/my proxy"), Path("/b/client"), Path("/b/c.wasm"), Path("/b/sdk")
@@ -52,6 +55,13 @@ def test_what_is_compared_stands_side_by_side() -> None:
         replace(ours, keeps=Keeps.NOTHING),
         replace(ours, keeps=Keeps.TRACE),
     ]
+
+
+def test_the_relay_runs_between_conductor_and_the_reference_whoever_takes_part() -> None:
+    ours, theirs = Chain(Runner.CONDUCTOR, Kind.NONE), Chain(Runner.REFERENCE, Kind.NONE)
+    assert list(for_goals(CAST, {Kind.NONE}, {Step.TRIP})) == [ours, RELAY, theirs]
+    without = replace(CAST, reference=None)
+    assert list(for_goals(without, {Kind.NONE}, {Step.TRIP})) == [ours, RELAY]
 
 
 def test_kinds_and_steps_choose_among_the_goals() -> None:
@@ -107,6 +117,10 @@ PLAYED = ("py", "-m", "conductor", "agent")
     ("chain", "expected"),
     [
         (ALONE, ["/b/my agent"]),
+        (
+            RELAY,
+            [sys.executable, "-I", "-S", str(ROOT / "benchmarks" / "relay.py"), "/b/my agent"],
+        ),
         (Chain(Runner.REFERENCE, Kind.NONE), ["ref", "agent", "'/b/my agent'"]),
         (
             Chain(Runner.CONDUCTOR, Kind.SANDBOXED, 2),

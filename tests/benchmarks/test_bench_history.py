@@ -27,6 +27,7 @@ def test_an_entry_has_what_was_measured_and_nothing_else() -> None:
     run = a_run()
     assert list(run) == ["date", "revision", "machine", "rounds", "medians", "ratios"]
     assert run["medians"] == {
+        "round trip, no proxy, beside a relay": 60.0,
         "round trip, no proxy": 60.0,
         "ready, no proxy": 20.0,
         "streamed, no proxy": 4000.0,

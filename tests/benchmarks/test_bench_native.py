@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks import native, proctree
-from benchmarks.chains import ALONE, Cast, Chain, Kind, Runner
+from benchmarks.chains import ALONE, RELAY, Cast, Chain, Kind, Runner, command
 from benchmarks.measure import Workload, measure, warm_up
 from benchmarks.metrics import METRICS, Step
 from benchmarks.native import BuildError, Programs
@@ -26,7 +26,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 TINY = Workload(
-    rounds=1, spawns=2, turns=5, turns_each=2, stream_count=300, big_count=1, unread_count=300
+    rounds=1,
+    spawns=2,
+    turns=5,
+    turns_each=2,
+    stream_count=300,
+    paced_count=5,
+    big_count=1,
+    unread_count=300,
+    prompts=5,
 )
 
 
@@ -347,7 +355,9 @@ def test_client_over_the_agent_alone(programs: Programs) -> None:
         assert len(alone.turns(7, 100)) == 7
         assert min(alone.turns(2, 3_000_000)) > 0
         assert alone.many(8, 5, 100) > 0
+        assert alone.other() > 0
         assert alone.stream(5000, 200) > 0
+        assert alone.stream(5, 200, pace=200) > 0
         alone.hold(5000, 200)
         assert alone.drain() > 0
         assert alone.stop() == 0
@@ -490,13 +500,32 @@ def test_what_a_chain_leaves_behind_is_told_and_ended(programs: Programs) -> Non
 
 def test_a_cell_has_every_metric(programs: Programs) -> None:
     cell = measure(ALONE, Cast(programs), TINY, frozenset(Step), os.environ)
-    elsewhere = {"turn_cpu_us", "stream_cpu_us", "pss_mb", "unread_mb"}
+    elsewhere = {"turn_cpu_us", "stream_cpu_us", "paced_cpu", "pss_mb", "unread_mb"}
     expected = {metric.key for metric in METRICS} - (set() if proctree.SUPPORTED else elsewhere)
     assert set(cell.samples) == expected
     assert len(cell.samples["ready_ms"]) == TINY.spawns
     assert cell.remarks == []
     if proctree.SUPPORTED:
         assert all(cell.samples[key] == [0.0] for key in elsewhere)  # there is the agent alone
+
+
+def test_a_relay_passes_all_that_is_measured(programs: Programs) -> None:
+    warm_up(RELAY, Cast(programs), TINY, os.environ)
+    cell = measure(RELAY, Cast(programs), TINY, frozenset(Step), os.environ)
+    assert {"trip_us", "other_ms", "big_ms"} <= cell.samples.keys()
+    assert cell.remarks == []
+
+
+def test_a_relay_ends_as_its_agent_does(programs: Programs) -> None:
+    relay = command(RELAY, Cast(programs))[:-1]
+    peer = Peer([*relay, "cat"])
+    peer.send(b"\xff\0 no JSON\n")
+    assert peer.line() == b"\xff\0 no JSON"
+    peer.send(b"half a line")
+    assert peer.end() == b"half a line"
+    ends = [*relay, "sh", "-c", "echo so; exit 7"]
+    done = subprocess.run(ends, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+    assert (done.stdout, done.returncode, done.stderr) == (b"so\n", 7, b"")
 
 
 def test_a_chain_that_fails_leaves_the_others_their_figures(programs: Programs) -> None:

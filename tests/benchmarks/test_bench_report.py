@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import report
-from benchmarks.chains import ALONE, Cast, Chain, Keeps, Kind, Runner
+from benchmarks.chains import ALONE, RELAY, Cast, Chain, Keeps, Kind, Runner
 from benchmarks.goals import GOALS, Goal
 from benchmarks.measure import FULL, Cell
 from benchmarks.metrics import Step
@@ -141,10 +141,19 @@ def test_what_the_records_cost_is_a_table_of_its_own() -> None:
     for keeps, pace in ((Keeps.TRACE, 80.0), (Keeps.NOTHING, 100.0)):
         chain = Chain(Runner.CONDUCTOR, Kind.NONE, keeps=keeps)
         results.add(chain, Cell({"stream_per_s": [pace]}))
-    first, second = report.goals(results, GOALS).split("\n\n")
+    _, first, second = report.goals(results, GOALS).split("\n\n")
     assert first.split()[:2] == ["against", "reference"]
     assert second.split()[:3] == ["against", "nothing", "kept"]
     assert "0.80 x   ≥ 0.7 x          pass" in second
+
+
+def test_conductor_stands_beside_a_relay_without_the_reference_too() -> None:
+    results = made_up()
+    results.add(RELAY, Cell({"trip_us": [80.0]}))
+    found = rows(results)["round trip, no proxy, beside a relay"]
+    assert found == ["80", "µs", "100", "µs", "1.25", "x", "≤", "1.25", "x", "pass"]
+    shown = wanted(Cast(Programs(*[Path("/p")] * 3), ("c",)), {Kind.NONE}, {Step.TRIP})
+    assert report.goals(results, shown).split()[:3] == ["against", "bare", "relay"]
 
 
 def test_goals_are_shown_of_those_who_take_part() -> None:

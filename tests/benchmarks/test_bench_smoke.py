@@ -85,7 +85,7 @@ def test_nothing_to_measure_is_an_error(tmp_path: Path) -> None:
 def test_a_run_of_conductor_prints_its_goals_is_recorded_and_drawn(tmp_path: Path) -> None:
     line, drawn = tmp_path / "history.jsonl", tmp_path / "speed.svg"
     done = benchmarks(
-        *("--quick", "--rounds", "1", "--only", "none,ready", "--reference", "none"),
+        *("--quick", "--rounds", "1", "--only", "none,trip,ready", "--reference", "none"),
         *("--cache", str(tmp_path), "--record", str(line)),
     )
     assert done.returncode == 0, done.stderr
@@ -93,7 +93,12 @@ def test_a_run_of_conductor_prints_its_goals_is_recorded_and_drawn(tmp_path: Pat
     assert row.split()[-1] in {"pass", "MISS"}
     assert row.split()[-5:-1] == ["-", "≤", "40", "ms"]
     run = json.loads(line.read_text("utf-8"))
-    assert list(run["medians"]) == ["ready, no proxy"]
+    beside = "round trip, no proxy, beside a relay"
+    assert list(run["medians"]) == [beside, "round trip, no proxy", "ready, no proxy"]
+    assert list(run["ratios"]) == [beside]
+    (row,) = (each for each in done.stdout.splitlines() if each.startswith(beside))
+    assert row.split()[-4:-1] == ["≤", "1.25", "x"]
+    assert row.split()[-1] in {"pass", "MISS"}
     assert benchmarks("--picture", str(drawn), "--from", str(line)).returncode == 0
     assert "ready, no proxy" in drawn.read_text("utf-8")
 
