@@ -204,7 +204,7 @@ class Endings:
         Args:
             chain: there is still a chain for it to go on in.
         """
-        carried = pending.carried
+        carried = pending.visit
         if carried is None or (not chain and carried.state in (State.QUEUED, State.GIVEN)):
             return False
         return self._parts.policed.lost(carried)
@@ -213,7 +213,7 @@ class Endings:
         """Cancels the requests of a peer that is gone; nobody will read the answers."""
         for requests in peer.id_spaces():
             for pending in list(requests.received.values()):
-                if pending.forwards is None or not pending.forwards.pending.wanted:
+                if pending.given is None or not pending.given.wanted:
                     self._parts.turns.cancel(pending)
                 pending.origin = None
             requests.received.clear()

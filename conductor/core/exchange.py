@@ -349,7 +349,7 @@ class Exchange:
     def drop(self, pending: PendingRequest) -> None:
         """A request goes no further: its asker is gone, or has been answered meanwhile. What
         follows it, as copies do, is answered all the same."""
-        if pending.watchers:
+        if pending.watchers or pending.copies or pending.passes_on is not None:
             self.refuse(pending, Malformed(REQUEST_CANCELLED, "Request cancelled"))
 
     def cancel_hop(self, pending: PendingRequest, source: Source | None = None) -> None:
@@ -376,12 +376,12 @@ class Exchange:
     def reply(
         self, pending: PendingRequest, member: bytes, body: Raw | bytes, *, copy: bool = False
     ) -> None:
-        """Answers `pending`'s origin, if it is still there and has no answer yet, and calls the
-        watchers. `copy`: it is an observer's request."""
-        # Taken off first: what a watcher causes may come back here, and each is called once.
-        watchers = pending.watchers
-        if watchers:
-            pending.watchers = ()
+        """Answers `pending`'s origin, if it is still there and has no answer yet, and tells all who
+        have to do with the request. `copy`: it is an observer's request."""
+        # Taken off first: what these lead to may come back here, and each hears of it once.
+        watchers, pending.watchers = pending.watchers, ()
+        copies, pending.copies = pending.copies, ()
+        passed_on, pending.passes_on = pending.passes_on, None
         if pending.rewriters:
             rewriters, pending.rewriters = pending.rewriters, ()
             for rewrite in reversed(rewriters):
@@ -393,9 +393,6 @@ class Exchange:
             del origin.requests.received[pending.key]
             origin.requests.size -= pending.size
             pending.origin = None
-            # These keep other requests alive as long as anything refers to this request.
-            if pending.forwards is not None or pending.followers:
-                pending.forwards, pending.followers = None, ()
             ended = None
             if origin is self.upstream.p and self.topology.mode == "agent":
                 if member == b"error" or pending.method == INITIALIZE:
@@ -411,9 +408,15 @@ class Exchange:
                 source = Source(origin, self.next_number(), own=True)
                 tell = partial(self.notify, origin, UPDATE, ended, source)
                 self._parts.own_turns.ends(pending.names or "", tell)
-        # After the asker: what watchers lead to must not overtake the answer.
+        # After the asker: what these lead to must not overtake the answer.
         for watcher in watchers:
             watcher(member, bytes(answer))
+        if passed_on is not None:
+            self._parts.policed.came_back(passed_on, pending, member, bytes(answer))
+        for copied in copies:
+            self._parts.observers.answered(copied, member, bytes(answer))
+        if pending.visit is not None:
+            self._parts.policed.answered_elsewhere(pending.visit)
 
     def _in_version_2(
         self, pending: PendingRequest, body: Raw | bytes

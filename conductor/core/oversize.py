@@ -105,7 +105,7 @@ class Oversize:
         pending = lane.requests.lose(raw)
         if pending is None:
             return
-        peer, carried = lane.peer, pending.carried
+        peer, carried = lane.peer, pending.visit
         text = f"{peer.label} was not given `{pending.method}`: {why}"
         body = jsonrpc.error_object(INVALID_REQUEST, text, {"component": peer.name})
         if carried is not None:

@@ -384,7 +384,7 @@ class Requests:
         """Hands a peer's answer to the taker that `answer_to` names."""
         to = pending.answer_to
         if to is _ASKER:
-            if pending.bypassed and pending.carried is None:
+            if pending.bypassed and pending.visit is None:
                 self._parts.policed.reply_in_order(pending, member, bytes(body))
             else:
                 self._exchange.reply(pending, member, body)
@@ -392,7 +392,7 @@ class Requests:
         # The purpose refers back to the request, and may be large: uncut, the cycle lives until the
         # garbage collector runs. A taker that sends the request again sets it anew.
         purpose = pending.purpose
-        pending.answer_to, pending.purpose, pending.carried = _ASKER, None, None
+        pending.answer_to, pending.purpose = _ASKER, None
         if pending.traced is not None:
             pending.traced.response = member, bytes(body)
         self._takers[to](purpose, pending, member, bytes(body))

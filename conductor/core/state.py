@@ -161,15 +161,14 @@ class PendingRequest:
         "bypassed",
         "cancelled",
         "cancelled_by",
-        "carried",
-        "followers",
-        "forwards",
+        "copies",
         "key",
         "method",
         "names",
         "number",
         "origin",
         "originated",
+        "passes_on",
         "purpose",
         "raw_id",
         "rewriters",
@@ -179,6 +178,7 @@ class PendingRequest:
         "target_id",
         "traced",
         "turn",
+        "visit",
         "watchers",
     )
 
@@ -213,15 +213,15 @@ class PendingRequest:
         # module, and a request may have several.
         self.watchers: tuple[Callable[[bytes, bytes], None], ...] = ()
         """Called once with its answer, whether or not the asker is still there."""
-        self.followers: tuple[PendingRequest, ...] = ()
-        """Requests that are cancelled with it."""
+        self.copies: tuple[Copied, ...] = ()
+        """The copies of it, which are answered and cancelled as it is."""
         self.bypassed: tuple[tuple[Lane, Heading, Copied | None], ...] = ()
         """Bypassed components whose pending messages this answer must not overtake, outermost
         first: the lane it came in by, its heading, and the copy that was shown there."""
-        self.carried: Carried | None = None
+        self.visit: Carried | None = None
         """The record of the component that has it, where that has a policy state."""
-        self.forwards: Carried | None = None
-        """The carried request that a policed component passes on by it."""
+        self.passes_on: Carried | None = None
+        """The carried request that a component with a policy state passes on by it."""
         self.originated = False
         """Whether a component sent it of its own: one that has a policy, or a trusted one's
         prompt."""
@@ -252,7 +252,14 @@ class PendingRequest:
             return True
         if self.answer_to in (AnswerTo.REVIVING, AnswerTo.SETTLING):
             return True
-        return self.forwards is not None and self.forwards.pending.wanted
+        return self.given is not None and self.given.wanted
+
+    @property
+    def given(self) -> PendingRequest | None:
+        """The request that a policed component passes on by it; None: it is its sender's own, or
+        nobody polices that."""
+        carried = self.passes_on
+        return carried.pending if carried is not None and carried.policy_state.enforced else None
 
 
 def unread(method: str) -> PendingRequest:
@@ -372,7 +379,7 @@ class Carried(RequestInOrder):
 class Copied(Request):
     """A request that a component was shown a copy of."""
 
-    __slots__ = ("answer", "forwarded", "held", "passed")
+    __slots__ = ("answer", "forwarded", "held", "passed", "shadow")
 
     def __init__(self, message: Message) -> None:
         self.method, self.params, self.heading = message
@@ -383,6 +390,8 @@ class Copied(Request):
         self.answer: Answer | None = None
         """The original's."""
         self.held: Held | None = None
+        self.shadow: PendingRequest | None = None
+        """By which the component was given it; None: it has not been yet."""
 
 
 # -- peers -----------------------------------------------------------------------------------------

@@ -49,15 +49,12 @@ class HeldRequests(ABC):
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def _came_back(
+    def came_back(
         self, carried: Carried, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
         """The answer to a request that a component passed on is delivered to it: to amend, or as a
         copy."""
         carried.upstream = (member, body)
-        carried.pending.followers = tuple(
-            follower for follower in carried.pending.followers if follower is not pending
-        )
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
         if not carried.rights & AMEND:
@@ -253,11 +250,10 @@ class HeldRequests(ABC):
         direction, key = carried.lane.other.direction, carried.heading.key
         self._report(carried, lacks(AMEND, direction, key))
 
-    def _answered_elsewhere(self, carried: Carried, member: bytes, body: bytes) -> None:
+    def answered_elsewhere(self, carried: Carried) -> None:
         """A request has its answer, from any side: nothing waits for the component any more."""
-        if carried.state is not State.CLOSED:
-            self._close(carried)
-            self._release(carried)
+        self._close(carried)
+        self._release(carried)
 
     # -- the end of a carried request --------------------------------------------------------------
 
@@ -266,7 +262,7 @@ class HeldRequests(ABC):
         still recognised, by its id: its params, perhaps megabytes, are not kept."""
         before, carried.state = carried.state, State.CLOSED
         carried.params = UNSET
-        carried.pending.carried = None
+        carried.pending.visit = None
         lane = carried.lane
         lane.other.in_flight.leave(carried)
         lane.in_flight.leave(carried)

@@ -61,7 +61,7 @@ class Observers:
     def follow(self, original: PendingRequest, message: Message) -> Copied:
         """A copy that is answered as `original` is; the caller sends it."""
         copy = Copied(message)
-        original.watchers = (*original.watchers, partial(self.answered, copy))
+        original.copies = (*original.copies, copy)
         return copy
 
     def _give(self, lane: Lane, copy: Copied, original: PendingRequest) -> None:
@@ -77,10 +77,9 @@ class Observers:
         lane.other.in_flight.show(shadow.target_id, copy)
         frame = lane.writer.request(shadow.target_id, copy.method, copy.params)
         self._exchange.emit(Send(peer.name, frame, peer.policed.watches_only))
+        copy.shadow = shadow
         if original.cancelled:
             self._exchange.cancel_hop(shadow)
-        else:
-            original.followers = (*original.followers, shadow)
 
     def _may_wait(self, peer: Peer, params: Params) -> bool:
         """Whether a copy for a component that is not ready shall wait until it is."""

@@ -142,13 +142,9 @@ class PolicedRequests(HeldRequests):
         pending.turn = carried.turn
         if pending.traced is not None:
             pending.traced.passes = carried.number
-        pending.watchers = (*pending.watchers, partial(self._came_back, carried, pending))
-        if carried.policy_state.enforced:
-            pending.forwards = carried
-            if carried.method in FOLLOWED:
-                self._exchange.follow(carried.lane.other, carried.method, params, pending)
-            # Cancelling the original reaches who has it now, whatever the component does.
-            carried.pending.followers = (*carried.pending.followers, pending)
+        pending.passes_on = carried
+        if carried.policy_state.enforced and carried.method in FOLLOWED:
+            self._exchange.follow(carried.lane.other, carried.method, params, pending)
 
     def _may_retry(self, carried: Carried, policy_state: PolicyState) -> bool:
         """Whether a component may pass on again what it has the answer to: a few times, but no
@@ -341,11 +337,7 @@ class PolicedRequests(HeldRequests):
     def _give(self, carried: Carried) -> None:
         """Gives a component a request: now, or once it is ready for it."""
         peer, in_flight = carried.lane.peer, carried.lane.other.in_flight
-        carried.pending.carried = carried
-        carried.pending.watchers = (
-            *carried.pending.watchers,
-            partial(self._answered_elsewhere, carried),
-        )
+        carried.pending.visit = carried
         carried.order = in_flight.comes()
         in_flight.queue.append(carried)
         in_flight.queued.append(carried)
@@ -380,7 +372,7 @@ class PolicedRequests(HeldRequests):
     def may_cancel(self, pending: PendingRequest) -> bool:
         """Whether a component may cancel a request it has sent: its own, or one it has passed on
         after the asker has cancelled that."""
-        carried = pending.forwards
+        carried = pending.passes_on
         if carried is None or not carried.policy_state.enforced:
             return True
         if carried.pending.cancelled or carried.pending.origin is None:

@@ -498,8 +498,8 @@ def guest_of(key: bytes) -> str:
 def _given(pending: PendingRequest) -> PendingRequest | None:
     """The request that a component has passed on by this one: a guest, and a host of guests, does
     so under the same id. None: it is its sender's own."""
-    if pending.forwards is not None:
-        return pending.forwards.pending
+    if pending.given is not None:
+        return pending.given
     origin = pending.origin
     if origin is None or pending.originated or origin.peer.role is not Role.PROXY:
         return None

@@ -113,7 +113,7 @@ class Turns:
                 carried.turn.stopped = True
 
     def cancel(self, pending: PendingRequest, source: Source | None = None) -> None:
-        """Passes a cancellation on, once, to where a request and its followers went.
+        """Passes a cancellation on, once, to where a request went, and its copies.
 
         Args:
             source: who cancels it; None: the conductor.
@@ -121,13 +121,17 @@ class Turns:
         if pending.cancelled:
             return
         self._exchange.cancel_hop(pending, source)
-        carried = pending.carried
-        if carried is not None and carried.state in _HELD:
-            policy_state = carried.policy_state
-            if policy_state.enforced:
-                self.stop(carried, REFUSED)
-        for follower in pending.followers:
-            self.cancel(follower, source)
+        carried = pending.visit
+        enforced = carried is not None and carried.policy_state.enforced
+        if carried is not None and enforced and carried.state in _HELD:
+            self.stop(carried, REFUSED)
+        for copy in pending.copies:
+            if copy.shadow is not None:
+                self.cancel(copy.shadow, source)
+        # It reaches who has the request now, whatever the component does.
+        if carried is not None and enforced and carried.state is State.PASSED:
+            assert carried.forwarded is not None
+            self.cancel(carried.forwarded, source)
 
     def stop(self, carried: Carried, answer: tuple[bytes, bytes]) -> None:
         """A request that a component has is cancelled: it is answered so, or as it was answered
