@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import adaptation, agent_turns, jsonrpc
 from conductor.core.component import Role
 from conductor.core.dialects import CANCEL, ENVELOPES, ROLES
-from conductor.core.effects import Effects, Send
+from conductor.core.effects import Effects
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
@@ -283,7 +283,7 @@ class Dispatcher:
             self._parts.notifications.notify(lane, method, params)
         elif target.peer.ready and not (self._exchange.tracing or self._exchange.may_keep):
             # What `Exchange.notify` does, without a `Source`: 1.3 µs for a message instead of 1.7.
-            self._exchange.emit(Send(target.peer.name, target.writer.notification(method, params)))
+            self._exchange.deliver(target.peer, target.writer.notification(method, params))
             if self._exchange.version == 2 and target is self._exchange.upstream.p:
                 self._parts.own_turns.client_sees(method, params)
         else:

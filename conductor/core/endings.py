@@ -15,7 +15,7 @@ from conductor.core import json_text
 from conductor.core.aliases import Aliases
 from conductor.core.component import Role
 from conductor.core.dialects import INITIALIZE
-from conductor.core.effects import Closure, Reopen, Send
+from conductor.core.effects import Closure, Reopen
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.entries import Excuse
@@ -138,8 +138,8 @@ class Endings:
         Args:
             goes_on: the chain does without the peer, so what it held goes on as it was given.
         """
-        effects = self._exchange.effects
-        before = len(effects)
+        # The new instance would get answers to requests that only the old instance has sent.
+        before, self._exchange.settled = self._exchange.settled, peer
         self._parts.own_turns.gone(peer)
         if not peer.restarting and self._exchange.peers.get(peer.name) is peer:
             self._end_aliases(peer)
@@ -153,12 +153,7 @@ class Endings:
             peer.resume()
         self.withdraw(peer)
         self._parts.notifications.gone(peer)
-        # The new instance would get answers to requests that only the old instance has sent.
-        effects[before:] = [
-            effect
-            for effect in effects[before:]
-            if type(effect) is not Send or effect.peer != peer.name
-        ]
+        self._exchange.settled = before
 
     def _end_aliases(self, peer: Peer) -> None:
         """Nobody comes in the place of a component: its sessions are themselves again below."""
@@ -332,7 +327,7 @@ class Endings:
     def _stop_turns(self, peer: Peer, session: str) -> None:
         """Has an agent cancel the turns of a session."""
         params = json_text.encode({"sessionId": session})
-        self._exchange.emit(Send(peer.name, peer.p.writer.notification(STOP, params)))
+        self._exchange.deliver(peer, peer.p.writer.notification(STOP, params))
         if self._exchange.tracing:
             self._exchange.tracer.notified(None, peer.p, STOP, params)
 

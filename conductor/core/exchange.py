@@ -61,6 +61,8 @@ class Exchange:
         self._options = options = parts.options
         self.effects: Effects = []
         """What the step that runs has led to so far, in order."""
+        self.settled: Peer | None = None
+        """The peer whose end is being settled: it gets nothing any more."""
         self.tracing = options.tracing
         """Whether `Trace` effects are made."""
         self.audited = frozenset(options.audited)
@@ -105,11 +107,24 @@ class Exchange:
         self.count += 1
         return self.count
 
-    def write(self, peer: Peer, frame: bytes, number: int, *, copy: bool = False) -> None:
-        """Has a message written to a peer, behind its number where that peer is to know it."""
-        if peer.numbers is not None and number:
+    def deliver(self, peer: Peer, frame: bytes, number: int = 0, *, copy: bool = False) -> None:
+        """Has a frame written to a peer: whatever anybody is told goes through here.
+
+        Args:
+            number: that of the message, for a peer that is to know it; 0: nobody has to.
+            copy: it may be left out where the peer is too slow.
+        """
+        if peer is self.settled:
+            return
+        if number and peer.numbers is not None:
             frame = with_number(peer, number, frame)
-        self.emit(Send(peer.name, frame, copy))
+        self.effects.append(Send(peer.name, frame, copy))
+
+    def _deliver_stamped(
+        self, peer: Peer, id_: bytes, method: str, params: bytes, number: int
+    ) -> None:
+        """The same for a request that the shell puts the trace context into."""
+        self.effects.append(Propagate(peer.name, id_, method, params, number))
 
     def emit(self, effect: Effect) -> None:
         """Adds an effect to those of the step that runs."""
@@ -251,7 +266,7 @@ class Exchange:
             if self._early.keeps(params, later):
                 return
         if peer.ready:
-            self.write(peer, lane.writer.notification(method, params), source.number)
+            self.deliver(peer, lane.writer.notification(method, params), source.number)
             if self.tracing:
                 self.tracer.notified(source, lane, method, params)
             if self.version == 2 and lane is self.upstream.p:
@@ -301,9 +316,9 @@ class Exchange:
             and peer.role is Role.AGENT
             and not isinstance(params, UnsetType)
         ):
-            self.emit(Propagate(peer.name, id_, method, bytes(params), number))
+            self._deliver_stamped(peer, id_, method, bytes(params), number)
         else:
-            self.write(peer, lane.writer.request(id_, method, params), number)
+            self.deliver(peer, lane.writer.request(id_, method, params), number)
         # The asker cancelled it while it waited for its peer. It goes out all the same, then its
         # cancellation: a cancelled request needs an answer too, and the peer knows which.
         if pending.cancelled:
@@ -369,7 +384,7 @@ class Exchange:
             params = b'{"requestId":%b}' % pending.target_id
             source, request = pending.cancelled_by, pending.number
             number = self.tracer.notified(source, lane, CANCEL, params, request)
-        self.write(lane.peer, lane.writer.cancel(pending.target_id), number)
+        self.deliver(lane.peer, lane.writer.cancel(pending.target_id), number)
 
     # -- answers -------------------------------------------------------------------------------
 
@@ -401,7 +416,7 @@ class Exchange:
                     body, ended = self._in_version_2(pending, body)
             frame = origin.writer.answer(pending.raw_id, member, body)
             if pending.batch is None:
-                self.write(origin.peer, frame, pending.answer_number, copy=copy)
+                self.deliver(origin.peer, frame, pending.answer_number, copy=copy)
             else:
                 self.add_to_batch(origin, pending.batch, frame)
             if ended is not None:
@@ -435,7 +450,7 @@ class Exchange:
         tag = lane.writer.tag
         whole = batch.add(frame[len(tag) :] if frame is not None else None)
         if whole is not None:
-            self.emit(Send(lane.peer.name, tag + whole))
+            self.deliver(lane.peer, tag + whole)
 
     def refuse(self, pending: PendingRequest, error: Malformed) -> None:
         """Answers `pending` with an error of the conductor's own."""
@@ -459,7 +474,7 @@ class Exchange:
         if error.id is None and lane.peer is not self.upstream:
             return  # some agents choke on an unexpected error
         body = jsonrpc.error_object(error.code, error.text, error.data)
-        self.emit(Send(lane.peer.name, lane.writer.answer(error.id or b"null", b"error", body)))
+        self.deliver(lane.peer, lane.writer.answer(error.id or b"null", b"error", body))
 
     def reject_message(self, lane: Lane, message: Message, text: str, batch: Batch | None) -> None:
         """The same for a message that could be read but is not JSON-RPC 2.0: `text` says why."""
@@ -483,7 +498,7 @@ class Exchange:
         body = jsonrpc.error_object(error.code, error.text)
         frame = lane.writer.answer(error.id or b"null", b"error", body)
         if batch is None:
-            self.emit(Send(lane.peer.name, frame))
+            self.deliver(lane.peer, frame)
         else:
             self.add_to_batch(lane, batch, frame)
 

@@ -8,7 +8,6 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
-from conductor.core.effects import Send
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.message import Message
 from conductor.core.parts import Parts
@@ -58,7 +57,7 @@ class Oversize:
             return False
         if following not in _ANSWERS:
             body = jsonrpc.error_object(INVALID_REQUEST, why)
-            self._exchange.emit(Send(peer.name, lane.writer.answer(raw, b"error", body)))
+            self._exchange.deliver(peer, lane.writer.answer(raw, b"error", body))
         elif (pending := lane.requests.lose(raw)) is not None:
             text = f"the answer of {peer.label} to `{pending.method}` was lost: {why}"
             body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
@@ -99,7 +98,7 @@ class Oversize:
             whole = frames[0]
             if not single:
                 whole = b"[" + b",".join(frame.rstrip(b"\n") for frame in frames) + b"]\n"
-            self._exchange.emit(Send(peer.name, lane.writer.tag + whole))
+            self._exchange.deliver(peer, lane.writer.tag + whole)
 
     def _request_lost(self, lane: Lane, raw: bytes, why: str) -> None:
         pending = lane.requests.lose(raw)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
-from conductor.core.effects import Answered, Closure, Send
+from conductor.core.effects import Answered, Closure
 from conductor.core.exchange import Exchange
 from conductor.core.state import PendingRequest
 
@@ -63,7 +63,7 @@ class Questions:
     def tell(self, method: str, params: bytes) -> None:
         """Sends the client a notification."""
         exchange, client = self._exchange, self._exchange.upstream
-        self._exchange.emit(Send(client.name, client.p.writer.notification(method, params)))
+        exchange.deliver(client, client.p.writer.notification(method, params))
         if exchange.tracing:
             exchange.tracer.notified(None, client.p, method, params)
 

@@ -15,7 +15,7 @@ from msgspec import Raw, UnsetType
 from conductor.core import json_text
 from conductor.core.aliases import KEPT
 from conductor.core.component import Role
-from conductor.core.effects import Reached, Send, Serve
+from conductor.core.effects import Reached, Serve
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
@@ -273,7 +273,7 @@ class Services:
     def tell(self, peer: Peer, name: str, params: bytes) -> None:
         """A notification from the conductor itself."""
         method = name if peer.sideband else PREFIX + name
-        self._exchange.emit(Send(peer.name, peer.c.writer.notification(method, params)))
+        self._exchange.deliver(peer, peer.c.writer.notification(method, params))
 
     @staticmethod
     def _refusal(peer: Peer, name: str) -> str | None:

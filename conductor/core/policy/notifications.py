@@ -7,7 +7,6 @@ from typing import Final
 
 from msgspec import UnsetType
 
-from conductor.core.effects import Send
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy import changes
@@ -106,7 +105,7 @@ class PolicedNotifications:
             notification.round = policy_state.round
             queue.append(notification)
         method, params = notification.method, notification.params
-        self._exchange.emit(Send(peer.name, lane.writer.notification(method, params)))
+        exchange.deliver(peer, lane.writer.notification(method, params))
         if exchange.tracing:
             traced = Source(source, exchange.number, passes)
             exchange.tracer.notified(traced, lane, method, params)
@@ -346,7 +345,7 @@ class PolicedNotifications:
         peer, exchange = lane.peer, self._exchange
         notification.round = peer.policed.round
         method, params = notification.method, notification.params
-        exchange.write(peer, lane.writer.notification(method, params), source.number)
+        exchange.deliver(peer, lane.writer.notification(method, params), source.number)
         if exchange.tracing:
             exchange.tracer.notified(source, lane, method, params)
         if not lane.rights_on(notification.heading) & DROP:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from conductor.core.effects import Send
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.entries import Held, Notification, meant
@@ -48,7 +47,7 @@ class Observers:
         notification.held = held
         lane.other.in_flight.copied_notifications.add(notification)
         frame = lane.writer.notification(message.method, message.params)
-        self._exchange.emit(Send(peer.name, frame, policy_state.watches_only and not must))
+        self._exchange.deliver(peer, frame, copy=policy_state.watches_only and not must)
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -76,7 +75,7 @@ class Observers:
         lane.requests.ignore(shadow.target_id, shadow)
         lane.other.in_flight.show(shadow.target_id, copy)
         frame = lane.writer.request(shadow.target_id, copy.method, copy.params)
-        self._exchange.emit(Send(peer.name, frame, peer.policed.watches_only))
+        self._exchange.deliver(peer, frame, copy=peer.policed.watches_only)
         copy.shadow = shadow
         if original.cancelled:
             self._exchange.cancel_hop(shadow)
