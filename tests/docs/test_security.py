@@ -60,7 +60,7 @@ def test_every_claim_outside_of_tables_is_a_test_as_well() -> None:
 
 
 _SENDS: Final = frozenset(
-    {"send", "forward", "notify", "reply", "refuse", "fail", "write", "cancel_hop"}
+    {"send", "forward", "notify", "reply", "refuse", "fail", "deliver", "cancel_hop"}
     | {"reject", "reject_frame", "reject_message", "add_to_batch", "drop"}
 )
 """The methods of `Exchange` that have something written to a peer."""
