@@ -11,6 +11,7 @@ import functools
 import os
 import select
 import socket
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -24,8 +25,11 @@ from conductor.serve.hub import frames
 from conductor.transports.entrance import Entrance, shut_down
 from conductor.transports.fds import FdReader, FdWriter
 from conductor.transports.received import Entry, Reader
+from conductor.transports.turns import Turns
 
 _PARTING: Final = 2.0
+_LINES: Final = 32
+"""Lines that are taken in one go."""
 
 Join = Callable[[Outlet], Connection]
 """A new connection for an outlet. Raises `ConductorError`."""
@@ -103,6 +107,7 @@ class LinesLink:
         patience: float,
         join: Join,
         entry: Callable[[Reader], Entry],
+        turns: Turns,
         left: Callable[[LinesLink], None],
     ) -> None:
         """`entry` is where counts what has come. `left` is called when it is no stranger any
@@ -118,6 +123,11 @@ class LinesLink:
         self._holds = entry(self)
         self._held_up = False
         """Whether too much of its principal waits to be taken."""
+        self._turns = turns
+        self._lines: deque[bytes] = deque()
+        """Those that wait for their turn."""
+        self._over: tuple[OSError | None] | None = None
+        """How what comes has ended."""
         self._reader = FdReader(fd, limit, self._received, self._oversized, self._end, self._count)
         self._loop = asyncio.get_running_loop()
         self._late = self._loop.call_later(patience, self.turn_away)
@@ -132,25 +142,48 @@ class LinesLink:
         self._left(self)
 
     def _give_back(self) -> None:
+        self._lines.clear()
         self._holds.close()
         self._reader.close()
         self._outlet.drop()
 
     def _received(self, frames: list[bytes]) -> None:
         self._count()
-        for frame in frames:
-            if self._connection is None:
-                if not is_initialize(frame):
-                    self.turn_away()
+        waits = bool(self._lines)
+        self._lines += frames
+        if not waits:
+            self._look()
+
+    def _look(self) -> None:
+        """Takes lines as far as it is the turn of their principal."""
+        while self._lines:
+            if not self._turns.may(self._holds.principal):
+                self._reader.pause()
+                self._turns.later(self._holds.principal, self._look)
+                return
+            for _ in range(min(_LINES, len(self._lines))):
+                if not self._take(self._lines.popleft()):
+                    self._lines.clear()
                     return
-                self._known()
-                try:
-                    self._connection = self._join(self._outlet)
-                except ConductorError as error:
-                    self._refuse(frame, error)
-                    return
-            self._connection.received(frame)
         self._wait()
+        self._read_on()
+        if self._over is not None:
+            self._end(*self._over)
+
+    def _take(self, frame: bytes) -> bool:
+        """Takes a line; whether more may be taken."""
+        if self._connection is None:
+            if not is_initialize(frame):
+                self.turn_away()
+                return False
+            self._known()
+            try:
+                self._connection = self._join(self._outlet)
+            except ConductorError as error:
+                self._refuse(frame, error)
+                return False
+        self._connection.received(frame)
+        return True
 
     def _refuse(self, frame: bytes, error: ConductorError) -> None:
         """Answers `initialize` with why there is no connection, and ends the link."""
@@ -169,7 +202,12 @@ class LinesLink:
 
     async def _go_on(self, connection: Connection) -> None:
         await connection.may_send()
-        if not self._held_up:
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Reads on, unless it has to wait."""
+        is_paused = self._connection is not None and self._connection.paused
+        if not (is_paused or self._held_up or self._lines):
             self._reader.resume()
 
     # -- as what it has sent counts (`conductor.transports.received.Reader`) ----------------------
@@ -183,10 +221,9 @@ class LinesLink:
         self._reader.pause()
 
     def go_on(self) -> None:
-        """Reads on, unless its chain takes nothing."""
+        """There is room again."""
         self._held_up = False
-        if self._connection is None or not self._connection.paused:
-            self._reader.resume()
+        self._read_on()
 
     def go(self) -> None:
         """It has kept others waiting for too long."""
@@ -201,6 +238,9 @@ class LinesLink:
         self._outlet.flush()
 
     def _end(self, error: OSError | None) -> None:
+        if self._lines:
+            self._over = (error,)
+            return
         self._late.cancel()
         self._holds.close()
         if self._connection is None:
@@ -230,12 +270,13 @@ def listen(
     patience: float,
     join: Join,
     entry: Callable[[Reader], Entry],
+    turns: Turns,
     complain: Callable[[str], None],
 ) -> Entrance:
     """Lets clients in at a socket."""
 
     def greet(taken: socket.socket) -> LinesLink:
-        return LinesLink(taken, limit, patience, join, entry, leave)
+        return LinesLink(taken, limit, patience, join, entry, turns, leave)
 
     def leave(link: LinesLink) -> None:
         entrance.leave(link)

@@ -231,6 +231,7 @@ class Server:
                     self.settings.login,
                     lambda outlet: self.join(None, outlet, ""),
                     lambda reader: self.received.entry(LOCAL, reader),
+                    self._turns,
                     self._complain,
                 )
             )

@@ -17,7 +17,7 @@ from tests.harness.process.serving import bearer, new_token, served
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.harness.process.rig import Rig
     from tests.harness.process.serving import Served
@@ -29,9 +29,6 @@ _UPGRADE: Final = (
     "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     f"Sec-WebSocket-Key: {'A' * 22}==\r\n"
 )
-_PING: Final = b"\x89\x80\0\0\0\0"
-_PONG: Final = 2
-"""Bytes of the answer to a ping."""
 _JSON: Final = "Content-Type: application/json\r\n"
 
 
@@ -106,35 +103,63 @@ def test_what_strangers_send_keeps_nobody_from_logging_in(rig: Rig, begun: bytes
             assert asked.status == 400, "the body is no message"
 
 
-def _received(taken: list[socket.socket]) -> int:
-    """Bytes that have come."""
-    count = 0
+def _received(taken: list[socket.socket]) -> bytes:
+    """All that has come."""
+    came = b""
     for one in taken:
         one.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             while more := one.recv(_MIB):
-                count += len(more)
-    return count
+                came += more
+    return came
+
+
+def frames(server: Served, token: str, stack: contextlib.ExitStack) -> socket.socket:
+    """A WebSocket; each ping gets an answer of two bytes."""
+    (one,) = stack.enter_context(connected(server, 1))
+    one.sendall(head("GET /acp", token, _UPGRADE + "\r\n"))
+    assert b" 101 " in one.recv(4096)
+    return one
+
+
+def lines(server: Served, token: str, stack: contextlib.ExitStack) -> socket.socket:
+    """A socket for lines; each that is no message gets an answer of a line."""
+    del token
+    one = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    one.connect(server.addresses[1].removeprefix("unix:"))
+    one.settimeout(DEADLINE)
+    one.sendall(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n')
+    assert one.recv(65536)
+    return one
 
 
 @needs_proc
-def test_small_frames_of_one_principal_hold_up_nobody(rig: Rig) -> None:
+@pytest.mark.parametrize(
+    ("opened", "small", "answer"),
+    [(frames, b"\x89\x80\0\0\0\0", b"\x8a\0"), (lines, b"{}\n", b"\n")],
+)
+def test_small_messages_of_one_principal_hold_up_nobody(
+    rig: Rig,
+    opened: Callable[[Served, str, contextlib.ExitStack], socket.socket],
+    small: bytes,
+    answer: bytes,
+) -> None:
     """Much of them lies there already when another one asks: the server was stopped meanwhile."""
     alice = new_token(rig, "alice")
-    with served(rig, "serve", rig.demo(), *WS, *tokens(rig)) as server:
+    at = ("--listen", f"unix:{rig.folder / 'lines'}")
+    with served(rig, "serve", rig.demo(), *WS, *at, *tokens(rig)) as server:
         process = server.process.process
-        with connected(server, 8) as taken, connected(server, 1) as (other,):
-            for one in taken:
-                one.sendall(head("GET /acp", alice, _UPGRADE + "\r\n"))
-                assert b" 101 " in one.recv(4096)
+        with contextlib.ExitStack() as stack:
+            taken = [opened(server, alice, stack) for _ in range(8)]
+            (other,) = stack.enter_context(connected(server, 1))
             os.kill(process.pid, signal.SIGSTOP)
             try:
-                pings = push(taken, _PING * 50_000) // len(_PING)
+                sent = push(taken, small * 50_000) // len(small)
                 other.sendall(head("GET /health", "", "\r\n"))
             finally:
                 os.kill(process.pid, signal.SIGCONT)
             assert b" 200 " in other.recv(64)
-            assert _received(taken) // _PONG < pings // 10
+            assert _received(taken).count(answer) < sent // 10
 
 
 def test_all_frames_are_taken_however_many_come_at_once(rig: Rig) -> None:
