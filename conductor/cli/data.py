@@ -51,7 +51,7 @@ def show(context: typer.Context, json_: Json = False) -> int:
             lines = pages.wrapped(f"{'':<11}{text}", pages.columns(), " " * 13)
             report.say(*lines.splitlines())
         for one in row.get("components", ()):
-            name = one_line(one["component"], 40) or "(not recorded)"
+            name = one_line(one["component"], 40)
             count = counted(one["number"], "place")
             report.say(f"{'':<13}{name:<24} {count:>10}  {size_in_words(one['bytes']):>9}")
     report.say("", "Traces, audits and metrics are where you have put them.")

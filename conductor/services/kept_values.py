@@ -18,15 +18,19 @@ DAY: Final = 24 * 3600.0
 
 _BUSY: Final = 5.0
 """Seconds to wait for a conductor that is writing."""
-_TABLE: Final = """
-create table if not exists spaces (
-  space text primary key, component text not null, project text not null, used real not null,
-  revision integer not null default 1
+_VALUES: Final = """
+create table if not exists kv (
+  space text not null, key text not null, value blob not null, revision integer not null,
+  primary key (space, key)
 ) without rowid
 """
-_COLUMN: Final = "add column revision integer not null default 1"
-"""What an older conductor has kept is its first revision."""
-_FLOOR: Final = "create table if not exists floor (revision integer not null)"
+_SPACES: Final = """
+create table if not exists spaces (
+  space text primary key, component text not null, project text not null, used real not null,
+  revision integer not null
+) without rowid
+"""
+_FLOOR: Final = "create table floor (revision integer not null)"
 """One row: a revision beyond all that spaces had which have gone. So none comes twice."""
 _COUNT: Final = (
     "select count(*), coalesce(sum(length(cast(key as blob)) + length(value)), 0)"
@@ -39,11 +43,11 @@ class Space(NamedTuple):
 
     space: str
     component: str
-    """Its name when it last kept a value; empty: an older conductor has not recorded it."""
+    """Its name when it last kept a value."""
     project: str
-    """The folder; empty: across projects, or not recorded."""
+    """The folder; empty: across projects."""
     used: float
-    """When it was last used, to the day (Unix time); 0: not recorded."""
+    """When it was last used, to the day (Unix time)."""
     values: int
     size: int
     """Bytes."""
@@ -53,43 +57,18 @@ class Space(NamedTuple):
 
 
 def prepare(db: sqlite3.Connection, age: int) -> None:
-    """Makes the table of spaces, and removes those that are to go; `age` as of `kv.Store`. What
-    cannot be removed stays. Raises `sqlite3.Error`."""
-    if not (_is_table(db, "spaces") and has_revisions(db)):
-        with contextlib.suppress(sqlite3.OperationalError), db:  # another may write for long
+    """Makes the tables of a new file, and removes spaces that are to go; `age` as of `kv.Store`.
+    What cannot be removed stays. Raises `sqlite3.Error`."""
+    if not _is_table(db, "floor"):
+        with db:
             db.execute("begin immediate")
-            _prepare_spaces(db)
-            prepare_revisions(db)
-    with contextlib.suppress(sqlite3.OperationalError):
+            if not _is_table(db, "floor"):  # else another conductor was first
+                for table in (_VALUES, _SPACES, _FLOOR, "insert into floor values (1)"):
+                    db.execute(table)
+    with contextlib.suppress(sqlite3.OperationalError):  # another may write for long
         gone = [*_old(db, age), *_surplus(db)]
         if gone:
             remove(db, gone)
-
-
-def has_revisions(db: sqlite3.Connection) -> bool:
-    """Whether values have revisions; else an older conductor has made the file. Raises
-    `sqlite3.Error`."""
-    return _is_table(db, "floor")
-
-
-def _prepare_spaces(db: sqlite3.Connection) -> None:
-    """Makes the table of spaces, within a transaction: another conductor may have been first."""
-    if not _is_table(db, "spaces"):
-        db.execute(_TABLE)
-        every = "insert into spaces select distinct space, '', '', ?, 1 from kv"
-        db.execute(every, (time.time(),))
-
-
-def prepare_revisions(db: sqlite3.Connection) -> None:
-    """Gives values their revisions, within a transaction. Raises `sqlite3.Error`."""
-    if has_revisions(db):
-        return
-    for table in ("kv", "spaces"):
-        columns = f"select 1 from pragma_table_info('{table}') where name = 'revision'"  # noqa: S608
-        if _is_table(db, table) and db.execute(columns).fetchone() is None:
-            db.execute(f"alter table {table} {_COLUMN}")
-    db.execute(_FLOOR)
-    db.execute("insert into floor values (1)")
 
 
 def mark(db: sqlite3.Connection, space: str) -> None:
@@ -100,7 +79,6 @@ def mark(db: sqlite3.Connection, space: str) -> None:
 def name(db: sqlite3.Connection, space: str, component: str, project: str) -> int:
     """Records whose space it is, and that it is in use; the revision of the next value there, which
     none has had. Raises `sqlite3.Error`."""
-    db.execute(_TABLE)  # where it could not be made before: somebody else was writing for long
     last = db.execute("select revision from spaces where space = ?", (space,)).fetchone()
     last = last or db.execute("select revision from floor").fetchone()
     revision = int(last[0]) + 1
@@ -113,7 +91,6 @@ def remove(db: sqlite3.Connection, spaces: Iterable[str]) -> None:
     """Removes spaces with their values. Raises `sqlite3.Error`."""
     with db:
         db.execute("begin immediate")
-        prepare_revisions(db)
         for space in spaces:
             for (last,) in db.execute("select revision from spaces where space = ?", (space,)):
                 db.execute("update floor set revision = max(revision, ?)", (last,))
@@ -172,12 +149,9 @@ def spaces(path: str) -> list[Space]:
     if not os.path.lexists(path):
         return []
     with _opened(path) as db:
-        if not _is_table(db, "kv"):
+        if not _is_table(db, "spaces"):
             return []
-        if _is_table(db, "spaces"):
-            rows = db.execute("select space, component, project, used from spaces").fetchall()
-        else:
-            rows = db.execute("select distinct space, '', '', 0 from kv").fetchall()
+        rows = db.execute("select space, component, project, used from spaces").fetchall()
         found = [Space(*row, *db.execute(_COUNT, row[:1]).fetchone()) for row in rows]
     return sorted(found, key=lambda one: one.used)
 
@@ -185,7 +159,6 @@ def spaces(path: str) -> list[Space]:
 def delete(path: str, wanted: Iterable[str]) -> None:
     """Removes spaces from a file, and gives their room back. Raises `OSError`, `sqlite3.Error`."""
     with _opened(path, "rw") as db:
-        prepare(db, 0)
         remove(db, wanted)
         db.execute("vacuum")
 

@@ -36,13 +36,6 @@ _BUSY: Final = 5.0
 _AGAIN: Final = 0.01
 """Seconds between two tries to begin a new file."""
 
-_TABLE: Final = """
-create table if not exists kv (
-  space text not null, key text not null, value blob not null,
-  revision integer not null default 1, primary key (space, key)
-) without rowid
-"""
-
 Scope = Literal["project", "user"]
 
 
@@ -141,7 +134,6 @@ class Store:
         with self._opened() as db, db:
             # Immediate: what is read here must not change before it is written.
             db.execute("begin immediate")
-            kept_values.prepare_revisions(db)
             row = self._row(db, space, key)
             check_revision(request, 0 if row is None else row[1])
             count, used = db.execute(
@@ -194,9 +186,7 @@ class Store:
 
     def _row(self, db: sqlite3.Connection, space: str, key: str) -> tuple[bytes, int] | None:
         """A value and its revision."""
-        # An older conductor's file that cannot be written has no revisions.
-        revision = "revision" if kept_values.has_revisions(db) else "1"
-        asked = f"select value, {revision} from kv where space = ? and key = ?"  # noqa: S608
+        asked = "select value, revision from kv where space = ? and key = ?"
         row: tuple[bytes, int] | None = db.execute(asked, (space, key)).fetchone()
         return row
 
@@ -232,7 +222,6 @@ class Store:
             try:
                 _share(db)
                 db.execute("pragma synchronous = normal")
-                db.execute(_TABLE)
                 kept_values.prepare(db, self._age)
             except sqlite3.Error:
                 db.close()

@@ -203,16 +203,3 @@ def test_of_too_many_values_those_unused_for_longest_go(
             db.execute("update spaces set used = ? where component = ?", (when, f"c{at}"))
     keep(file, "c4").close()
     assert {one.component for one in kept_values.spaces(str(file))} == {"c3", "c4"}
-
-
-def test_values_of_an_older_conductor_get_their_time_now(home: Path) -> None:
-    file = home / "kv.sqlite"
-    keep(file, "one").close()
-    with sqlite3.connect(file) as db:
-        db.execute("drop table spaces")
-    assert [one.component for one in kept_values.spaces(str(file))] == [""]
-    store = Store(str(file), "/p", 1)
-    assert found(store, "one")
-    store.close()
-    (one,) = kept_values.spaces(str(file))
-    assert (one.component, time.time() - one.used < DAY) == ("", True)

@@ -1,19 +1,18 @@
-"""The file of `kv`: private, made anew of what older conductors have kept."""
+"""The file of `kv`: private, and no revision comes twice."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conductor.services import kept_values, kv
+from conductor.services import kept_values
 from conductor.services.calls import ServiceError
-from tests.services.keepers import NOTHING, Files, ask, conflict
+from tests.services.keepers import NOTHING, Files, ask
 from tests.services.support import grantee
 
 
@@ -65,59 +64,3 @@ def test_no_revision_comes_twice(opened: Files, file: str) -> None:
     seen.append(ask(store, "p", "set", key="a", value="anew")["revision"])
     assert len(set(seen)) == 5
     assert ask(store, "q", "set", key="a", value=1)["revision"] not in (0, 1)
-
-
-OLD = """
-create table kv (space text not null, key text not null, value blob not null,
-  primary key (space, key)) without rowid;
-"""
-OLD_SPACES = """
-create table spaces (space text primary key, component text not null, project text not null,
-  used real not null) without rowid;
-"""
-
-
-def older(file: str, tables: str) -> None:
-    """Makes of a file what an older conductor made."""
-    with contextlib.closing(sqlite3.connect(file)) as db:
-        rows = db.execute("select space, key, value from kv").fetchall()
-        named = db.execute("select space, component, project, used from spaces").fetchall()
-        db.executescript(f"drop table kv; drop table spaces; drop table floor; {tables}")
-        db.executemany("insert into kv values (?, ?, ?)", rows)
-        if "spaces" in tables:
-            db.executemany("insert into spaces values (?, ?, ?, ?)", named)
-        db.commit()
-
-
-@pytest.mark.parametrize("tables", [OLD, OLD + OLD_SPACES], ids=["without-spaces", "with-spaces"])
-def test_values_of_an_older_conductor_stay(opened: Files, file: str, tables: str) -> None:
-    store = opened("/")
-    for key in "abc":
-        ask(store, "p", "set", key=key, value=[key])
-    store.close()
-    older(file, tables)
-    again = opened("/")
-    assert ask(again, "p", "list")["keys"] == ["a", "b", "c"]
-    for key in "abc":
-        assert ask(again, "p", "get", key=key) == {"found": True, "value": [key], "revision": 1}
-    assert conflict(again, key="a", value=0, ifRevision=0) == 1
-    assert ask(again, "p", "set", key="a", value=0, ifRevision=1)["revision"] > 1
-    assert conflict(again, key="a", value=0, ifRevision=1) > 1
-    assert len(kept_values.spaces(file)) == 1
-
-
-def test_an_older_file_that_somebody_holds_is_read(
-    opened: Files, file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = opened("/")
-    ask(store, "p", "set", key="a", value=1)
-    store.close()
-    older(file, OLD + OLD_SPACES)
-    monkeypatch.setattr(kv, "_BUSY", 0.05)
-    late = opened("/")
-    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as holder:
-        holder.execute("begin immediate")
-        assert ask(late, "p", "get", key="a") == {"found": True, "value": 1, "revision": 1}
-        holder.execute("rollback")
-    assert ask(late, "p", "set", key="a", value=2, ifRevision=1)["revision"] > 1
-    assert ask(late, "p", "get", key="a")["value"] == 2
