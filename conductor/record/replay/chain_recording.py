@@ -78,8 +78,7 @@ class ChainRecording(msgspec.Struct):
     names: list[str] = []
     """The names of the proxies, in order."""
     chain: dict[str, ChainComponent] = {}
-    """What the header says of components, by name; of an older trace and the reference's nothing.
-    """
+    """What the header says of components, by name; of the reference's nothing."""
     client: list[TraceEvent] = []
     """What came to the client, and from it."""
     agent: list[TraceEvent] = []

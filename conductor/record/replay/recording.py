@@ -128,10 +128,7 @@ def content_of(path: str) -> str:
 
 
 def _no_trace(path: str) -> UsageError:
-    return UsageError(
-        f"`{path}` is no trace, or a trace of an older conductor, which cannot be replayed",
-        _RECORD_HINT,
-    )
+    return UsageError(f"`{path}` is no trace that can be replayed", _RECORD_HINT)
 
 
 def _lines(path: str) -> Iterator[_Line]:

@@ -195,9 +195,9 @@ class Reader:
     def components(self) -> list[str]:
         """The names in the order of the chain: `client`, the proxies, `agent`."""
         order = [name for name in self._order if name != self._agent]
-        # An older header names all components; as the agent the last one is `agent` in events.
-        is_older = self._is_ours and not self._agent
-        if is_older and order and order[-1] not in self._met and AGENT in self._met:
+        # Without content a header says no roles; as the agent the last one is `agent` in events.
+        has_no_roles = self._is_ours and not self._agent
+        if has_no_roles and order and order[-1] not in self._met and AGENT in self._met:
             order = order[:-1]
         return [CLIENT, *order, AGENT]
 

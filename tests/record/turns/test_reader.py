@@ -261,6 +261,9 @@ def test_the_head_says_what_is_not_in_a_trace() -> None:
     head = read([f"{begin}}}\n".encode()]).head()
     later = read([f"{begin}}}\n".encode(), f"{{{prompt}}}\n".encode()]).head()
     assert head.components == later.components == ("client", "p", "agent")
+    without_content = '{"type":"_conductor","components":["p","demo"],"content":"none"}\n'
+    roleless = read([without_content.encode(), f"{{{prompt}}}\n".encode()]).head()
+    assert roleless.components == ("client", "p", "agent")
     assert not head.ring
     rings = []
     for older in ("true", "false"):
