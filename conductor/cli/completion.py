@@ -122,12 +122,11 @@ def _values(parameter: Any, command: Any) -> list[str]:
 def _component_words() -> Iterator[tuple[str, list[str]]]:
     """What may follow each option of a component, as `profile=` and its values."""
     for option in component_options.OPTIONS:
-        if option.help:
-            key, dot, _ = option.name.partition(".KEY")
-            if key == "limit":
-                yield "limit.", [f"{name}=" for name in LIMITS]
-            elif not dot:
-                yield f"{key}=", list(component_options.choices(option))
+        key, dot, _ = option.name.partition(".KEY")
+        if key == "limit":
+            yield "limit.", [f"{name}=" for name in LIMITS]
+        elif not dot:
+            yield f"{key}=", list(component_options.choices(option))
 
 
 # -- scripts ---------------------------------------------------------------------------------------

@@ -161,8 +161,7 @@ def _component() -> dict[str, Any]:
         kind = {word: it for word, it in kinds[0].items() if word != "default"}
         properties[key] = {**kind, **({"description": meanings[key]} if key in meanings else {})}
     for option in component_options.OPTIONS:
-        described = {"description": pages.plain(option.help)} if option.help else {}
-        value = {**_value(option), **described}
+        value = {**_value(option), "description": pages.plain(option.help)}
         if option.name.endswith(".KEY"):
             patterns[rf"^{option.name.removesuffix('.KEY')}\.\w+$"] = value
         else:

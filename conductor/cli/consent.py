@@ -2,8 +2,7 @@
 terminal, or gets a report.
 
 What it then lacks it says at every start (`conductor.spec.lacking`). What asks for nothing is
-reported once, and so are words of older versions: a file in the user's state folder remembers each
-report by the component's place.
+reported once: a file in the user's state folder remembers each report by the component's place.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -101,24 +100,16 @@ def _ask(question: Question, agreements: Agreements) -> bool:
 def announce(specs: Sequence[Spec]) -> None:
     """Reports the components that are new here, or ask for something else than before."""
     for spec in specs:
-        if spec.bundled is None and (why := _claims(spec)) is not None:
-            _announce(_place(spec), why, lines(spec))
-        _announce(_text(f"older {spec.source} {spec.name}"), spec.older, older(spec))
-
-
-def _announce(place: str, what: Any, text: Iterable[str]) -> None:
-    if what and _remember(place, what):
-        for line in text:
-            # The author's words stay on their line: a new one could pass for conductor's own.
-            report.write(line.replace("\n", " "))
+        why = _claims(spec) if spec.bundled is None else None
+        if why is not None and _remember(_place(spec), why):
+            for line in lines(spec):
+                # The author's words stay on their line: a new one could pass for conductor's own.
+                report.write(line.replace("\n", " "))
 
 
 def _place(spec: Spec) -> str:
-    return _text(spec.manifest_path or spec.script or spec.wasm or "")
-
-
-def _text(name: str) -> str:
-    """A file name with bytes that are not text written out, so that it is unique and storable."""
+    """Its file, with bytes that are not text written out, so that it is unique and storable."""
+    name = spec.manifest_path or spec.script or spec.wasm or ""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
@@ -140,17 +131,7 @@ def lines(spec: Spec) -> Iterator[str]:
     )
 
 
-def older(spec: Spec) -> Iterator[str]:
-    """Today's form of what the command line says in words of older versions."""
-    for word in spec.older:
-        today = f"is written `{word.today}` today" if word.today else "has no effect today"
-        yield f"conductor: `{spec.name}`: `{word.written}` {today}"
-        if word.lost:
-            yield f"  {word.lost}"
-            yield f"  hint: `conductor inspect {spec.source}` shows what it may do"
-
-
-def _remember(place: str, what: Any) -> bool:
+def _remember(place: str, what: str) -> bool:
     """Remembers a report; False if an earlier run has made it."""
     reported = msgspec.json.encode([place, what], order="sorted")
     # Checksums, not a digest: an editor would wait for OpenSSL to load. Two reports that share a

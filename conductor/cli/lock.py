@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
 from collections.abc import Sequence
@@ -19,13 +18,13 @@ from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError, counted
 from conductor.record.redaction import redacted as redact
 from conductor.run.plan import Options
-from conductor.spec import digests, managed, peer_agents, syntax, toml_files
+from conductor.spec import digests, managed, peer_agents, syntax
 from conductor.spec.catalog import resolve_all
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock import compare, file
 from conductor.spec.lock.entries import entries as entries_of
 from conductor.spec.lock.entries import redacted
-from conductor.spec.lock.file import OLDER, VERSION, Entry, Lock
+from conductor.spec.lock.file import Entry, Lock
 from conductor.spec.model import Spec
 from conductor.spec.paths import LOCK_FILE
 from conductor.version import version
@@ -74,13 +73,6 @@ _LockAgent = Annotated[
         show_default=False,
     ),
 ]
-_Upgrade = Annotated[
-    bool,
-    typer.Option(
-        "--upgrade",
-        help="Rewrite a lock file of an older version, and show what changed.",
-    ),
-]
 
 EXIT_STALE = 1
 _BY_SHAPE = ("core", "component")
@@ -104,7 +96,6 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What files configure."""
     pin_agent: bool | None = None
     """None: keep the lock file's setting; off in a new one."""
-    upgrade: bool = False
 
 
 @takes("lock")
@@ -114,13 +105,11 @@ def lock(
     check: _Check = False,
     proxy: _ForProxy = False,
     lock_agent: _LockAgent = None,
-    upgrade: _Upgrade = False,
     **values: Any,
 ) -> int:
     """Writes the lock file of a chain."""
     parsed = options.assemble("proxy" if proxy else "agent", components or [], **values)
-    if not upgrade:
-        parsed = configured.applied(parsed)
+    parsed = configured.applied(parsed)
     wanted = LockOptions(
         components=components or [],
         chain=parsed.components,
@@ -128,7 +117,6 @@ def lock(
         check=check,
         proxy=proxy,
         pin_agent=lock_agent,
-        upgrade=upgrade,
         isolation=parsed.options.isolation,
         beside=parsed.options,
         config=parsed.config,
@@ -138,8 +126,6 @@ def lock(
 
 def run(options: LockOptions) -> int:
     """Writes or checks the file; the exit code. Raises `UsageError`."""
-    if options.upgrade:
-        return _upgrade(options)
     chain = options.components if options.chain is None else options.chain
     agent_last = not options.proxy
     specs = resolve_all(chain, agent_last=agent_last, config=options.config)
@@ -155,36 +141,13 @@ def run(options: LockOptions) -> int:
     entries = _entries(options, specs, before)
     if options.check:
         return _check(options, lock, entries)
-    if lock is not None and lock.version == VERSION and _placeless(lock) == _placeless(entries):
+    if lock is not None and _placeless(lock) == _placeless(entries):
         report.say(f"{options.path} is up to date: {_count(entries)}")
         return 0
     file.save(options.path, file.document(entries, _head(options)))
     lines = [_line(entry) for entry in entries] if before is None else _changes(before, entries)
     written = "written" if before is None else "updated"
     report.say(f"{options.path} {written}: {_count(entries)}", *lines)
-    return 0
-
-
-def _upgrade(options: LockOptions) -> int:
-    """Rewrites a file of an older version in today's words: what is locked stays the same."""
-    if options.components or options.check or options.proxy or options.pin_agent is not None:
-        raise UsageError(
-            "`--upgrade` rewrites the file, and takes no components",
-            "`conductor lock --upgrade`, with --output FILE for another file",
-        )
-    text = file.text_of(options.path)
-    lock = file.parse(text, options.path)
-    if lock.version != OLDER:
-        report.say(f"{options.path} is in today's words: {_count(lock.component)}")
-        return 0
-    comments = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
-    head = [line.removeprefix("#").removeprefix(" ") for line in comments]
-    file.save(options.path, file.document(lock.component, head))
-    lines = [f"{options.path} rewritten in today's words: {_count(lock.component)}"]
-    for component, older in file.translated(toml_files.loads(text))[1]:
-        lines.append(f"  {component}: {older.written} → {older.today or 'nothing'}")
-        lines += [f"    {older.lost}"] if older.lost else []
-    report.say(*lines)
     return 0
 
 
@@ -252,7 +215,7 @@ def _with_module(entry: Entry, spec: Spec) -> Entry:
 def _check(options: LockOptions, lock: Lock | None, entries: list[Entry]) -> int:
     if lock is None:
         raise UsageError(f"no lock file `{options.path}`", "make it: leave out --check")
-    if lock.version == VERSION and _fixed(lock.component) == _fixed(entries):
+    if _fixed(lock.component) == _fixed(entries):
         report.say(f"{options.path} is up to date: {_count(entries)}")
         return 0
     lines = "\n".join(_changes(lock.component, entries))

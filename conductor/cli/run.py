@@ -303,7 +303,7 @@ class Started:
     def _agreed(self, specs: list[Spec]) -> list[Spec]:
         """The components with what the user has agreed to."""
         if self._agreements is None and not any(
-            spec.older or (not spec.bundled and (spec.manifest or spec.sandboxed)) for spec in specs
+            not spec.bundled and (spec.manifest or spec.sandboxed) for spec in specs
         ):
             return specs
         from conductor.cli import consent

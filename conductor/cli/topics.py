@@ -137,9 +137,7 @@ def _bare(rows: tuple[tuple[str, str], ...]) -> tuple[Entry, ...]:
 
 def _component() -> Page:
     options_ = (
-        (f"{option.name}={option.value}", f"{option.help}.")
-        for option in component_options.OPTIONS
-        if option.help
+        (f"{option.name}={option.value}", f"{option.help}.") for option in component_options.OPTIONS
     )
     return Page(
         "",

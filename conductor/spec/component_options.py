@@ -15,8 +15,7 @@ import msgspec
 
 from conductor.core import json_text
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy.older_rules import Translated, is_old, lifted, read_rule, today
-from conductor.core.policy.rule_syntax import read_grant, shown, surplus
+from conductor.core.policy.rule_syntax import parse_rule, read_grant, shown, surplus
 from conductor.core.policy.rules import CHOICES as GRANT_CHOICES
 from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
 from conductor.core.restart_state import CHOICES
@@ -25,7 +24,7 @@ from conductor.errors import UnknownWordError, UsageError, hint_of
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.patterns import lazy_pattern
 from conductor.spec import limits
-from conductor.spec.model import OlderWords, Spec
+from conductor.spec.model import Spec
 from conductor.spec.programs import NAME_RULE, is_name
 
 ALL: Final = "*"
@@ -51,7 +50,7 @@ class Option(NamedTuple):
 
     Raises `ValueError` that says what is wrong with the value."""
     help: str
-    """Its meaning, in Markdown; empty for an option of older versions."""
+    """Its meaning, in Markdown."""
     bare: bool = False
     """Whether it may stand without a value."""
 
@@ -156,33 +155,12 @@ def _profile(spec: Spec, value: Any, _: str) -> Spec:
 
 def _allow(spec: Spec, value: Any, _: str) -> Spec:
     for rule in value if isinstance(value, list) else [value]:
-        text = str(rule)
-        meaning = read_rule(text)
-        if is_old(text) or meaning.grants.names() or meaning.lost:
-            spec = _with_older(spec, f"allow={text}", meaning)
-        elif why := surplus(meaning.rules[0]):
+        read = parse_rule(str(rule))
+        if why := surplus(read):
             raise ValueError(why)
-        spec = _with(spec, meaning)
+        allow = (*spec.policy.allow, shown(read))
+        spec = _replace(spec, policy=_replace(spec.policy, allow=allow))
     return spec
-
-
-def _unguard(spec: Spec, value: Any, _: str) -> Spec:
-    for guard in sorted(words(value)):
-        meaning = lifted(guard)
-        spec = _with(_with_older(spec, f"unguard={guard}", meaning), meaning)
-    return spec
-
-
-def _with_older(spec: Spec, written: str, meaning: Translated) -> Spec:
-    older = OlderWords(written, ",".join(today(meaning)), meaning.lost)
-    return _replace(spec, older=(*spec.older, older))
-
-
-def _with(spec: Spec, meaning: Translated) -> Spec:
-    policy = spec.policy
-    allow = (*policy.allow, *map(shown, meaning.rules))
-    grants = merged(policy.grants, meaning.grants)
-    return _replace(spec, policy=_replace(policy, allow=allow, grants=grants))
 
 
 def _token(spec: Spec, value: Any, _: str) -> Spec:
@@ -220,7 +198,8 @@ def _named(name: str, value: str, help: str) -> Option:  # noqa: A002 - as in `O
     """The option of a named grant."""
 
     def change(spec: Spec, value: Any, _: str) -> Spec:
-        return _with(spec, Translated(grants=read_grant(name, value)))
+        grants = merged(spec.policy.grants, read_grant(name, value))
+        return _replace(spec, policy=_replace(spec.policy, grants=grants))
 
     return Option(name, value, change, help, bare=value == "yes")
 
@@ -283,7 +262,6 @@ OPTIONS: Final = (
            "agent) or `up`, KEY a method (or the beginning of one and `*`), RIGHT `copy`, "
            "`carry`, `answer`, `amend`, `drop` or `originate`. May be repeated. A right that no "
            "[row](security.md#modes-rights-and-profiles) allows is an error"),
-    Option("unguard", "GUARD", _unguard, ""),
     _named("turns", "within|unprompted",
            "it may prompt the agent by itself, without that you see it: while a turn of yours "
            "runs, or also when you are away; 64 times for each prompt of yours"),
@@ -368,8 +346,7 @@ OPTIONS: Final = (
 )
 # fmt: on
 
-NAMES: Final = tuple(option.name for option in OPTIONS if option.help)
-"""Every option but those of older versions."""
+NAMES: Final = tuple(option.name for option in OPTIONS)
 
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "dialect": tuple(DIALECTS),

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from conductor.spec.python_guest.facts import Declared
 
 
-class OlderWords(msgspec.Struct, frozen=True):
-    """A policy in words of older versions, how it is written today, and what of it is lost."""
-
-    written: str
-    today: str
-    lost: str = ""
-
-
 class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a sandboxed component that its host needs.
 
@@ -97,7 +89,6 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """Whether its Python source may name a profile in a form that cannot be read off it."""
     declared: Declared | None = None
     """What its Python source declares, as far as that can be read off it; None of a bundled one."""
-    older: tuple[OlderWords, ...] = ()
     pins: dict[str, str] = {}
     """Digests by path: files and folders that a lock compares whenever the component starts."""
     grants: frozenset[str] | None = None

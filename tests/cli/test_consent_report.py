@@ -1,4 +1,4 @@
-"""What is reported, once, of components where nobody is asked, and of older words."""
+"""What is reported, once, of components where nobody is asked."""
 
 from __future__ import annotations
 
@@ -93,41 +93,6 @@ def test_a_profile_that_cannot_be_is_an_error(here: Path) -> None:
     source.write_text("a = Proxy('x', profile='full')\nproxy = Proxy('x', profile='observer')")
     with pytest.raises(UsageError, match="declares several profiles: full, observer"):
         resolve("./x.py")
-
-
-@pytest.mark.usefixtures("here")
-def test_words_of_older_versions_are_told_once(told: Told) -> None:
-    old = "passthrough,allow=up:session/update:modify,unguard=files,unguard=tool-calls"
-    assert told(old) == [
-        (
-            "conductor: `passthrough`: `allow=up:session/update:modify` is written "
-            "`allow=up:session/update:copy+carry+drop` today"
-        ),
-        "conductor: `passthrough`: `unguard=files` has no effect today",
-        "  the guard `files` is lifted by `profile=trusted` only",
-        "  hint: `conductor inspect passthrough` shows what it may do",
-        "conductor: `passthrough`: `unguard=tool-calls` is written `texts` today",
-        (
-            "  changing more of a tool call than its words, and making one up, takes "
-            "`profile=trusted`"
-        ),
-        "  hint: `conductor inspect passthrough` shows what it may do",
-    ]
-    assert told(old) == []
-    assert len(told(f"{old},unguard=meta")) == 10
-
-
-def test_what_an_older_manifest_says_is_told_in_todays_words(here: Path, told: Told) -> None:
-    (here / "component.toml").write_text(
-        HEAD
-        + "[wants]\nprofile = 'observer'\n[wants.verbs]\n'down:session/prompt:modify' = 'to add'"
-    )
-    assert told("./,name=mine") == [
-        (
-            'conductor: `mine`: `[wants.verbs] "down:session/prompt:modify"` is written '
-            '`[wants.rights] "down:session/prompt:carry"` today'
-        ),
-    ]
 
 
 def test_what_cannot_be_remembered_is_told_again(here: Path, told: Told) -> None:

@@ -136,7 +136,6 @@ def test_help_lists_the_topics_and_they_are_made_of_the_tables() -> None:
         assert piece in component
     for key in NAMES:
         assert f" {key}=" in component
-    assert "unguard" not in component
     assert "](" not in component
     for topic, words in (
         ("profiles", PROFILE_NAMES),

@@ -168,27 +168,7 @@ def test_more_is_refused_and_less_is_not(here: Path) -> None:
     assert (ran.code, ran.out) == (0, "hi\n"), ran
 
 
-def test_an_older_lock_is_obeyed_and_rewritten(here: Path) -> None:
-    lock(here, "datetime", "demo")
-    file = here / "conductor.lock"
-    today = file.read_text()
-    verbs = '"down:session/prompt:modify", "down:session/new:modify", "down:session/load:modify"'
-    begin, end = today.index("rights = ["), today.index("on_violation")
-    older = f"{today[:begin]}verbs = [{verbs}]\nunguard = []\n{today[end:]}"
-    older = older.replace("version = 2", "version = 1").replace("services", "grants")
-    file.write_text(older)
-    locked(here, "datetime", "demo").assert_error(2, "rights: + down:session/resume:carry")
-    file.write_text(older.replace("new:modify", "*:modify"))
-    ran = locked(here, "datetime,config.template=x", "demo")
-    ran.assert_error(2, "config: none")
-    ran = locked(here, "datetime", "demo")
-    assert ran.code == 0
-    assert "conductor.lock: it is in words of an older version: `conductor lock --upg" in ran.err
-    out = lock(here, "--upgrade").out
-    assert "rewritten in today's words" in out
-    assert "verbs: down:session/*:modify → down:session/*:copy+carry" in out
-    assert locked(here, "datetime", "demo").err == ""
-    conductor("lock", "--upgrade", "demo", cwd=here).assert_error(2, "takes no components")
+def test_a_lock_needs_components(here: Path) -> None:
     conductor("lock", cwd=here).assert_error(2, "nothing to lock", "conductor lock COMPONENT…")
 
 
@@ -292,9 +272,7 @@ def test_secrets_are_not_written(here: Path) -> None:
 def test_a_file_that_is_no_lock_is_neither_obeyed_nor_overwritten(here: Path) -> None:
     file = here / "conductor.lock"
     file.write_text("# mine\n\nversion = 3\n")
-    said = (
-        "`conductor.lock`, line 3: its format is version 3; this conductor knows versions 1 and 2"
-    )
+    said = "`conductor.lock`, line 3: its format is version 3; this conductor knows version 2"
     locked(here, "./p.wasm", "demo").assert_error(2, said, "remove it")
     conductor("lock", "./p.wasm", "demo", cwd=here).assert_error(2, said, "--output FILE")
     assert file.read_text() == "# mine\n\nversion = 3\n"

@@ -40,7 +40,6 @@ CHANGED = {
     "observer": "the quick brown fox",
     "none": "the quick brown fox",
     "tools,allow=down:session/prompt:carry": "the QUICK brown fox",
-    "tools,allow=down:session/prompt:modify": "the QUICK brown fox",
     "filter,allow=up:*:originate": "the QUICK brown FOX",
 }
 

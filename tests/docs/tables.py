@@ -375,7 +375,6 @@ def component_options_table() -> str:
     rows = [
         (f"`{option.name}={option.value}`".replace("|", r"\|"), option.help)
         for option in component_options.OPTIONS
-        if option.help
     ]
     return table(("key", "meaning"), rows)
 

@@ -12,8 +12,7 @@ Two rules hold everything here:
 
     key_table       modes, rights, and the table of keys
     rules           profiles, named grants, policies
-    rule_syntax, older_rules
-                    how a policy is written, today and in older versions
+    rule_syntax     how a policy is written
     headings, params
                     the key, session and addresses of a message, and what they are read from
     states          the states of a carried request, and the table of its moves

@@ -28,21 +28,8 @@ RIGHTS: Final = {right.name.lower(): right for right in Right if right.name and 
 def parse_rule(text: str) -> Rule:
     """A rule from `down:session/prompt:carry+answer`.
 
-    Raises `ValueError` saying what is wrong with it; verbs of older versions are wrong here (see
-    `older_rules`).
+    Raises `ValueError` saying what is wrong with it.
     """
-    direction, key, words = rule_parts(text)
-    rights = Right.NONE
-    for word in words:
-        if word not in RIGHTS:
-            text = f"right `{word}` must be {', '.join(RIGHTS)}"
-            raise UnknownWordError(text, word, RIGHTS)
-        rights |= RIGHTS[word]
-    return Rule(direction, key, rights)
-
-
-def rule_parts(text: str) -> tuple[Direction, str, list[str]]:
-    """Direction, key and words of a rule as it is written. Raises `ValueError`."""
     parts = text.split(":")
     if len(parts) != 3 or not parts[1]:
         raise ValueError("write DIRECTION:METHOD:RIGHT, e.g. down:session/prompt:carry")
@@ -51,7 +38,13 @@ def rule_parts(text: str) -> tuple[Direction, str, list[str]]:
         raise ValueError(f"direction `{direction}` must be down or up")
     if "*" in key[:-1] and not key.endswith("[*]"):
         raise ValueError(f"`*` may only end a method: `{key}`")
-    return Direction(direction), key, words.split("+")
+    rights = Right.NONE
+    for word in words.split("+"):
+        if word not in RIGHTS:
+            text = f"right `{word}` must be {', '.join(RIGHTS)}"
+            raise UnknownWordError(text, word, RIGHTS)
+        rights |= RIGHTS[word]
+    return Rule(Direction(direction), key, rights)
 
 
 def shown(rule: Rule) -> str:

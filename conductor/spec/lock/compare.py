@@ -25,7 +25,7 @@ from conductor.errors import UsageError
 from conductor.spec import digests, limits
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock.entries import Redact, entries, pinned
-from conductor.spec.lock.file import ALL, OLDER, Entry, read
+from conductor.spec.lock.file import ALL, Entry, read
 from conductor.spec.model import Spec
 
 _ISOLATIONS: Final = ("separate", "process", "inline")
@@ -96,8 +96,6 @@ def enforce(
             "`conductor inspect` shows what a component is and may do; "
             "`conductor lock COMPONENT…` with the same components accepts the changes",
         )
-    if lock.version == OLDER:
-        warn(path, "it is in words of an older version: `conductor lock --upgrade` rewrites it")
     for entry, differences in comparison.each:
         for difference in differences:
             if difference.verdict == WARNED:

@@ -1,7 +1,6 @@
 """A lock file: its contents, its strict reader, and its writer.
 
-`Lock` is its one declaration (`conductor.spec.toml_files`). Files of version 1 speak of verbs and
-guards; they are read as what those mean today.
+`Lock` is its one declaration (`conductor.spec.toml_files`).
 """
 
 from __future__ import annotations
@@ -13,12 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import msgspec
 
 from conductor.core.policy.key_table import Direction, Right
-from conductor.core.policy.older_rules import lifted, read_rule
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown
-from conductor.core.policy.rules import PROFILE_NAMES, TRUSTED, Grants, Rule, merged
+from conductor.core.policy.rules import PROFILE_NAMES, TRUSTED, Rule
 from conductor.errors import UsageError
 from conductor.spec import private_files, toml_files, untrusted_files
-from conductor.spec.model import OlderWords
 from conductor.spec.programs import NAME_RULE, is_name
 from conductor.spec.toml_files import Mistake
 
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     import tomlkit.items
 
 VERSION: Final = 2
-OLDER: Final = 1
 ALL: Final = "all"
 """Written in place of a list of services where there is no bound."""
 
@@ -96,10 +92,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A lock file: components from the client's side on, in today's words."""
+    """A lock file: components from the client's side on."""
 
     version: int
-    """The version the file is written in."""
     component: list[Entry]
 
 
@@ -107,7 +102,7 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(path: str) -> Lock:
-    """The lock in a file, in today's words. Raises `UsageError` with the line of the mistake."""
+    """The lock in a file. Raises `UsageError` with the line of the mistake."""
     return parse(text_of(path), path)
 
 
@@ -139,9 +134,7 @@ def parse(text: str, path: str) -> Lock:
     except ValueError as error:
         raise UsageError(f"{where}: {error}", _REMAKE) from None
     try:
-        version = _version(tables)
-        if version == OLDER:
-            tables, _ = translated(tables)
+        _check_version(tables)
         lock = toml_files.convert(tables, Lock, "a lock file")
         for at, entry in enumerate(lock.component):
             _check(entry, at)
@@ -149,16 +142,16 @@ def parse(text: str, path: str) -> Lock:
         if mistake.at != ("version",):  # advice what to write is for files that people write
             mistake.hint = ""
         raise mistake.placed(text, where, f"it is not to be edited by hand; {_REMAKE}") from None
-    return msgspec.structs.replace(lock, version=version)
+    return lock
 
 
-def _version(tables: dict[str, Any]) -> int:
+def _check_version(tables: dict[str, Any]) -> None:
     version = tables.get("version")
-    if isinstance(version, int) and version in (VERSION, OLDER) and version is not True:
-        return version
+    if version == VERSION:
+        return
     what = f"its format is version {version!r}" if "version" in tables else "it has no version"
     raise Mistake(
-        f"{what}; this conductor knows versions {OLDER} and {VERSION}",
+        f"{what}; this conductor knows version {VERSION}",
         "version",
         hint=f"use the conductor that wrote it, or remove it: {_REMAKE}",
     )
@@ -176,50 +169,6 @@ def _check(entry: Entry, at: int) -> None:
                 reader(word)
             except ValueError as error:
                 raise Mistake(str(error), "component", at, key) from None
-
-
-def translated(tables: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, OlderWords]]]:
-    """The tables of a file of version 1 in words of today, and the older words by component.
-
-    The tables are not checked otherwise. Raises `Mistake`.
-    """
-    older: list[tuple[str, OlderWords]] = []
-    components = tables.get("component")
-    if isinstance(components, list):
-        components = [
-            _translated(table, at, older) if isinstance(table, dict) else table
-            for at, table in enumerate(components)
-        ]
-        tables = tables | {"component": components}
-    return tables | {"version": VERSION}, older
-
-
-def _translated(
-    table: dict[str, Any], at: int, older: list[tuple[str, OlderWords]]
-) -> dict[str, Any]:
-    kept = {key: value for key, value in table.items() if key not in ("verbs", "unguard", "grants")}
-    if "grants" in table:
-        kept["services"] = table["grants"]
-    rules: list[Rule] = []
-    grants = Grants()
-    for key, reader in (("verbs", read_rule), ("unguard", lifted)):
-        words = table.get(key, [])
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise Mistake(f"`{key}` is a list of texts", "component", at, key)
-        for word in words:
-            try:
-                meaning = reader(word)
-            except ValueError as error:
-                raise Mistake(str(error), "component", at, key) from None
-            rules += meaning.rules
-            grants = merged(grants, meaning.grants)
-            today = ", ".join([*map(shown, meaning.rules), *meaning.grants.words()])
-            if today != word:
-                words_of = OlderWords(f"{key}: {word}", today, meaning.lost)
-                older.append((str(table.get("name")), words_of))
-    if "profile" in table:
-        kept |= {"rights": joined(rules), "grants": grants.words(), "fails": "open"}
-    return kept
 
 
 def joined(rules: Iterable[Rule]) -> list[str]:

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import PolicyWords, parse_rule, shown
+from conductor.core.policy.rule_syntax import PolicyWords, parse_rule
 from conductor.core.policy.rules import PROFILES, TRUSTED, Policy, permits, within
 from conductor.errors import UsageError
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.manifest.reading import Manifest, Wants
-from conductor.spec.model import OlderWords, Spec
+from conductor.spec.model import Spec
 
 
 def granted(spec: Spec, manifest: Manifest) -> Spec:
@@ -50,7 +50,6 @@ def narrowed(spec: Spec, manifest: Manifest) -> Spec:
         limits=limits,
         policy=_less(spec.policy, manifest.wants),
         manifest=manifest,
-        older=tuple(_older(manifest.wants)),
     )
 
 
@@ -73,18 +72,6 @@ def _less(policy: PolicyWords, wants: Wants) -> PolicyWords:
         allow=tuple(rule for rule in wants.rights if permits(most, parse_rule(rule))),
         fails=wants.fails,
     )
-
-
-def _older(wants: Wants) -> list[OlderWords]:
-    """Words of older versions in a manifest, and how a manifest says the same today."""
-    older = []
-    for table, key, meaning in wants.older():
-        rules = [f'[wants.rights] "{shown(rule)}"' for rule in meaning.rules]
-        grants = [f'[wants.grants] "{grant}"' for grant in meaning.grants.words()]
-        written = f'"{key}"' if table == "verbs" else key
-        today = ", ".join([*rules, *grants])
-        older.append(OlderWords(f"[wants.{table}] {written}", today, meaning.lost))
-    return older
 
 
 def _verify(spec: Spec, manifest: Manifest) -> None:

@@ -14,8 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy.older_rules import Translated, lifted, read_rule
-from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown, surplus
+from conductor.core.policy.rule_syntax import parse_grant, parse_rule, surplus
 from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
 from conductor.errors import UsageError, hint_of
 from conductor.patterns import lazy_pattern
@@ -59,10 +58,6 @@ class Wants(_Table, frozen=True, kw_only=True):
     """With `closed`, a request it held when it failed is refused instead of passed on."""
     ids: Literal["", "kept"] = ""
     """`kept`: a program that passes requests on under the ids they came with."""
-    verbs: dict[str, str] = {}
-    """Rules in words of older versions; `rights` and `grants` hold their meaning once read."""
-    guards: dict[str, str] = {}
-    """Guards to lift, in words of older versions; read like `verbs`."""
 
     def __bool__(self) -> bool:
         return bool(self.profile or self.rights or self.grants or self.services)
@@ -74,19 +69,6 @@ class Wants(_Table, frozen=True, kw_only=True):
         for grant in self.grants:
             named = merged(named, parse_grant(grant))
         return named
-
-    def older(self) -> list[tuple[str, str, Translated]]:
-        """Verbs and guards of older versions: table, key and meaning. Raises `Mistake`."""
-        words = [("verbs", key) for key in self.verbs] + [("guards", key) for key in self.guards]
-        older = []
-        for table, key in words:
-            try:
-                older.append((table, key, read_rule(key) if table == "verbs" else lifted(key)))
-            except ValueError as error:
-                raise Mistake(
-                    f"`{key}`: {error}", "wants", table, key, hint=hint_of(error)
-                ) from None
-        return older
 
 
 class Setting(_Table, frozen=True, kw_only=True):
@@ -230,12 +212,10 @@ def _too_large(path: str) -> UsageError:
 
 
 def _checked(manifest: Manifest) -> Manifest:
-    """The manifest with its limits as numbers and older words translated. Raises `Mistake`."""
+    """The manifest with its limits as numbers. Raises `Mistake`."""
     for check in (_identity, _what_runs, _wants, _settings, _tests):
         check(manifest)
-    return msgspec.structs.replace(
-        manifest, limits=_limits(manifest), wants=_translated(manifest.wants)
-    )
+    return msgspec.structs.replace(manifest, limits=_limits(manifest))
 
 
 def _identity(manifest: Manifest) -> None:
@@ -282,7 +262,7 @@ def _wants(manifest: Manifest) -> None:
             except ValueError as error:
                 text = str(error) if table == "services" else f"`{key}`: {error}"
                 raise Mistake(text, "wants", table, key, hint=hint_of(error)) from None
-    for table in ("rights", "grants", "services", "verbs", "guards"):
+    for table in ("rights", "grants", "services"):
         for key, reason in getattr(wants, table).items():
             if not reason.strip():
                 hint = "say what for: users read it before they grant anything"
@@ -298,18 +278,6 @@ def _right(rule: str) -> None:
 
 def _service(service: str) -> None:
     component_options.services([service])
-
-
-def _translated(wants: Wants) -> Wants:
-    """Adds the meaning of verbs and guards to `rights` and `grants`, unless these hold it."""
-    rights, grants = dict(wants.rights), dict(wants.grants)
-    for table, key, meaning in wants.older():
-        reason = getattr(wants, table)[key]
-        for rule in meaning.rules:
-            rights.setdefault(shown(rule), reason)
-        for grant in meaning.grants.words():
-            grants.setdefault(grant, reason)
-    return msgspec.structs.replace(wants, rights=rights, grants=grants)
 
 
 def _limits(manifest: Manifest) -> dict[str, int]:

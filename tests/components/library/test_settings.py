@@ -157,7 +157,7 @@ def test_readme_and_manifest_ask_for_the_same_and_have_the_same_settings(name: s
     manifest = catalog.bundled_manifest(name)
     assert manifest is not None
     wants = manifest.wants
-    asked = {wants.profile, *wants.services, *wants.guards} - {None}
+    asked = {wants.profile, *wants.services} - {None}
     missing = {one for one in asked if f"`{one}`" not in asks and not _said(str(one), asks)}
     assert not missing, asks
     assert "fetch" not in wants.services, "components/README.md says that none has the network"

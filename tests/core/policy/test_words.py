@@ -1,11 +1,10 @@
-"""How policies are written and compared, and what words of older versions come to."""
+"""How policies are written and compared."""
 
 from __future__ import annotations
 
 import pytest
 
-from conductor.core.guards.table import GUARDS, Guard
-from conductor.core.policy import older_rules, rule_syntax, rules
+from conductor.core.policy import rule_syntax, rules
 from conductor.core.policy.key_table import Direction, Right
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import (
@@ -229,116 +228,6 @@ def test_a_policy_of_words() -> None:
         PolicyWords("all").policy()
     with pytest.raises(ValueError, match="right `modify`"):
         PolicyWords("none", ("up:x:modify",)).policy()
-
-
-# -- words of older versions ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("old", "today"),
-    [
-        ("up:session/update:observe", ["allow=up:session/update:copy"]),
-        ("up:session/update:modify", ["allow=up:session/update:copy+carry+drop"]),
-        ("up:session/update:observe+originate", ["allow=up:session/update:copy+originate"]),
-        ("down:session/prompt:modify", ["allow=down:session/prompt:carry"]),
-        ("down:session/prompt:modify+answer", ["allow=down:session/prompt:carry+answer"]),
-        ("down:session/prompt:originate", ["turns=within"]),
-        ("up:session/prompt:modify", ["allow=down:session/prompt:amend"]),
-        ("up:session/prompt:observe", []),
-        ("up:initialize:modify", ["allow=down:initialize:amend"]),
-        ("up:session/request_permission:modify", ["permission=narrow"]),
-        ("up:session/request_permission:answer", ["permission=narrow"]),
-        ("down:session/*:modify", ["allow=down:session/*:copy+carry"]),
-        ("down:*:originate+observe", ["allow=down:*:copy+originate", "turns=within"]),
-        (
-            "up:*:modify",
-            ["allow=up:*:copy+carry+drop", "allow=down:*:amend", "permission=narrow"],
-        ),
-        ("up:session/r*:modify", ["allow=up:session/r*:copy+carry", "permission=narrow"]),
-        ("up:init*:modify", ["allow=up:init*:copy+carry", "allow=down:init*:amend"]),
-        ("up:fs/*:observe", ["allow=up:fs/*:copy"]),
-        # Today's words stay what they are.
-        ("down:session/prompt:answer", ["allow=down:session/prompt:answer"]),
-        ("up:session/update:carry", ["allow=up:session/update:carry"]),
-    ],
-)
-def test_what_an_older_rule_comes_to(old: str, today: list[str]) -> None:
-    found = older_rules.read_rule(old)
-    assert (older_rules.today(found), found.lost) == (today, "")
-
-
-@pytest.mark.parametrize(
-    ("old", "today", "lost"),
-    [
-        (
-            "up:fs/write_text_file:modify",
-            ["allow=up:fs/write_text_file:copy"],
-            "no more than `copy` is to be had",
-        ),
-        (
-            "down:session/set_mode:originate",
-            [],
-            "no more than `copy` is to be had: the user's alone",
-        ),
-        ("up:session/new:modify", [], "no more than `copy+carry` is to be had"),
-        ("up:mcp/*:modify+answer", [], "it goes without saying"),
-        ("up:mcp/message:answer", [], "it goes without saying"),
-        ("up:other/x:observe", [], "not to be had"),
-        ("up:initialize:modify+answer", ["allow=down:initialize:amend"], "not to be had"),
-    ],
-)
-def test_what_of_an_older_rule_is_lost(old: str, today: list[str], lost: str) -> None:
-    found = older_rules.read_rule(old)
-    assert older_rules.today(found) == today
-    assert found.lost.startswith(lost)
-
-
-def test_what_is_no_older_rule_either() -> None:
-    with pytest.raises(ValueError, match="right `write` must be copy"):
-        older_rules.read_rule("up:x:modify+write")
-    with pytest.raises(ValueError, match="right `write` must be copy"):
-        older_rules.read_rule("up:x:write")
-    assert older_rules.is_old("up:x:observe")
-    assert not older_rules.is_old("up:x:copy")
-
-
-def test_what_a_lifted_guard_comes_to() -> None:
-    assert older_rules.lifted("tool-calls").grants == Grants(texts=True)
-    assert older_rules.today(older_rules.lifted("session-lifecycle")) == [
-        "allow=down:session/cancel:originate"
-    ]
-    found = older_rules.lifted("files")
-    assert (older_rules.today(found), found.lost) == (
-        [],
-        "the guard `files` is lifted by `profile=trusted` only",
-    )
-
-
-@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.name)
-def test_a_guard_that_older_words_lift_is_widened_by_the_same_grant(guard: Guard) -> None:
-    grants = older_rules.lifted(guard.name).grants.names()
-    assert grants in ([], [guard.lifted_by.partition("=")[0]])
-
-
-@pytest.mark.parametrize(
-    ("guard", "lost"),
-    [
-        ("permission-answers", "approving in the user's place takes `profile=trusted`"),
-        ("permission-widening", "changing a permission request otherwise than by taking options"),
-        ("mcp-connections", "sending of its own on MCP connections of others"),
-        ("own-sessions", "opening sessions in folders that no session of the chain has"),
-        ("session-mode", "setting modes and options of the agent's"),
-        ("session-lifecycle", "closing, deleting, archiving and naming sessions"),
-        ("tool-calls", "changing more of a tool call than its words"),
-        ("unknown-methods", "sending methods of ACP that no rule knows"),
-        ("capability-claims", ""),
-        ("commands", "the guard `commands` is lifted by `profile=trusted` only"),
-    ],
-)
-def test_what_a_lifted_guard_gave_and_a_grant_does_not_is_told(guard: str, lost: str) -> None:
-    said = older_rules.lifted(guard).lost
-    assert said.startswith(lost)
-    assert bool(said) == bool(lost)
 
 
 def test_every_grant_can_be_read() -> None:

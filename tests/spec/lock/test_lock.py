@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -186,36 +185,37 @@ _AGENT = _MODULE.replace("proxy", "agent")
 WRONG: dict[str, tuple[str, str, str]] = {
     "no toml": ("version = ", "Invalid value (at", "conductor lock"),
     "no version": ("", "it has no version", "remove it"),
+    "older": ("version = 1\n", "line 1: its format is version 1; this conductor", "remove it"),
     "newer": ("# x\n\nversion = 3\n", "line 3: its format is version 3", "remove it"),
-    "no component": ("version = 1\n", "`component` is missing", ""),
+    "no component": ("version = 2\n", "`component` is missing", ""),
     "unknown key": (
-        f"version = 1\n{_MODULE}frob = 1\n",
+        f"version = 2\n{_MODULE}frob = 1\n",
         "line 7: [component] has no key `frob`",
         "not to be edited by hand",
     ),
     "unknown table": (
-        "version = 1\ncomponent = []\n[other]\n",
+        "version = 2\ncomponent = []\n[other]\n",
         "line 3: a lock file has no key `other`",
         "",
     ),
     "unknown kind": (
-        f"version = 1\n{_AGENT.replace('module', 'odd')}",
+        f"version = 2\n{_AGENT.replace('module', 'odd')}",
         "line 5: `component.kind` should be 'bundled', 'module'",
         "",
     ),
     "second component": (
-        f"version = 1\n{_AGENT}{_AGENT.replace(chr(34) + 'a' + chr(34), '3')}",
+        f"version = 2\n{_AGENT}{_AGENT.replace(chr(34) + 'a' + chr(34), '3')}",
         "line 8: `component.name` should be a valid string",
         "",
     ),
     "in a table": (
-        f"version = 1\n{_AGENT}\n[component.limits]\ncpu_ms = true\n",
+        f"version = 2\n{_AGENT}\n[component.limits]\ncpu_ms = true\n",
         "line 9: `component.limits.cpu_ms` should be a valid integer",
         "",
     ),
-    "missing": ('version = 1\n[[component]]\nname = "a"\n', "`role` is missing", ""),
+    "missing": ('version = 2\n[[component]]\nname = "a"\n', "`role` is missing", ""),
     "profile": (
-        f'version = 1\n{_MODULE}profile = "root"\n',
+        f'version = 2\n{_MODULE}profile = "root"\n',
         "line 7: a proxy's profile is one of",
         "",
     ),
@@ -229,23 +229,13 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "line 8: `turns` is within or unprompted",
         "",
     ),
-    "verbs today": (
-        f'version = 2\n{_MODULE}profile = "full"\nverbs = []\n',
-        "line 8: [component] has no key `verbs`",
-        "",
-    ),
-    "verbs": (
-        f'version = 1\n{_MODULE}profile = "full"\nverbs = ["sideways:*:modify"]\n',
-        "line 8: direction `sideways`",
-        "",
-    ),
-    "no verbs": (
-        f'version = 1\n{_MODULE}profile = "full"\nverbs = [3]\n',
-        "line 8: `verbs` is a list of texts",
+    "key": (
+        f'version = 2\n{_MODULE}profile = "full"\nunguard = []\n',
+        "line 8: [component] has no key `unguard`",
         "",
     ),
     "digest": (
-        f'version = 1\n{_AGENT}sha256 = "abc"\n',
+        f'version = 2\n{_AGENT}sha256 = "abc"\n',
         "line 7: `component.sha256` should be a SHA-256 digest",
         "",
     ),
@@ -277,128 +267,6 @@ def test_a_lock_that_says_nothing_of_a_power_does_not_grant_it(here: Path) -> No
                  "on_failure: fail → restart",
                  "limits.memory_bytes: 64 MiB → 128 MiB"):  # fmt: skip
         assert said in text
-
-
-_OLDER = """# the head
-#
-#     conductor lock ./p.wasm
-
-version = 1
-
-[[component]]
-name = "p"
-role = "proxy"
-kind = "module"
-source = "./p.wasm"
-sha256 = "{sha256}"
-carrier = "core"
-dialect = "channel"
-grants = ["clock"]
-profile = "{profile}"
-verbs = {verbs}
-unguard = {unguard}
-on_violation = "pass"
-on_failure = "restart"
-isolation = "process"
-
-[component.limits]
-stack_bytes = 524288
-
-[[component]]
-name = "demo"
-role = "agent"
-kind = "bundled"
-source = "demo"
-pinned = false
-args = []
-"""
-_ALL = "observe+modify+answer+originate"
-
-
-def older(here: Path, profile: str, verbs: list[str], unguard: list[str]) -> str:
-    """A lock of version 1."""
-    text = _OLDER.format(
-        sha256=digests.of(str(here / "p.wasm")),
-        profile=profile,
-        verbs=json.dumps(verbs),
-        unguard=json.dumps(unguard),
-    )
-    (here / "conductor.lock").write_text(text)
-    return text
-
-
-@pytest.mark.parametrize(
-    ("profile", "verbs", "unguard", "within", "beyond"),
-    [
-        ("full", [f"down:*:{_ALL}", f"up:*:{_ALL}"], [], "full", "full,texts"),
-        ("filter", ["down:*:modify", "up:*:modify"], [], "filter", "full"),
-        ("filter", ["down:*:modify", "up:*:modify"], ["tool-calls"], "filter,texts", "full"),
-        ("observer", ["down:*:observe", "up:*:observe"], [], "observer", "context"),
-        ("context", ["down:session/prompt:modify"], [], "none,allow=down:session/prompt:carry",
-         "context"),
-    ],
-)  # fmt: skip
-def test_a_lock_of_older_words_allows_what_it_allowed(
-    here: Path, profile: str, verbs: list[str], unguard: list[str], within: str, beyond: str
-) -> None:
-    older(here, profile, verbs, unguard)
-    assert refusal(f"./p.wasm,grant=clock,profile={within}", "demo") == ""
-    assert refusal(f"./p.wasm,grant=clock,profile={beyond}", "demo") != ""
-    assert refusal(f"./p.wasm,grant=random,profile={within}", "demo") != ""
-
-
-def test_an_older_lock_is_rewritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = older(here, "context", ["up:session/update:modify"], ["tool-calls", "files"])
-    told: list[str] = []
-    specs = resolve_all(["./p.wasm,profile=none,allow=up:session/update:carry", "demo"])
-    compare.enforce(
-        specs,
-        LOCK_FILE,
-        redacted,
-        agent_last=True,
-        isolation="process",
-        warn=lambda name, text: told.append(f"{name}: {text}"),
-    )
-    assert told[0].startswith("conductor.lock: it is in words of an older version: `conductor")
-    assert locking.run(locking.LockOptions(components=[], upgrade=True)) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "conductor.lock rewritten in today's words: 2 components",
-        "  p: verbs: up:session/update:modify → up:session/update:copy+carry+drop",
-        "  p: unguard: tool-calls → texts",
-        (
-            "    changing more of a tool call than its words, and making one up, takes "
-            "`profile=trusted`"
-        ),
-        "  p: unguard: files → nothing",
-        "    the guard `files` is lifted by `profile=trusted` only",
-    ]
-    text = (here / "conductor.lock").read_text()
-    assert text.startswith("# the head\n#\n#     conductor lock ./p.wasm\n\nversion = 2\n")
-    entry = lock_file.parse(text, "x").component[0]
-    assert entry == lock_file.parse(before, "x").component[0]
-    assert (entry.services, entry.grants, entry.fails) == (["clock"], ["texts"], "open")
-    assert locking.run(locking.LockOptions(components=[], upgrade=True)) == 0
-    assert capsys.readouterr().out == "conductor.lock is in today's words: 2 components\n"
-    assert (here / "conductor.lock").read_text() == text
-    with pytest.raises(UsageError, match="takes no components"):
-        locking.run(locking.LockOptions(components=["demo"], upgrade=True))
-    with pytest.raises(UsageError, match="nothing to lock"):
-        locking.run(locking.LockOptions(components=[]))
-
-
-def test_an_older_lock_is_not_up_to_date(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lock("./p.wasm", "demo")
-    file = here / "conductor.lock"
-    text = file.read_text().replace("version = 2", "version = 1")
-    lines = [one for one in text.splitlines() if not one.startswith(("rights", "fails", "grants"))]
-    cut = next(at for at, one in enumerate(lines) if one.startswith("    "))
-    del lines[cut : cut + 6]
-    file.write_text("\n".join(lines).replace("services", "grants"))
-    capsys.readouterr()
-    checked = locking.LockOptions(components=["./p.wasm", "demo"], check=True)
-    assert locking.run(checked) == locking.EXIT_STALE
-    lock("./p.wasm", "demo")
-    assert locking.run(checked) == 0
 
 
 def test_a_peer_agent_is_pinned_and_does_not_pin_the_chains_agent(here: Path) -> None:
