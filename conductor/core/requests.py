@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
@@ -44,9 +43,13 @@ from conductor.core.services import called
 from conductor.core.state import (
     AnswerTo,
     Batch,
+    Carried,
+    Copied,
     DialectState,
+    Handshake,
     Lane,
     PendingRequest,
+    Purpose,
     Rewriter,
     Source,
     TracedRequest,
@@ -73,23 +76,6 @@ class Requests:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        # Any: the type of the purpose depends on the row.
-        self._takers: dict[AnswerTo, Callable[[Any, PendingRequest, bytes, bytes], None]] = {
-            AnswerTo.NOBODY: lambda *_: None,
-            AnswerTo.LAST: parts.initializer.last_answered,
-            AnswerTo.ROLE: parts.initializer.role_answered,
-            AnswerTo.LAUNCH: parts.detection.launch_answered,
-            AnswerTo.CARRIED: parts.policed.answered,
-            AnswerTo.CARRIED_BEFORE: parts.policed.answered_past,
-            AnswerTo.COPY: parts.observers.copy_answered,
-            AnswerTo.PEER_AGENT: parts.initializer.peer_agents.answered,
-            AnswerTo.REVIVING: lambda _, pending, member, body: parts.exchange.reply(
-                pending, member, body
-            ),
-            AnswerTo.SETTLING: lambda _, pending, member, body: self._parts.policed.reply_in_order(
-                pending, member, body
-            ),
-        }
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -381,7 +367,7 @@ class Requests:
         return pending.wanted and message.jsonrpc == "2.0" and not permits
 
     def complete(self, pending: PendingRequest, member: bytes, body: Raw | bytes) -> None:
-        """Hands a peer's answer to the taker that `answer_to` names."""
+        """Hands a peer's answer to who takes it, by `answer_to`."""
         to = pending.answer_to
         if to is _ASKER:
             if pending.bypassed and pending.visit is None:
@@ -395,7 +381,34 @@ class Requests:
         pending.answer_to, pending.purpose = _ASKER, None
         if pending.traced is not None:
             pending.traced.response = member, bytes(body)
-        self._takers[to](purpose, pending, member, bytes(body))
+        self._taken(to, purpose, pending, member, bytes(body))
+
+    def _taken(
+        self, to: AnswerTo, purpose: Purpose, pending: PendingRequest, member: bytes, body: bytes
+    ) -> None:
+        """The taker of an answer takes it."""
+        parts = self._parts
+        match to, purpose:
+            case AnswerTo.CARRIED, Carried():
+                parts.policed.answered(purpose, pending, member, body)
+            case AnswerTo.CARRIED_BEFORE, Carried():
+                parts.policed.answered_past(purpose, member, body)
+            case AnswerTo.COPY, Copied():
+                parts.observers.copy_answered(purpose, pending)
+            case AnswerTo.ROLE, Handshake():
+                parts.initializer.role_answered(purpose, pending, member, body)
+            case AnswerTo.LAUNCH, Handshake():
+                parts.detection.launch_answered(purpose, pending, member, body)
+            case AnswerTo.LAST, Raw() | UnsetType():
+                parts.initializer.last_answered(purpose, pending, member, body)
+            case AnswerTo.PEER_AGENT, _:
+                parts.initializer.peer_agents.answered(pending, member, body)
+            case AnswerTo.REVIVING, _:
+                self._exchange.reply(pending, member, body)
+            case AnswerTo.SETTLING, _:
+                parts.policed.reply_in_order(pending, member, body)
+            case _:
+                assert to is AnswerTo.NOBODY
 
 
 def _without_subsessions(sessions: Sessions) -> Rewriter:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntEnum, auto
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import UNSET
 
@@ -48,7 +48,7 @@ _MOST_KEYS: Final = 1024
 
 
 class AnswerTo(IntEnum):
-    """Who takes the answer to a pending request; `Requests` has the table.
+    """Who takes the answer to a pending request (`Requests.complete`).
 
     Integers, since the hash of other enum members is a call of a Python function.
     """
@@ -201,7 +201,7 @@ class PendingRequest:
         self.method = method
         self.batch = batch
         self.answer_to = AnswerTo.ASKER
-        self.purpose: object = None
+        self.purpose: Purpose = None
         """What the request was sent for, where `answer_to` names it."""
         self.target: Lane | None = None
         """Where it went out; None while it waits."""
@@ -260,6 +260,10 @@ class PendingRequest:
         nobody polices that."""
         carried = self.passes_on
         return carried.pending if carried is not None and carried.policy_state.enforced else None
+
+
+Purpose: TypeAlias = "Carried | Copied | Handshake | Params | None"
+"""What a request was sent for; `AnswerTo` says which."""
 
 
 def unread(method: str) -> PendingRequest:

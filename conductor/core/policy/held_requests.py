@@ -148,7 +148,7 @@ class HeldRequests(ABC):
             case State.GIVEN | State.RETURNED:
                 self._answer_held(carried, pending, member, body)
             case State.PASSED if carried.held is not None:  # the answer has waited for just this
-                self.answered_past(carried, pending, member, body)
+                self.answered_past(carried, member, body)
                 carried.held.ready = True
                 release(carried.lane)
             case State.PASSED if policy_state.enforced:
@@ -238,9 +238,7 @@ class HeldRequests(ABC):
         if policy_state.policy.grants.options:
             sessions.added(policy_state.name, body, carried.heading.session)
 
-    def answered_past(
-        self, carried: Carried, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def answered_past(self, carried: Carried, member: bytes, body: bytes) -> None:
         """A component answers a request after the answer has gone past it: its own is not sent. If
         the two differ, the component lacks a right."""
         upstream = carried.upstream

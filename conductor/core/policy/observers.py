@@ -102,7 +102,7 @@ class Observers:
         )
 
     @staticmethod
-    def copy_answered(copy: Copied, pending: PendingRequest, member: bytes, body: bytes) -> None:
+    def copy_answered(copy: Copied, pending: PendingRequest) -> None:
         """The component answers a copy: nothing waits for it any more."""
         copy.passed = True
         if copy.held is not None:

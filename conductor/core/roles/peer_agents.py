@@ -54,9 +54,7 @@ class PeerAgents:
         version_and_name: dict[str, Raw] = {"protocolVersion": Raw(b"%d" % version), **info}
         return write_members({**version_and_name, capabilities: Raw(b"{}")})
 
-    def answered(
-        self, purpose: object, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def answered(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
         """A peer agent has answered `initialize`."""
         assert pending.target is not None
         peer, version = pending.target.peer, self._exchange.version
