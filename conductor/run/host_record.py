@@ -1,42 +1,50 @@
 """What a host of guests reports for a trace, as it goes to the conductor that started the host.
 
-It is batches of entries, each behind its length, in lines of Base64. A batch goes before the lines
-that it explains: so the conductor knows of each message of the host which guest has sent it.
+It is entries in lines of JSON, several in a line; one that is too long for that goes in several
+lines. They go before the lines that they explain: so the conductor knows of each message of the
+host which guest has sent it.
 """
 
 from __future__ import annotations
 
 import time
-from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
-from conductor.core import Trace
+from conductor.core import Trace, json_text
 
-_BEGINS: Final = b"j"
-"""How a line begins that begins a batch …"""
-_GOES_ON: Final = b"J"
+_ENTRIES: Final = b"j"
+"""How a line of entries begins, …"""
+_BEGINS: Final = b"J"
+"""… one that begins a long entry, before the bytes of that, …"""
+_GOES_ON: Final = b"+"
 """… and one that goes on with it."""
-_MARKS: Final = (_BEGINS, _GOES_ON)
-
-CROSSED: Final = "crossed"
-"""A message crossed between two guests, or between a guest and the conductor: a `Trace`."""
-DELIVERED: Final = "delivered"
-"""A guest got lines, returned lines, and failed for this reason; it got none: it has started."""
+_MARKS: Final = (_ENTRIES, _BEGINS, _GOES_ON)
 
 _PIECE: Final = 512 * 1024
-"""Bytes of the stream in one line."""
-_HEAD: Final = 8
-"""Bytes of the length of a batch."""
-_LEAST: Final = 3
-"""Parts of an entry."""
+"""Bytes in one line: in more there could be too many entries to be held."""
 _MOST: Final = 256 * 1024 * 1024
-"""Bytes of a batch that is believed."""
+"""Bytes of a long entry that is believed."""
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(list[list[Any]]).decode
+
+class Crossed(Trace, frozen=True, array_like=True, tag="crossed"):
+    """A message crossed between two guests, or between a guest and the conductor."""
+
+    at: float = 0.0
+    """When, by the machine's clock."""
+
+
+class Delivered(msgspec.Struct, frozen=True, array_like=True, tag="delivered"):
+    """A guest got lines, and returned lines; it got none: it has started."""
+
+    guest: str
+    given: bytes
+    returned: bytes
+    failed: str
+    """Why the guest ended of that."""
+    at: float
 
 
 class HostRecord:
@@ -45,26 +53,42 @@ class HostRecord:
     def __init__(self, line_limit: int, send: Callable[[bytes], None]) -> None:
         self._send = send
         self._piece = min(_PIECE, line_limit // 2)
-        self._entries: list[tuple[Any, ...]] = []
+        self._entries: list[Crossed | Delivered] = []
 
     def crossed(self, trace: Trace) -> None:
         """A message crossed."""
-        self._entries.append((CROSSED, time.monotonic(), msgspec.structs.astuple(trace)))
+        fields = *msgspec.structs.astuple(trace), time.monotonic()
+        self._entries.append(Crossed(*fields))
 
     def delivered(self, name: str, given: bytes, returned: bytes, failed: str = "") -> None:
         """A guest got lines, and returned lines; it got none: it has started. `failed`: why it
         ended of that."""
-        self._entries.append((DELIVERED, time.monotonic(), name, given, returned, failed))
+        self._entries.append(Delivered(name, given, returned, failed, time.monotonic()))
 
     def send(self) -> None:
         """Sends what waits."""
-        if not self._entries:
-            return
-        batch, self._entries = _encode(self._entries), []
-        stream = len(batch).to_bytes(_HEAD, "big") + batch
-        for start in range(0, len(stream), self._piece):
-            mark = _GOES_ON if start else _BEGINS
-            self._send(mark + b2a_base64(stream[start : start + self._piece]))
+        entries, self._entries = self._entries, []
+        line: list[bytes] = []
+        size = 0
+        for text in map(json_text.encode, entries):
+            size += len(text) + 1
+            if size > self._piece:
+                self._send_entries(line)
+                line, size = [], len(text) + 1
+            if len(text) > self._piece:
+                self._send_long(text)
+            else:
+                line.append(text)
+        self._send_entries(line)
+
+    def _send_entries(self, texts: list[bytes]) -> None:
+        if texts:
+            self._send(b"%b[%b]\n" % (_ENTRIES, b",".join(texts)))
+
+    def _send_long(self, text: bytes) -> None:
+        self._send(b"%b%d\n" % (_BEGINS, len(text)))
+        for start in range(0, len(text), self._piece):
+            self._send(b"%b%b\n" % (_GOES_ON, text[start : start + self._piece]))
 
 
 def is_record(line: bytes) -> bool:
@@ -73,33 +97,37 @@ def is_record(line: bytes) -> bool:
 
 
 class RecordReader:
-    """Reads the record of one host."""
+    """Reads the record of one host, which may send anything: it holds one long entry at most, and
+    takes no text apart that is not of a known form."""
 
     def __init__(self) -> None:
         self._held = bytearray()
+        self._size = 0
+        """Bytes of the long entry that has begun; 0: none has."""
 
-    def read(self, line: bytes) -> Iterator[Sequence[Any]]:
-        """The entries that are complete with this line: a kind, a time, and what it says. Raises
-        `ValueError`, or `msgspec.DecodeError`, for nonsense."""
-        if line.startswith(_BEGINS):
-            self._held.clear()  # of a host that has ended meanwhile
-        self._held += a2b_base64(line[1:].rstrip(b"\n"), strict_mode=True)
-        size = int.from_bytes(self._held[:_HEAD], "big")
+    def read(self, line: bytes) -> Sequence[Crossed | Delivered]:
+        """The entries that are complete with this line. Raises `ValueError` for nonsense."""
+        if not line.startswith(_GOES_ON):
+            self._held, self._size = bytearray(), 0  # of a host that has ended meanwhile
+            if line.startswith(_BEGINS):
+                self._begin(int(line[len(_BEGINS) :]))
+                return ()
+            if len(line) > 2 * _PIECE:
+                raise ValueError("a line of its record is too long")
+            return _several(memoryview(line)[len(_ENTRIES) :])
+        if not self._size:
+            return ()  # it goes on with what was refused
+        self._held += memoryview(line)[len(_GOES_ON) :]
+        if len(self._held) < self._size:
+            return ()
+        text, self._held, self._size = bytes(self._held), bytearray(), 0
+        return (_one(text),)
+
+    def _begin(self, size: int) -> None:
         if size > _MOST:
-            raise ValueError("a batch of its record is too long")
-        if len(self._held) < _HEAD + size:
-            return
-        batch = bytes(self._held[_HEAD:])
-        self._held.clear()
-        for entry in _decode(batch):
-            if len(entry) < _LEAST or not isinstance(entry[1], float):
-                raise ValueError("its record has something that is no entry")
-            yield entry
+            raise ValueError("an entry of its record is too long")
+        self._size = size
 
 
-def trace_of(fields: Sequence[Any]) -> Trace:
-    """The `Trace` that a host has reported. Raises `ValueError` for nonsense."""
-    names = Trace.__struct_fields__
-    if not isinstance(fields, list) or len(fields) != len(names):
-        raise ValueError("its record has a message that is none")
-    return msgspec.convert(dict(zip(names, fields, strict=True)), Trace)
+_one: Final = json_text.Decoder(Crossed | Delivered).decode
+_several: Final = json_text.Decoder(list[Crossed | Delivered]).decode

@@ -42,7 +42,8 @@ _DIGEST: Final = r"[0-9a-f]{64}"
 CHANGES: Final = frozenset(
     {"modified", "answered", "originated", "dropped", "reordered", "rebound"}
 )
-_KINDS: Final = frozenset({"request", "response", "notification"})
+KINDS: Final = frozenset({"request", "response", "notification"})
+"""Of messages."""
 _DIRECTIONS: Final = frozenset({"up", "down"})
 
 
@@ -299,7 +300,7 @@ def change(raw: bytes, guests: Collection[str]) -> tuple[Changed, Sized | None, 
         if "\n" in raw_id or json_text.decode(raw_id, type=int | str | None) is None:
             raise ValueError("an id is none")
     _check_guest(changed.peer, guests)
-    words = ((changed.change, CHANGES), (changed.kind, _KINDS), (changed.direction, _DIRECTIONS))
+    words = ((changed.change, CHANGES), (changed.kind, KINDS), (changed.direction, _DIRECTIONS))
     for word, known in words:
         if word not in known:
             raise ValueError(f"no change is called {word!r}")

@@ -411,7 +411,7 @@ class Runtime:
             self.flow.drop(key)
             self.connections.rename(key, name)
         if self._traced is not None:
-            self._traced.rearranged(planned)
+            self._traced.rearranged(planned, joined)
         if self._ring is not None:
             self._ring.chain(planned)
         self.planned.clear()
@@ -431,6 +431,8 @@ class Runtime:
 
     def forget(self, name: str) -> None:
         """A component has left: its connection is closed, and nothing waits for it."""
+        if self._traced is not None:
+            self._traced.forget(name)
         self.flow.drop(name)
         self._outboxes.discard(name)
         self._outboxes.lost.pop(name, None)
@@ -529,7 +531,7 @@ class Runtime:
         traced, ring, teardown = self._traced, self._ring, self._teardown
         if traced is not None:
             peer = self.planned.get(name) or self._joins(name)
-            frames = traced.without_record(peer, frames)
+            frames = traced.without_record(name, peer, frames)
             if not frames:
                 return
         if teardown.counts:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from conductor.core import Trace, Violated
-from conductor.run.host_record import CROSSED, RecordReader, is_record, trace_of
+from conductor.run.host_record import Crossed, RecordReader, is_record
 from conductor.run.plan import Planned
 from conductor.run.report_checks import Tracing, named
 from conductor.transports.base import Transport
 from conductor.transports.recorded import Recorded
+
+_MOST_EARLY: Final = 4 * 1024 * 1024
+"""Bytes of its record that are kept of a host that has not joined the chain yet."""
 
 
 class TracedChain:
@@ -28,20 +31,25 @@ class TracedChain:
         self._log = log
         self._readers: dict[str, RecordReader] = {}
         """Of the records of hosts, by host."""
-        self._early: dict[str, list[Sequence[Any]]] = {}
-        """What hosts have reported that have not joined the chain yet."""
-        self._is_incomplete = False
-        self._named = frozenset(one.component.name for one in planned)
-        """The peers that the trace knows."""
+        self._early: dict[str, bytearray] = {}
+        """What hosts have reported that have not joined the chain yet, by the names they have until
+        then."""
+        self._incomplete: set[str] = set()
+        """Of whom it was said that their part of the trace is incomplete."""
         tracing.begin(named(planned))
 
-    def rearranged(self, planned: Sequence[Planned]) -> None:
-        """The chain has these components from now on."""
+    def rearranged(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
+        """The chain has these components from now on. `joined`: the names of new ones, by those
+        that they had before."""
         self._tracing.rearranged(named(planned))
-        self._named = frozenset(one.component.name for one in planned)
-        for host in self._named & self._early.keys():
-            for entry in self._early.pop(host):
-                self._take(host, entry)
+        for key, name in joined.items():
+            for line in self._early.pop(key, b"").splitlines():
+                self._note(name, self._read, name, bytes(line))
+
+    def forget(self, name: str) -> None:
+        """A component has left the chain, or does not join it."""
+        self._readers.pop(name, None)
+        self._early.pop(name, None)
 
     def watched(self, planned: Planned) -> Planned:
         """A component whose lines are recorded; those of guests their host reports."""
@@ -76,35 +84,43 @@ class TracedChain:
         """The chain has ended."""
         self._tracing.close()
 
-    def without_record(self, planned: Planned | None, frames: list[bytes]) -> list[bytes]:
-        """Lines without those of a host's record, which are taken; None: no host sent them."""
+    def without_record(
+        self, name: str, planned: Planned | None, frames: list[bytes]
+    ) -> list[bytes]:
+        """Lines without those of a host's record, which are taken.
+
+        Args:
+            name: Who sent them; a host that has not joined yet has another name than its component.
+            planned: None: it is no component.
+            frames: The lines.
+        """
         if planned is None or not planned.guests or not any(map(is_record, frames)):
             return frames
-        host = planned.component.name
+        take = self._read if name == planned.component.name else self._keep
         for line in filter(is_record, frames):
-            self._note(host, self._read, host, line)
+            self._note(name, take, name, line)
         return [frame for frame in frames if not is_record(frame)]
 
-    def _read(self, host: str, line: bytes) -> None:
-        for entry in self._readers.setdefault(host, RecordReader()).read(line):
-            if host in self._named:
-                self._take(host, entry)
-            else:
-                self._early.setdefault(host, []).append(entry)
+    def _keep(self, name: str, line: bytes) -> None:
+        early = self._early.setdefault(name, bytearray())
+        if len(early) + len(line) > _MOST_EARLY:
+            raise ValueError("its record is too long for a host that has not joined the chain")
+        early += line + b"\n"
 
-    def _take(self, host: str, entry: Sequence[Any]) -> None:
-        """Takes an entry. A host runs strangers' code: the trace checks that it reports nothing but
+    def _read(self, host: str, line: bytes) -> None:
+        """Takes a line. A host runs strangers' code: the trace checks that it reports nothing but
         its own guests."""
-        kind, at, *what = entry
-        if kind == CROSSED:
-            self._tracing.hop(host, trace_of(what[0]), at)
-        else:
-            self._tracing.delivered(host, *what, at=at)
+        for entry in self._readers.setdefault(host, RecordReader()).read(line):
+            if isinstance(entry, Crossed):
+                self._tracing.hop(host, entry, entry.at)
+            else:
+                guest, given, returned, failed, at = msgspec.structs.astuple(entry)
+                self._tracing.delivered(host, guest, given, returned, failed, at=at)
 
     def _note(self, name: str, take: Callable[..., None], *args: Any) -> None:
         try:
             take(*args)
         except Exception as error:
-            if not self._is_incomplete:
-                self._is_incomplete = True
+            if name not in self._incomplete:
+                self._incomplete.add(name)
                 self._log("warning", name, f"the trace is incomplete: {str(error) or repr(error)}")

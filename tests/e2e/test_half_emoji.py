@@ -34,7 +34,8 @@ def _chain(rig: Rig, folder: Path, *isolation: str) -> Chain:
     options = (*written, "--trace-content", "all", *isolation)
     agent = rig.actor("half_agent", name="A")
     homes = {f"XDG_{name}_HOME": str(folder) for name in ("DATA", "STATE")}
-    return rig.agent(PREFIX, f"{KEEPER},{GRANTS}", agent, options=options, **homes)
+    keeper = f"{KEEPER},{GRANTS}"
+    return rig.agent(PREFIX, keeper, "passthrough,profile=trusted", agent, options=options, **homes)
 
 
 PREFIX: Final = json.dumps({"name": "prompt-prefix", "config": {"text": HALF}})

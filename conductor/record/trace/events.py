@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections import defaultdict
 from typing import Final
 
 import msgspec
@@ -37,6 +38,11 @@ _LONGEST: Final = 200
 """Characters of a session in a verdict."""
 _KEPT: Final = 64 * 1024
 """Bytes of a payload that are kept until its request is answered, at most."""
+_ROOM: Final = 1024
+"""Bytes that a request without an answer takes besides its payload, roughly."""
+_MOST_OPEN: Final = 256 * 1024 * 1024
+"""Bytes of the requests without an answer that one host may report, or that one component may have
+at the conductor. Of more the answers are left out."""
 
 _SHORT: Final = 0.05
 """Milliseconds on the way that are not worth a member."""
@@ -63,6 +69,13 @@ class _PendingRequest(msgspec.Struct, gc=False):
     """Seconds that the components further down had it …"""
     since: float | None = None
     """… and since when they have it now; None: they do not have it."""
+    by: str | None = None
+    """The host that reported it, or who asks the conductor; None: the router bounds them."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return _ROOM + self.departure.size
 
 
 class _McpMessage(msgspec.Struct):
@@ -96,6 +109,8 @@ class EventWriter:
         """Of digests of what is left out: without it nobody can try which secret has a digest."""
         self._number = 0
         self._pending: dict[_Key, _PendingRequest] = {}
+        self._open: defaultdict[str | None, int] = defaultdict(int)
+        """Bytes of these, by `_PendingRequest.by`."""
 
     def write(
         self,
@@ -135,7 +150,7 @@ class EventWriter:
                 self._crossings.put_back(request.departure, trace.request)
             parts = self._response(trace, departure, request, at, size or 0)
         else:
-            parts = self._call(trace, departure, target, at, size or 0)
+            parts = self._call(trace, departure, target, at, size or 0, host)
         head = f'{{"type":"{trace.kind}","ts":{at:.6f},'.encode()
         self._file.write(b"".join((head, *parts, digest, b"}}\n")))
 
@@ -168,7 +183,13 @@ class EventWriter:
         self._file.write(line)
 
     def _call(
-        self, trace: Trace, departure: Departure, target: str, at: float, size: int
+        self,
+        trace: Trace,
+        departure: Departure,
+        target: str,
+        at: float,
+        size: int,
+        host: str | None,
     ) -> list[bytes]:
         """A request or notification, without its head."""
         method, params = trace.method or "", trace.payload or b"null"
@@ -183,7 +204,7 @@ class EventWriter:
         passes = departure.trace.passes
         if trace.kind == "request":
             self._number += 1
-            self._pending[_key(trace)] = _PendingRequest(
+            request = _PendingRequest(
                 number=self._number,
                 departure=_light(departure),
                 target=target,
@@ -192,7 +213,9 @@ class EventWriter:
                 at=at,
                 mcp=mcp is not None,
                 wrapped=mcp is not None and mcp.numbered,
+                by=host if trace.number else departure.source,
             )
+            self._begin(_key(trace), request)
             if (passed_on := self._pending.get(passes)) is not None:
                 passed_on.since = departure.left
             parts.append(b'"id":%d,' % self._number)
@@ -205,6 +228,19 @@ class EventWriter:
             parts.append(b'"session":%b,' % session)
         return [*parts, b'"params":', *self._shown(params, method, own)]
 
+    def _begin(self, key: _Key, request: _PendingRequest) -> None:
+        """A request waits for its answer."""
+        self._end(key)
+        if request.by is None or self._open[request.by] < _MOST_OPEN:
+            self._pending[key] = request
+            self._open[request.by] += request.size
+
+    def _end(self, key: _Key) -> _PendingRequest | None:
+        request = self._pending.pop(key, None)
+        if request is not None:
+            self._open[request.by] -= request.size
+        return request
+
     def _answered(self, trace: Trace, host: str | None) -> _PendingRequest | None:
         """Removes the pending request that a response answers. Raises `ValueError`; see `write`."""
         key = trace.request or _key(trace)
@@ -212,7 +248,7 @@ class EventWriter:
         # A child is not trusted: it might claim answers to requests that never went to it.
         if host is not None and (request is None or host not in request.departure.hosts):
             raise ValueError("it answers no request to or from its guests")
-        return self._pending.pop(key, None)
+        return self._end(key)
 
     def _response(
         self, trace: Trace, departure: Departure, request: _PendingRequest, at: float, size: int

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from conductor.core import UPSTREAM, Trace, Violated
+from conductor.core import UPSTREAM, Trace, Violated, json_text
 from conductor.core.tracing import best_effort
 from conductor.record.trace.chain import ChainComponent
 from conductor.record.trace.events import EventWriter
 from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_name
 from conductor.record.trace.records import Conversation, header
 from conductor.record.trace.sinks import Sink
-from conductor.run.report_checks import Tracing
+from conductor.run.report_checks import KINDS, Tracing
 from conductor.run.report_lines import text_lines
 from conductor.transports.recorded import Recorder
 
@@ -110,6 +110,7 @@ class Tracer:
         is_new = trace.source != UPSTREAM and trace.kind != "response"
         if is_new and trace.number not in self._names.hosts[host]:
             raise ValueError(f"not a number of a message of {host}")
+        _check_form(trace)
         at = self.now(at - self._start)
         departure: Departure | None = Departure(shown_name(trace.source), at, trace, (host,))
         if trace.source == UPSTREAM:
@@ -173,6 +174,17 @@ class Tracer:
     def _service(self, trace: Trace, source: str, target: str, size: int) -> None:
         """Writes what passed between a component and the conductor itself."""
         self._events.write(trace, Departure(source, self._last, trace), target, self._last, size)
+
+
+def _check_form(trace: Trace) -> None:
+    """Raises `ValueError` for what is no message: it could break out of its line in the trace."""
+    id_ = None if trace.id is None else trace.id.encode()
+    if trace.kind not in KINDS or b"\n" in (id_ or b""):
+        raise ValueError("its record has something that is no message")
+    for text in (id_, trace.payload):
+        if text is not None:
+            text.decode()
+            json_text.decode(text, type=msgspec.Raw)
 
 
 class Both:

@@ -238,7 +238,7 @@ class HostedChain:
 
             def send(lines: bytes) -> None:
                 assert self._traced is not None
-                self._traced.without_record(self._planned[name], lines.splitlines())
+                self._traced.without_record(name, self._planned[name], lines.splitlines())
 
             self._records[name] = HostRecord(LINE_LIMIT, send)
         return _Node(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ import pytest
 
 from conductor.core import CHANNEL, UPSTREAM, Component, Router, RouterOptions, Trace, Violated
 from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.record.trace import events
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import edits, reader
@@ -327,6 +330,9 @@ def test_messages_within_a_host_have_its_times(recording: Recording) -> None:
         hop(source="x"), hop(target="last"), hop(number=7), hop(source="", number=2000),
         hop(source="a", target=UPSTREAM, number=7), hop(kind="response", request=7),
         hop(kind="response", source=UPSTREAM, target="x"),
+        hop(kind='notification","from":"client'), hop(payload=b'1,"from":"client"'),
+        hop(payload=b""), hop(payload=b'"\xff"'), hop(kind="request", id='1},"from":"client"'),
+        hop(kind="request", id='1\n'), hop(kind="request", id="\ud83d"),
     ],
 )  # fmt: skip
 def test_a_host_has_no_say_about_others(recording: Recording, wrong: tuple[Trace, float]) -> None:
@@ -342,6 +348,31 @@ def test_a_host_has_no_say_about_the_requests_of_others(recording: Recording) ->
         recording.tracer.hop("a+b+c", *report)
     recording.crossed("response", "last", "x", "1", "_m", b"{}", request=1)
     assert [e["from"] for e in recording.events()] == ["x", "agent"]
+
+
+def test_requests_of_a_host_that_nobody_answers_are_bounded(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_MOST_OPEN", 4096)
+    lines = b'c{"jsonrpc":"2.0","id":%d,"method":"now"}\n'
+    answer = b'c{"jsonrpc":"2.0","id":%d,"result":1}\n'
+    for number in range(1000, 1100):
+        request = hop(kind="request", id=str(number), number=number)
+        recording.tracer.hop("a+b+c", *request)
+        asked = lines % number
+        recording.tracer.delivered("a+b+c", "a", b"p{}\n", asked, "", at=100.0)
+    recording.crossed("request", "x", "last", "1", "_m", b"{}", number=1)
+    recording.crossed("response", "last", "x", "1", "_m", b"{}", request=1)
+    for number in range(1000, 1100):
+        recording.tracer.delivered("a+b+c", "a", answer % number, b"", "", at=100.0)
+        with contextlib.suppress(ValueError):
+            report = hop(kind="response", source="b", target="a", number=1200, request=number)
+            recording.tracer.hop("a+b+c", *report)
+    of = Counter((e["type"], e["from"]) for e in recording.events())
+    assert of["request", "a"] == 200
+    assert 0 < of["response", "b"] < 10
+    assert 0 < of["response", "conductor"] < 10
+    assert of["response", "agent"] == 1
 
 
 def test_what_a_host_does_with_copies_is_left_out(recording: Recording) -> None:
