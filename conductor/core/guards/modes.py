@@ -117,16 +117,21 @@ def _values(held: Object, names: tuple[str, ...]) -> Iterator[str]:
         yield from _values(as_object(one), names)
 
 
+def _read(text: str) -> str:
+    """How people read a name: folded, and with letters for pairs that look like one."""
+    return folded(text).replace("rn", "m").replace("cl", "d").replace("vv", "w")
+
+
 def _parts(text: str) -> list[str]:
     parts = _words.split(unicodedata.normalize("NFKC", text))
-    return [folded(_number.sub("", part)) for part in parts]
+    return [_read(_number.sub("", part)) for part in parts]
 
 
 def _looks(text: str) -> tuple[str, ...]:
     """How a text reads: as a whole, and without numbers and words that change nothing."""
     if len(text) > _LONGEST:
         return ()
-    return folded(text), "".join(part for part in _parts(text) if part not in _FILLING)
+    return _read(text), "".join(part for part in _parts(text) if part not in _FILLING)
 
 
 def _clauses(text: str) -> Iterator[str]:
@@ -134,20 +139,32 @@ def _clauses(text: str) -> Iterator[str]:
     return (look for part in (text, *_marks.split(text)) for look in _looks(part))
 
 
-_FILLING: Final = frozenset(
-    map(
-        folded,
-        ("current", "currently", "active", "selected", "now", "on", "is", "it", "the", "agent"),
+def _all_read(listed: str) -> frozenset[str]:
+    return frozenset(map(_read, listed.split()))
+
+
+_FILLING: Final = _all_read(
+    "current currently active selected now on is it the agent only just always still"
+)
+# In the languages of many users: English, German, Dutch, Spanish, Portuguese, Italian, French,
+# Polish, Swedish, Russian, Chinese, Japanese, Korean.
+_MODES: Final = _all_read(
+    "mode modes modus modi Betriebsart modo modos modalità tryb läge режим 模式 モード 모드"
+)
+_POSING: Final = _MODES | _all_read(
+    "model models Modell Modelle modelo modello modèle модель 模型 モデル 모델"
+)
+_ASKING: Final = tuple(
+    _all_read(
+        "permission approv bypass Berechtig Genehmig toestemming permiso permiss autoriz autoris "
+        "uprawnie behörighet разреш 权限 許可 권한"
     )
 )
-_MODES: Final = frozenset(map(folded, ("mode", "modes")))
-_POSING: Final = _MODES | frozenset(map(folded, ("model", "models")))
-_ASKING: Final = tuple(map(folded, ("permission", "approv", "bypass")))
 
 
 def _poses(text: str) -> bool:
     """Whether a name speaks of the agent's mode or model, or of what it asks the user."""
-    whole = folded(text)
+    whole = _read(text)
     return (
         not _POSING.isdisjoint(_parts(text))
         or whole.endswith(tuple(_POSING))

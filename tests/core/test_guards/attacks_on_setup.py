@@ -285,6 +285,9 @@ def posing() -> Iterator[Attack]:
         "\U000102a0sk", "As\U000104bc", "\u039code", "\u028dode", "\ua4dfode", "M\U0001f17edel",
         "big", "Big 4", "Mode", "mode", "m\u043ede", "Session mode", "permissionMode", "Model",
         "mod\u0435l", "Permissions", "Auto-approve", "bypassPermissions", "x" * 201,
+        "rnode", "Mocle", "rnoclel", "Ask only", "Just ask", "Always Ask", "Betriebsart", "Modus",
+        "Modo de trabajo", "Modalita\u0300", "режим", "模式", "當前模式", "モード", "모드",
+        "Sprachmodell", "Berechtigungen", "权限",
     ):  # fmt: skip
         for what, option in (
             ("id", {**tone, "id": name}),
