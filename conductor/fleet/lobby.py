@@ -243,17 +243,17 @@ class Lobby(Served):
 
     def _send(self, seat: _Seated, sent: list[bytes]) -> None:
         """The room has sent frames."""
-        connection = seat.connection
+        connection, unread = seat.connection, self._settings.unread
         outlet = connection.outlet
         if connection.id not in self.connections:
             return
-        if outlet.waiting > self._settings.unread:
+        if self.leaves_much(connection, unread, unread):
             connection.close(Farewell.UNREAD)
             return
         for frame in sent:
             outlet.send(frame, self._session(seat, frame) if isinstance(outlet, Streams) else None)
         outlet.flush()
-        if outlet.waiting > self._settings.unread // 2:
+        if self.leaves_much(connection, unread // 2, unread):
             connection.pause(_UNREAD)
         if self._finishing:
             self._finish()

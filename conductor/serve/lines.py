@@ -156,7 +156,7 @@ class LinesLink:
 
     def _look(self) -> None:
         """Takes lines as far as it is the turn of their principal."""
-        while self._lines:
+        while self._lines and not self._is_paused:
             if not self._turns.may(self._holds.principal):
                 self._reader.pause()
                 self._turns.later(self._holds.principal, self._look)
@@ -167,8 +167,9 @@ class LinesLink:
                     return
         self._wait()
         self._read_on()
-        if self._over is not None:
-            self._end(*self._over)
+        if self._over is not None and not self._lines:
+            over, self._over = self._over, None
+            self._end(*over)
 
     def _take(self, frame: bytes) -> bool:
         """Takes a line; whether more may be taken."""
@@ -202,12 +203,15 @@ class LinesLink:
 
     async def _go_on(self, connection: Connection) -> None:
         await connection.may_send()
-        self._read_on()
+        self._look()
+
+    @property
+    def _is_paused(self) -> bool:
+        return self._connection is not None and self._connection.paused
 
     def _read_on(self) -> None:
         """Reads on, unless it has to wait."""
-        is_paused = self._connection is not None and self._connection.paused
-        if not (is_paused or self._held_up or self._lines):
+        if not (self._is_paused or self._held_up or self._lines):
             self._reader.resume()
 
     # -- as what it has sent counts (`conductor.transports.received.Reader`) ----------------------

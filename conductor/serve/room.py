@@ -40,6 +40,8 @@ _DRAINING: Final = "the server is shutting down, and begins no turn any more"
 _LATER: Final = "connect again in a moment; `session/load` goes on with the session"
 SHOW: Final = "connect again with a token that is valid; `session/load` goes on with the session"
 _PROMPT: Final = "session/prompt"
+_LITTLE: Final = 64 * 1024
+"""Bytes that any client may leave unread, whatever others of its principal leave."""
 _UNREAD: Final = "its client does not read"
 _FULL: Final = "its chain takes no more"
 
@@ -92,6 +94,15 @@ class Served(Keeper, Protocol):
         """Sends all clients away; their chains end."""
         for connection in [*self.connections.values()]:
             connection.close(why)
+
+    def leaves_much(self, one: Connection, most: int, unread: int) -> bool:
+        """Whether a client leaves more than `most` bytes unread, or more than half of what is free
+        of twice `unread`, which all clients together may leave."""
+        waiting = one.outlet.waiting
+        if waiting <= _LITTLE or waiting > most:
+            return waiting > most
+        others = sum(other.outlet.waiting for other in self.connections.values()) - waiting
+        return 2 * waiting > 2 * unread - others
 
     def stop(self) -> None:
         """Ends all chains now."""
@@ -296,10 +307,10 @@ class Room(Served):
         if not self._sent:
             return
         sent, self._sent = self._sent, {}
+        unread = self._settings.unread
         for connection in sent:
-            outlet = connection.outlet
-            outlet.flush()
-            if outlet.waiting > self._settings.unread // 2:
+            connection.outlet.flush()
+            if self.leaves_much(connection, unread // 2, unread):
                 connection.pause(_UNREAD)
 
     def _perform_one(self, effect: Effect, chain: str) -> None:
@@ -329,10 +340,12 @@ class Room(Served):
     def _send(
         self, connection: Connection, frame: bytes, session: str | None, chain: str = ""
     ) -> None:
-        if (
-            connection.outlet.waiting > self._settings.unread
-            and self._home(chain) is not connection  # a chain waits for its home
-        ):
+        unread = self._settings.unread
+        if chain and self._home(chain) is not connection:  # a chain waits for its home
+            is_much = self.leaves_much(connection, unread, unread)
+        else:
+            is_much = not chain and connection.outlet.waiting > unread
+        if is_much:
             connection.close(Farewell.UNREAD)
             return
         connection.outlet.send(frame, session)

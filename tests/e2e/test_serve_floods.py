@@ -173,3 +173,27 @@ def test_all_frames_are_taken_however_many_come_at_once(rig: Rig) -> None:
                     data += one.recv(65536)
                 came = [int.from_bytes(pongs[at + 2 : at + 6]) for at in range(0, 6 * size, 6)]
                 assert came == [*range(size)]
+
+
+def test_what_all_clients_of_a_principal_leave_unread_is_bounded(rig: Rig) -> None:
+    """Each asks on and on, and reads nothing of the answers."""
+    bob = new_token(rig, "bob")
+    at = ("--listen", f"unix:{rig.folder / 'lines'}", "--unread", "2M")
+    serve = ("serve", rig.demo(), *WS, *at, *tokens(rig))
+    with served(rig, *serve) as server, contextlib.ExitStack() as stack:
+        taken = [lines(server, "", stack) for _ in range(12)]
+        push(taken, b"{}\n" * 12_000)
+        other = server.socket(headers=bearer(bob))
+        assert other.prompt(other.begin(), "/echo on") == "on"
+        numbers = server.http("/metrics", **bearer(bob)).ask("GET").body.decode().splitlines()
+        unread = next(one for one in numbers if one.startswith("conductor_serve_unread_bytes "))
+        assert int(unread.split()[1]) < 8 * _MIB
+        for one in taken:  # who reads after all is heard again
+            one.settimeout(DEADLINE)
+            rest, data = b'\n{"jsonrpc":"2.0","id":2,"method":"session/list"}\n', b""
+            while b'"id":2' not in data[-4096:]:
+                one.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    rest = rest[one.send(rest) :]
+                one.settimeout(DEADLINE)
+                data += one.recv(_MIB)
