@@ -25,7 +25,6 @@ from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
 from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.policy.states import State
 from conductor.core.writer import ReferringWriter, Writer, port_writer, writers
 
 if TYPE_CHECKING:  # few chains need it
@@ -355,7 +354,7 @@ class Carried(RequestInOrder):
         rights: int,
     ) -> None:
         self.method, self.params, self.heading = message
-        self.state = State.QUEUED
+        super().__init__()
         self.order = 0
         self.round = -1
         self.lane = lane

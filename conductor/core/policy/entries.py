@@ -18,7 +18,7 @@ from conductor.core.policy.headings import (
     size_of,
 )
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.policy.states import State
+from conductor.core.policy.states import ENDS, Event, State, to
 
 _MOST: Final = 32_768
 """Notifications of each kind (unforwarded, copied) that one lane remembers: a component may swallow
@@ -127,15 +127,33 @@ class Request:
 
 
 class RequestInOrder(Request):
-    """One that the component carries, with its place in the order."""
+    """One that the component carries, with its state, and its place in the order."""
 
-    __slots__ = ("order", "round", "state")
+    __slots__ = ("_state", "order", "round")
 
-    state: State
     order: int
     """Its place, or that of its answer, among all that came to leave by the same lane."""
     round: int
     """The component's round that delivers it, or its answer; -1 until it is sent."""
+
+    def __init__(self) -> None:
+        self._state = State.QUEUED
+
+    @property
+    def state(self) -> State:
+        """Where it stands."""
+        return self._state
+
+    def moves(self, event: Event) -> None:
+        """It goes where the table says; nothing else sets its state."""
+        after = to(self._state, event)
+        assert after is not None
+        self._state = after
+
+    def closes(self) -> None:
+        """It has its answer, or goes its way without the component, whatever has led to that."""
+        assert self._state in ENDS
+        self._state = State.CLOSED
 
 
 Entry = Notification | RequestInOrder | Held

@@ -26,7 +26,7 @@ from conductor.core.policy.observers import release
 from conductor.core.policy.own_answers import plain, signed, unsigned
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
-from conductor.core.policy.states import State
+from conductor.core.policy.states import Event, State
 from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest, unread
 
 HOLD_SETUP: Final = 60.0
@@ -61,7 +61,8 @@ class HeldRequests(ABC):
             self._reply_past(carried)
             return
         policy_state = carried.policy_state
-        carried.state, carried.round = State.RETURNED, policy_state.round
+        carried.moves(Event.CAME_BACK)
+        carried.round = policy_state.round
         carried.order = 0
         # Programs have no rounds, and an array's answer may be long in coming: messages that wait
         # for these might wait for ever.
@@ -258,7 +259,8 @@ class HeldRequests(ABC):
     def _close(self, carried: Carried) -> None:
         """The component does not hold a request any more. For a while its messages about that are
         still recognised, by its id: its params, perhaps megabytes, are not kept."""
-        before, carried.state = carried.state, State.CLOSED
+        before = carried.state
+        carried.closes()
         carried.params = UNSET
         carried.pending.visit = None
         lane = carried.lane

@@ -110,8 +110,8 @@ class PolicedRequests(HeldRequests):
             return
         policy_state = lane.peer.policed
         retries = carried.state is State.RETURNED
-        after = to(carried.state, Event.PASSED_ON)
-        if after is None or (retries and not self._may_retry(carried, policy_state)):
+        may = to(carried.state, Event.PASSED_ON) is not None
+        if not may or (retries and not self._may_retry(carried, policy_state)):
             violation = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
             self._parts.checks.refuse(
                 lane.peer, lane.direction, carried.heading, violation, pending
@@ -123,7 +123,8 @@ class PolicedRequests(HeldRequests):
         self._parts.notifications.leaves(lane, carried)
         if carried.method == PROMPT:
             self._parts.turns.prompt_passed(policy_state, carried.heading.session, pending)
-        carried.state, carried.forwarded, carried.upstream = after, pending, None
+        carried.moves(Event.PASSED_ON)
+        carried.forwarded, carried.upstream = pending, None
         carried.retries += retries
         carried.lane.in_flight.leave(carried)
         self._link(carried, allowed, pending)
@@ -362,7 +363,8 @@ class PolicedRequests(HeldRequests):
                 self._exchange.forward(carried.lane, carried.method, carried.params, pending)
             return
         carried.lane.other.in_flight.queued.remove(carried)
-        carried.state, carried.round = State.GIVEN, peer.policed.round
+        carried.moves(Event.DELIVERED)
+        carried.round = peer.policed.round
         pending.answer_to, pending.purpose = AnswerTo.CARRIED, carried
         self._exchange.send(carried.lane, carried.method, carried.params, pending)
         carried.id = pending.target_id

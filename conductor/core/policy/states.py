@@ -37,6 +37,7 @@ class Event(Enum):
     PASSED_ON = "passed on under its id"
     ANSWERED = "answered by the component"
     CAME_BACK = "answered by those after it"
+    WENT_PAST = "answered by those after it, and the component may not amend that"
     CANCELLED = "cancelled"
     GRACE_OVER = "its grace is over"
     LATE = "held for too long"
@@ -92,9 +93,9 @@ MOVES: Final[tuple[Move, ...]] = (
         _S.PASSED,
         _E.CAME_BACK,
         _S.RETURNED,
-        "the component gets the answer, where it may amend that; else it is replied as it came, "
-        "and the component gets a copy (closed)",
+        "the component gets the answer, to amend it",
     ),
+    Move(_S.PASSED, _E.WENT_PAST, _S.CLOSED, "replied as it came; the component gets a copy"),
     Move(_S.PASSED, _E.CANCELLED, _S.PASSED, "the cancellation goes on"),
     Move(_S.PASSED, _E.LOST, _S.PASSED, "its answer goes past the component"),
     Move(
@@ -121,6 +122,9 @@ MOVES: Final[tuple[Move, ...]] = (
 """All moves there are; the tables of the docs are drawn from here."""
 
 _TABLE: Final = {(move.state, move.event): move.to for move in MOVES}
+
+ENDS: Final = frozenset(move.state for move in MOVES if move.to is State.CLOSED)
+"""The states in which a request may have its answer, or go on without the component."""
 
 MOST_RETRIES: Final = 3
 """How often a component may ask again for what it got an answer to."""

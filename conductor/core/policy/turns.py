@@ -143,7 +143,7 @@ class Turns:
         if after is State.CLOSED:
             self.end(carried)
         else:
-            carried.state = after
+            carried.moves(Event.CANCELLED)
             carried.lane.other.in_flight.leave(carried)
             self._parts.deadlines.after(GRACE, partial(self._grace_over, carried))
 
