@@ -31,7 +31,7 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.rules import CHOICES, of_word
-from conductor.core.policy.states import State
+from conductor.core.policy.states import IN_HAND
 from conductor.core.state import Carried, Peer, PendingRequest
 from conductor.patterns import lazy_pattern
 
@@ -57,7 +57,6 @@ _NAMES_NOTHING: Final = (
     'hint: end that first: `rebind` with `"to"` equal to `"sessionId"`'
 )
 
-_HELD: Final = (State.GIVEN, State.RETURNED)
 _PLAIN: Final = lazy_pattern(r"[A-Za-z0-9_./-]{1,80}")
 
 _decode = json_text.Decoder().decode
@@ -235,7 +234,7 @@ class Checks:
         return frozenset(
             one.heading.session
             for one in carried
-            if one.method == PROMPT and one.state in _HELD and one.heading.session is not None
+            if one.method == PROMPT and one.state in IN_HAND and one.heading.session is not None
         )
 
 

@@ -23,13 +23,12 @@ from conductor.core.policy.entries import (
 )
 from conductor.core.policy.headings import Heading, size_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
-from conductor.core.policy.states import State
+from conductor.core.policy.states import IN_FRONT
 
 _MOST_SESSIONS: Final = 1024
 _MOST_COPIES: Final = 1024
 _MOST_COPIED_BYTES: Final = 32 * 1024 * 1024
 
-_HELD: Final = (State.QUEUED, State.GIVEN, State.STOPPED)
 
 # The full records (`conductor.core.state`) know lanes, and lanes know `InFlight`. So that no import
 # circle arises, this module, which needs neither lanes nor pending requests, is generic.
@@ -121,7 +120,7 @@ class InFlight(Generic[_Carried, _Copied]):
 
     def holds_prompt(self, session: str | None) -> bool:
         """Whether the component holds a prompt of a session."""
-        return any(prompt.state in _HELD for prompt in self.prompts(session))
+        return any(prompt.state in IN_FRONT for prompt in self.prompts(session))
 
     def prompts(self, session: str | None) -> list[_Carried]:
         """The prompts of a session that the component carries."""

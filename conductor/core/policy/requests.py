@@ -27,14 +27,13 @@ from conductor.core.policy.observers import release
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
 from conductor.core.policy.settling import Refused, Settling
-from conductor.core.policy.states import MOST_RETRIES, Event, State, to
+from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
 from conductor.core.policy.turns import NO_QUESTIONS, TURNS
 from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest
 
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
 )
-_HELD: Final = (State.GIVEN, State.STOPPED)
 SETTINGS_RULE: Final = "session-mode"
 """The guard whose rule is also broken by a prompt in a session that is not as the agent begins one.
 """
@@ -97,7 +96,7 @@ class PolicedRequests(HeldRequests):
             event, retries = Event.PASSED_ON, carried.retries
             again = to(carried.state, event) is not None and retries < MOST_RETRIES
             return carried if policy_state.enforced or again else None
-        held = [carried for carried in in_flight.requests.values() if carried.state in _HELD]
+        held = [carried for carried in in_flight.requests.values() if carried.state in NOT_PASSED]
         return meant(held, method, params)
 
     def _forward(self, carried: Carried, params: Params, pending: PendingRequest) -> None:

@@ -32,7 +32,7 @@ from conductor.core.policy.key_table import (
     update,
 )
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.policy.states import Event, State, to
+from conductor.core.policy.states import IN_HAND, STOPPABLE, Event, State, to
 from conductor.core.policy.withheld import TOOLS, Withheld
 from conductor.core.state import Carried, Lane, PendingRequest, Source
 
@@ -50,7 +50,6 @@ _TURNS: Final = _TEXT | TOOLS | {_STATE}
 Over = Callable[[Carried, bytes, bytes], None]
 """Answers a carried request: `PolicedRequests.over`."""
 
-_HELD: Final = (State.QUEUED, State.GIVEN, State.RETURNED)
 _CANCELLED: Final = (b"result", b'{"stopReason":"cancelled"}')
 REFUSED: Final = (b"error", jsonrpc.error_object(REQUEST_CANCELLED, "Request cancelled"))
 """The answer to a cancelled request."""
@@ -123,7 +122,7 @@ class Turns:
         self._exchange.cancel_hop(pending, source)
         carried = pending.visit
         enforced = carried is not None and carried.policy_state.enforced
-        if carried is not None and enforced and carried.state in _HELD:
+        if carried is not None and enforced and carried.state in STOPPABLE:
             self.stop(carried, REFUSED)
         for copy in pending.copies:
             if copy.shadow is not None:
@@ -163,7 +162,7 @@ class Turns:
         if session is None:
             return []
         prompts = lane.other.in_flight.prompts(session)
-        return [prompt for prompt in prompts if prompt.state in _HELD]
+        return [prompt for prompt in prompts if prompt.state in STOPPABLE]
 
     # -- of a component's own --------------------------------------------------------------------
 
@@ -266,11 +265,7 @@ class Turns:
     def held(lane: Lane, session: str) -> list[Carried]:
         """The prompts of a session that the policed component which sends by `lane` holds, before
         or after the agent."""
-        return [
-            prompt
-            for prompt in lane.in_flight.prompts(session)
-            if prompt.state in (State.GIVEN, State.RETURNED)
-        ]
+        return [prompt for prompt in lane.in_flight.prompts(session) if prompt.state in IN_HAND]
 
     def runs_within(self, policy_state: PolicyState, lane: Lane, session: str | None) -> bool:
         """Version 2: whether a turn of the component's own runs in one of the user's, which that
@@ -387,4 +382,4 @@ def _count(policy_state: PolicyState, session: str, waiting: int, running: int) 
 
 def _seen(held: list[Carried]) -> bool:
     """Whether a component has been given one of these."""
-    return any(carried.state in (State.GIVEN, State.RETURNED) for carried in held)
+    return any(carried.state in IN_HAND for carried in held)
