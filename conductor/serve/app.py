@@ -180,7 +180,7 @@ class App:
     # -- HTTP ------------------------------------------------------------------------------------
 
     async def _open(self, ruling: http_rules.Open, proof: Proof, named: str) -> web.StreamResponse:
-        streams = Streams(ruling.id)
+        streams = Streams(ruling.id, self._server.kept(proof.principal))
         connection = self._joined(proof, streams, named)
         try:
             connection.received(ruling.frame)

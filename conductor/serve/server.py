@@ -10,6 +10,7 @@ import socket
 import stat
 from collections.abc import Awaitable, Callable, Container
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 
@@ -21,6 +22,7 @@ from conductor.serve.app import App
 from conductor.serve.client_sockets import ClientSocket, ClientSockets, Visitor
 from conductor.serve.connections import Connection, Farewell, Outlet
 from conductor.serve.room import CHAIN, Room, Served
+from conductor.serve.streams import Kept
 from conductor.transports import entrance
 from conductor.transports.buffers import Tidying
 from conductor.transports.entrance import Entrance
@@ -88,6 +90,7 @@ class Server:
         self._rooms: dict[str, Served] = {}
         self._entrances: list[Entrance] = []
         self._paths: list[tuple[str, os.stat_result]] = []
+        self._kept: WeakValueDictionary[str, Kept] = WeakValueDictionary()
         self._changed = asyncio.Event()
         self._counts = metrics.Counts()
         self._sockets = ClientSockets()
@@ -157,6 +160,10 @@ class Server:
         if found is not None:
             found.proof = proof
         return found
+
+    def kept(self, principal: str) -> Kept:
+        """What the streams of a principal keep."""
+        return self._kept.setdefault(principal, Kept())
 
     def known(self, request: web.Request, principal: str) -> None:
         """A request has shown who it is from: its network connection is no stranger any more.

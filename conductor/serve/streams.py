@@ -27,7 +27,7 @@ _BYTES_AT_ONCE: Final = 256 * 1024
 _KEPT: Final = 16 * 1024 * 1024
 """Bytes of events that are kept of a stream after they were written: so much may be on its way …"""
 _KEPT_QUIET: Final = 1024 * 1024
-"""… and so much of one that has been quiet for a while, or where all streams of a client keep
+"""… and so much of one that has been quiet for a while, or where all streams of a principal keep
 `_KEPT_ALL`."""
 _KEPT_ALL: Final = 64 * 1024 * 1024
 _QUIET: Final = 4
@@ -47,6 +47,18 @@ class Refused(Exception):  # noqa: N818 - as an answer is
         self.text = text
 
 
+class Kept:
+    """What the streams of all clients of a principal keep, in bytes."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    @property
+    def is_much(self) -> bool:
+        """Whether each keeps less from now on."""
+        return self.size > _KEPT_ALL
+
+
 class Sizes:
     """What all streams of a client have, in bytes.
 
@@ -55,9 +67,15 @@ class Sizes:
         kept: Of events that were written, and may have to be written once more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, together: Kept) -> None:
         self.waiting = 0
         self.kept = 0
+        self.together = together
+
+    def keep(self, size: int) -> None:
+        """So many bytes more are kept, or fewer."""
+        self.kept += size
+        self.together.size += size
 
 
 class Stream:
@@ -99,10 +117,10 @@ class Stream:
     def _keep(self, number: int, frame: bytes) -> None:
         self._kept.append((number, frame))
         self._count(len(frame))
-        self._trim(_KEPT if self._all.kept <= _KEPT_ALL else _KEPT_QUIET)
+        self._trim(_KEPT_QUIET if self._all.together.is_much else _KEPT)
 
     def forget(self) -> None:
-        """Nobody reads it any more, and nothing waits."""
+        """Nobody comes back for what was written."""
         self._count(-self._kept_bytes)
         self._kept.clear()
 
@@ -116,7 +134,7 @@ class Stream:
 
     def _count(self, size: int) -> None:
         self._kept_bytes += size
-        self._all.kept += size
+        self._all.keep(size)
 
     @property
     def written(self) -> int:
@@ -185,15 +203,15 @@ class Streams:
         closed: Whether nothing more comes.
     """
 
-    def __init__(self, opening: bytes) -> None:
-        """`opening`: the id of `initialize`."""
+    def __init__(self, opening: bytes, kept: Kept) -> None:
+        """`opening`: the id of `initialize`. `kept`: what its principal keeps."""
         self.drained: Callable[[], None] = lambda: None
         self.closed = False
         self.opening: asyncio.Future[tuple[bytes, bool]] = (
             asyncio.get_running_loop().create_future()
         )
         self._id = opening
-        self._sizes = Sizes()
+        self._sizes = Sizes(kept)
         self._own = Stream(self._sizes)
         self._of: dict[str, Stream] = {}
         """By session; those whose readers have left come in the order in which they did."""
@@ -310,9 +328,11 @@ class Streams:
         if stream.reader is not reader:
             return
         stream.reader = None
+        if self.closed:
+            stream.forget()
         if session is not None and self._of.get(session) is stream:
             self._of[session] = self._of.pop(session)  # the last one that a reader has left
-        while self._sizes.kept > _KEPT_ALL and self._forgotten():
+        while self._sizes.together.is_much and self._forgotten():
             pass
 
     def close(self, why: Farewell) -> None:
@@ -322,5 +342,6 @@ class Streams:
         if not self.opening.done():
             self.opening.cancel()
         for stream in (self._own, *self._of.values()):
+            stream.forget()
             if stream.reader is not None:
                 stream.reader.wake.set()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conductor.serve.connections import MOVES, Event, Farewell, State
-from conductor.serve.streams import Refused, Streams
+from conductor.serve.streams import Kept, Refused, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -18,7 +18,7 @@ def within(work: Callable[[Streams], Coroutine[Any, Any, None]]) -> None:
     """Runs a test on an event loop, with streams that are open."""
 
     async def run() -> None:
-        streams = Streams(b"1")
+        streams = Streams(b"1", Kept())
         streams.send(b'{"jsonrpc":"2.0","id":1,"result":{}}', None)
         assert await streams.opening == (b'{"jsonrpc":"2.0","id":1,"result":{}}', False)
         await work(streams)
@@ -28,7 +28,7 @@ def within(work: Callable[[Streams], Coroutine[Any, Any, None]]) -> None:
 
 def test_the_answer_to_initialize_goes_into_its_body() -> None:
     async def run() -> None:
-        streams = Streams(b'"1"')
+        streams = Streams(b'"1"', Kept())
         streams.send(b'{"jsonrpc":"2.0","method":"early"}', None)
         streams.send(b'{"jsonrpc":"2.0","id":1,"result":{}}', None)  # not its id
         assert not streams.opening.done()
@@ -235,3 +235,23 @@ def test_what_streams_keep_is_bounded_where_their_readers_have_left() -> None:
         assert await streams.read("s99", 0).take(0) is not None
 
     within(work)
+
+
+def test_what_all_clients_of_a_principal_keep_is_bounded() -> None:
+    async def run() -> None:
+        kept = Kept()
+        clients = [Streams(b"1", kept) for _ in range(20)]
+        readers = [one.read("s", None) for one in clients]
+        for _ in range(24):
+            for one, reader in zip(clients, readers, strict=True):
+                one.send(b"x" * 500_000, "s")
+                assert await reader.take(0)
+        assert kept.size == sum(one.kept for one in clients) < 128 << 20
+        for one, reader in zip(clients, readers, strict=True):
+            one.send(b"x" * 500_000, "s")
+            one.close(Farewell.LEFT)
+            assert await reader.take(0)
+            one.leave(reader)
+        assert kept.size == 0
+
+    asyncio.run(run())
