@@ -59,6 +59,7 @@ class App:
         headers = _lower(request)
         path = request.path
         try:
+            _check_repeated(request, headers)
             if path in ("/health", "/ready"):
                 return self._looked(path)
             if self._is_allowed_preflight(request.method, headers):
@@ -359,6 +360,15 @@ def _watched(
         yield
     finally:
         watching.cancel()
+
+
+def _check_repeated(request: web.Request, headers: Mapping[str, str]) -> None:
+    """Two readers of a repeated header could disagree, a server in front and this one. Raises
+    `Denied`."""
+    if len(headers) != len(request.headers):
+        for name in http_rules.ONCE:
+            if len(request.headers.getall(name, ())) > 1:
+                raise Denied(400, f"the header `{name}` came twice")
 
 
 def _lower(request: web.Request) -> dict[str, str]:

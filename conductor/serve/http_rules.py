@@ -25,6 +25,9 @@ NUMBER: Final = wire.NUMBER.lower()
 LAST_EVENT: Final = "last-event-id"
 METHODS: Final = ("GET", "POST", "DELETE")
 
+ONCE: Final = ("host", "origin", "authorization", CONNECTION, SESSION, NUMBER, LAST_EVENT)
+"""Headers that say who asks, for what."""
+
 _SHARED: Final = (wire.CONNECTION, wire.SESSION, wire.NUMBER)
 """Headers of ACP, which pages send and read."""
 _SENT: Final = ("Content-Type", "Accept", *_SHARED, "Authorization", "Last-Event-ID")

@@ -92,6 +92,10 @@ def test_tokens_that_are_none(rig: Rig) -> None:
         ("Host: 127.0.0.1/", 421),
         ("X-Forwarded-Host: evil.example\r\nHost: 127.0.0.1:99", 0),
         ("Host: [::1]:99", 0),
+        ("Authorization: Bearer a\r\nAuthorization: Bearer b", 400),
+        ("Acp-Connection-Id: a\r\nacp-connection-id: b", 400),
+        ("Acp-Session-Id: a\r\nAcp-Session-Id: a", 400),
+        ("X-Other: a\r\nX-Other: b", 0),
     ],
 )
 def test_names_that_are_not_ours_by_each_method(rig: Rig, lines: str, status: int) -> None:
