@@ -1,7 +1,8 @@
 """Updates of a session that the client cannot know yet: they go behind the answer that names it.
 
 Some agents send the commands of a session before they answer `session/new`; some editors drop what
-comes so early. Whoever has sent the updates, they wait at the client's end.
+comes so early. Whoever has sent the updates, they wait at the client's end; but for what tools do,
+since the agent may ask for a permission that rests on that, say in a session of a sub-agent.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from collections.abc import Callable, Container
 from typing import Final
 
 from conductor.core.jsonrpc import Params
-from conductor.core.policy.headings import session_of, size_of
+from conductor.core.policy.headings import heading, size_of
+from conductor.core.policy.key_table import UPDATE
+from conductor.core.policy.withheld import TOOLS
 
 _MOST: Final = 1000
 """Updates that wait, at most …"""
@@ -43,8 +46,8 @@ class EarlyUpdates:
 
     def keeps(self, params: Params, later: Callable[[], None]) -> bool:
         """Whether an update waits; `later` sends it on."""
-        session = session_of(params)
-        if not self.any or session is None or session in self._known:
+        key, session, _ = heading(UPDATE, params)
+        if not self.any or session is None or session in self._known or key in TOOLS:
             return False
         self._bytes += size_of(params)
         if len(self._waiting) >= _MOST or self._bytes > _MOST_BYTES:

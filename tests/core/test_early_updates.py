@@ -105,6 +105,16 @@ def test_a_replay_comes_before_its_answer(method: str) -> None:
     assert play.says("agent", result(play.asked[-1], {})) == ["l"]
 
 
+@pytest.mark.parametrize("kind", ["tool_call", "tool_call_update"])
+def test_what_tools_do_in_the_session_of_a_sub_agent_comes_before_the_question(kind: str) -> None:
+    """A component may hold the answer to another session for a minute."""
+    play = Play()
+    assert play.says("client", request(1, "session/new", NEW)) == []
+    call = {"sessionUpdate": kind, "toolCallId": "t", "title": "rm -rf ~"}
+    told = notification("session/update", {"sessionId": "child", "update": call})
+    assert play.says("agent", told) == ["child"]
+
+
 @pytest.mark.parametrize("size", [10, 2000])
 def test_so_much_waits_and_no_more(size: int) -> None:
     play = Play()
