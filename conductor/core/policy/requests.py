@@ -42,6 +42,7 @@ _NOT_SETTLED: Final = (
     "this one does not: {}\nhint: open another by `session/new`"
 )
 _NO_DEFAULT: Final = "which those are is unknown, since no session was begun by `session/new`"
+_NOT_BEGUN_WITH: Final = "by `{}` something is set that the agent begins none with"
 
 
 class PolicedRequests(HeldRequests):
@@ -235,9 +236,12 @@ class PolicedRequests(HeldRequests):
         one, whatever it was before: a fork of the user's, or the user's own for a while."""
         session = message.session
         assert session is not None
-        begins = self._exchange.sessions.find(self._exchange.innermost(lane, session)).default
-        if begins is None:
-            self._settled(lane, message, pending, {("", ""): _NO_DEFAULT})
+        known = self._exchange.sessions.find(self._exchange.innermost(lane, session))
+        begins = known.default
+        more = known.settings.keys() - begins if known.touched and begins is not None else set()
+        if begins is None or more:
+            why = _NO_DEFAULT if begins is None else _NOT_BEGUN_WITH.format(min(more)[0])
+            self._settled(lane, message, pending, {("", ""): why})
             return
         settled = partial(self._settled, lane, message, pending)
         self.settling.bring(lane, session, lambda: begins, settled)

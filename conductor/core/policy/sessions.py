@@ -41,7 +41,8 @@ _PLAIN: Final = frozenset({"cwd", "additionalDirectories", "mcpServers"})
 """The members of a set-up in which nothing is chosen."""
 _NOTHING_CHOSEN: Final[tuple[Json, ...]] = (None, [])
 """Values of any other member that choose nothing."""
-MAKES_ONE: Final = ("session/new", "session/fork")
+_FORK: Final = SETUP[3]
+MAKES_ONE: Final = (_NEW, _FORK)
 """The requests with a result that names a new session."""
 MOST_SUBSESSIONS: Final = 32
 """Sessions of one component that are open at a time."""
@@ -69,6 +70,9 @@ class Session(msgspec.Struct):
     """What is set there, as far as the agent has said."""
     default: Settings | None = None
     """What is set in a session that nobody has set anything in; None: the agent has not said."""
+    touched: bool = False
+    """Whether something may be set there that the agent has not begun it with: it is a fork, was
+    the user's for a while, or somebody has set something."""
     servers: tuple[str, ...] = ()
     """The names of the MCP servers of its last set-up."""
     added: dict[str, frozenset[str]] = {}
@@ -220,6 +224,8 @@ class Sessions:
     def adopted(self, component: str, aliases: Aliases) -> None:
         """A component has these aliases from now on."""
         self._bound[component] = aliases.bound
+        for id_ in self._known.keys() & aliases.bound.values():
+            self._known[id_].touched = True
         for id_ in aliases.set_aside:
             known = self._known.get(id_) or Session()
             known.client = component
@@ -349,7 +355,7 @@ class Sessions:
         that is known the agent calls `below`.
         """
         request, result = value_of(params), value_of(body)
-        names = _names(result) or (_names(request) if method != "session/fork" else [])
+        names = _names(result) or (_names(request) if method != _FORK else [])
         if not names or (opened_by and names[0] in self._known):
             return
         former = self._known.pop(names[0], _NOTHING)
@@ -369,7 +375,9 @@ class Sessions:
             session.settings = {**session.settings, **begun_with(request)}
         else:
             self._take_modes(now, result)
-            now.settings = {**now.settings, **shown(result)}
+            source = self._known.get(below or "", now) if method == _FORK else now
+            now.settings = {**source.settings, **now.settings, **shown(result)}
+            now.touched = now.touched or method == _FORK
             if method in MAKES_ONE:
                 # What somebody has chosen in a set-up, by whatever member, is no default.
                 plain = all(
@@ -437,6 +445,7 @@ class Sessions:
         session = self._known.get(name) or Session()
         self._take_modes(session, listing)
         session.settings = {**session.settings, **chosen, **shown(listing)}
+        session.touched = session.touched or not chosen.keys() <= (session.default or {}).keys()
         self._add(name, session)
 
     def _take_modes(self, session: Session, listing: Json) -> None:

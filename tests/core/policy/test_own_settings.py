@@ -51,8 +51,10 @@ class Agent:
         """What it says of a session."""
         held = self.sessions[session]
         name = "id" if self.version == 1 else "configId"
-        option = {name: "effort", "name": "Effort", "n": 1.5, "currentValue": held["effort"]}
-        said: Json = {"configOptions": [option]}
+        options = [{name: "effort", "name": "Effort", "n": 1.5, "currentValue": held["effort"]}]
+        if "trust" in held:
+            options.append({name: "trust", "name": "Trust", "currentValue": held["trust"]})
+        said: Json = {"configOptions": options}
         if self.version == 1:
             modes = [{"id": one, "name": one} for one in ("ask", "plan", "bypass")]
             said["modes"] = {"currentModeId": held["mode"], "availableModes": modes}
@@ -73,7 +75,7 @@ class Agent:
         if method in self.refuses:
             raise ValueError(method)
         if chosen:
-            held = {MODE: "mode", MODEL: "model", OPTION: "effort"}[method]
+            held = {MODE: "mode", MODEL: "model", OPTION: str(params.get("configId"))}[method]
             self.sessions[session][held] = params[chosen]
         return self.shows(session) if method == OPTION else DONE if method == PROMPT else {}
 
@@ -236,6 +238,42 @@ def test_a_fork_of_the_user_s_session_is_set_as_the_agent_begins_one() -> None:
     scene.agent.got.clear()
     assert scene.own(PROMPT, prompt("x", "s3"))["result"] == DONE
     assert [method for method, *_ in scene.agent.got] == [PROMPT]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("how", ["fork", "fork that shows nothing", "user's", "set only"])
+def test_no_prompt_goes_where_more_is_set_than_the_agent_begins_one_with(
+    how: str, version: int
+) -> None:
+    """By an option that the agent has begun to list later: nobody knows how it would begin one."""
+    holds = guest("down:session/prompt:carry+amend", grants=f"{GRANTS} turns=within")
+    scene = begun(Scene(holds, version=version))
+    for session in ("s1", "s2"):
+        scene.agent.sessions[session]["trust"] = "none"
+        scene.agent_says(
+            session, sessionUpdate="config_option_update", **scene.agent.shows(session)
+        )
+    assert scene.own(PROMPT, prompt("x", "s2"))["result"] == DONE  # nobody has set anything there
+    scene.client(OPTION, {"sessionId": "s1", "configId": "trust", "value": "all"})
+    if "fork" in how:
+        scene.agent.sessions["s3"] = dict(scene.agent.sessions["s1"])
+        shown = scene.agent.shows("s3") if how == "fork" else {}
+        body, fork = json.dumps({"sessionId": "s3", **shown}).encode(), Raw(b'{"sessionId":"s1"}')
+        scene.router.sessions.set_up("session/fork", fork, body, client="g", below="s1")
+    elif how == "user's":
+        assert scene.rebinds("s1", "s2")["result"] == {}
+        assert scene.rebinds("s1", "s1")["result"] == {}
+    else:
+        scene.waits = []
+        scene.rebinds("s1", "s2")
+        scene.send("client", "", request("m", MODE, {"sessionId": "s1", **BYPASS}))
+        for asked in (*scene.waits,):
+            scene.send("agent", "", result(asked["id"], {}))
+        scene.waits = None
+    scene.agent.got.clear()
+    said = scene.own(PROMPT, prompt("x", "s3" if "fork" in how else "s2"))
+    assert "the agent begins none with" in said["error"]["message"]
+    assert scene.agent.got == []
 
 
 @pytest.mark.parametrize("kind", ["current_mode_update", "config_option_update"])
