@@ -19,7 +19,7 @@ from conductor.core.guards.mcp_words import samplings
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
-from conductor.core.policy.key_table import PROMPT, Direction
+from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, Direction
 from conductor.core.policy.sessions import MAKES_ONE, guest_of
 from conductor.core.policy.turns import TURNS
 from conductor.core.state import Lane, Peer, PendingRequest
@@ -81,10 +81,17 @@ class OwnPrompts:
 
     # -- components --------------------------------------------------------------------------------
 
-    def refuses(self, lane: Lane, session: str | None, request: PendingRequest) -> Malformed | None:
+    def refuses(
+        self, lane: Lane, session: str | None, request: PendingRequest, *, here: bool = False
+    ) -> Malformed | None:
         """Why a component's own prompt in a session does not go on by `lane`; None: it does, and
-        counts."""
-        name, kind = self._whose(lane.peer, request)
+        counts.
+
+        Args:
+            here: in a host of guests, the host itself keeps the account: the conductor above cannot
+                know whose it is.
+        """
+        name, kind = self._whose(lane.peer, request, here=here)
         if not name:
             return None
         payer = self._payer(lane, session)
@@ -108,19 +115,28 @@ class OwnPrompts:
         data = {"rule": TURNS, "pointer": "", "component": name}
         return Malformed(INVALID_REQUEST, text, data=data)
 
-    def samples(self, lane: Lane, text: Params, request: PendingRequest) -> Malformed | None:
-        """Why a message of a component's own MCP server does not go on, which has the agent's model
-        asked; None: it does, and counts."""
+    def samples(
+        self, lane: Lane, text: Params, request: PendingRequest, *, here: bool = False
+    ) -> Malformed | None:
+        """Why a message or an answer of a component's own MCP server does not go on, which has the
+        agent's model asked; None: it does, and counts. `here`: it is an answer."""
         for _ in range(samplings(text)):
-            wrong = self.refuses(lane, None, request)
+            wrong = self.refuses(lane, None, request, here=here)
             if wrong is not None:
                 return wrong
         return None
 
-    def _whose(self, peer: Peer, request: PendingRequest) -> tuple[str, str]:
+    def host_samples(self, lane: Lane, text: Params, request: PendingRequest) -> Malformed | None:
+        """The same of a message that leaves a host of guests, unless the host passes that on."""
+        given = lane.other.requests.sent.get(request.key)
+        if given is not None and given.method == request.method:
+            return None
+        return self.samples(lane, text, request)
+
+    def _whose(self, peer: Peer, request: PendingRequest, *, here: bool) -> tuple[str, str]:
         """The component whose prompt this is, and the turns it may have; empty: it has no account,
         since it is trusted or kept elsewhere."""
-        if self._exchange.topology.hosted:
+        if self._exchange.topology.hosted and not here:
             return "", ""
         component, policy_state = peer.component, peer.policy_state
         guest = guest_of(request.key) if component.hosts else ""
@@ -162,11 +178,14 @@ class OwnPrompts:
 
     def at_port(self, lane: Lane, params: Params, request: PendingRequest) -> None:
         """A component asks its peer agent something; raises `Malformed` for a prompt too many."""
+        wrong = None
         if request.method == PROMPT:
             wrong = self.refuses(lane, session_of(params), request)
-            if wrong is not None:
-                raise wrong
-        elif request.method in MAKES_ONE:
+        elif request.method.startswith(MCP_FAMILIES):
+            wrong = self.samples(lane, params, request)
+        if wrong is not None:
+            raise wrong
+        if request.method in MAKES_ONE:
             opened = partial(self._opened, lane, self._exchange.sessions.latest)
             request.watchers = (*request.watchers, opened)
 

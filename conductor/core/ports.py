@@ -23,7 +23,13 @@ from conductor.core.guards.paths import inside, is_absolute
 from conductor.core.guards.reading import as_object, value_of
 from conductor.core.guards.servers import own_only
 from conductor.core.json_text import holds, read_members, write_members
-from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed, Params
+from conductor.core.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Malformed,
+    Params,
+    error_object,
+)
 from conductor.core.parts import Parts
 from conductor.core.policy.checks import error, refusal
 from conductor.core.policy.headings import addresses, heading, session_of
@@ -91,7 +97,7 @@ class Ports:
             self._exchange.reply(pending, b"result", NOT_GIVEN)
             return
         elif _judged(lane.across):
-            judge = partial(self._answer, lane.across, method, params)
+            judge = partial(self._answer, lane.across, method, params, pending)
             pending.rewriters = (*pending.rewriters, judge)
         self._exchange.forward(lane.across, method, params, pending)
 
@@ -154,13 +160,22 @@ class Ports:
         return found
 
     def _answer(
-        self, lane: Lane, method: str, request: Params, member: bytes, body: bytes
+        self,
+        lane: Lane,
+        method: str,
+        request: Params,
+        pending: PendingRequest,
+        member: bytes,
+        body: bytes,
     ) -> tuple[bytes, bytes]:
         """A component's answer to its peer agent, or the error in its place."""
         context = self._context(lane, session_of(request), addresses(method, request))
         found = guards.answered(context, "up", method, request, member, body, None)
         if found is None:
-            return member, body
+            wrong = self._parts.own_turns.own_prompts.samples(lane, Raw(body), pending, here=True)
+            if wrong is None:
+                return member, body
+            return b"error", error_object(wrong.code, wrong.text, wrong.data)
         self._parts.checks.report(lane.peer, Direction.UP, heading(method, request), found)
         return b"error", error(lane.peer, found)
 

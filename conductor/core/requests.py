@@ -30,6 +30,7 @@ from conductor.core.policy.key_table import (
     CLOSING,
     EVENTS,
     LIST,
+    MCP_FAMILIES,
     OF_EDITOR,
     PERMISSION,
     PROMPT,
@@ -230,6 +231,11 @@ class Requests:
                 pending.originated = True
                 send = partial(self._send_out, lane, method, params, pending)
                 self._parts.own_turns.prompts(lane, pending, send)
+                return
+        elif trusted and peer.component.hosts and method.startswith(MCP_FAMILIES):
+            wrong = self._parts.own_turns.own_prompts.host_samples(lane, params, pending)
+            if wrong is not None:
+                exchange.refuse(pending, wrong)
                 return
         # As in `_send_out`: a call costs each message 0.05 µs.
         if lane.policed:

@@ -228,6 +228,71 @@ def test_prompts_to_peer_agents_count_as_well() -> None:
         assert not sends(pb, name="p")
 
 
+ASK: Final[Json] = {"method": "sampling/createMessage", "params": {"messages": []}}
+SAMPLES: Final[Json] = {"connectionId": "k", **ASK}
+
+
+def test_the_model_of_a_peer_agent_is_asked_from_the_same_account() -> None:
+    """By a request to it, and by an answer."""
+    held = policy(profile="full", grants="turns=within")
+    ports = {"research": True, "review": True}
+    with guests(Component("p", "proxy `p`", CHANNEL, policy=held, ports=ports)) as pb:
+        user_opens(pb, "S")
+        user_prompts(pb)
+
+        def goes(message: Json) -> bool:
+            pb >> ("p", "s", message)
+            return not any(isinstance(one, Violated) for one in skip(pb))
+
+        def asks() -> bool:
+            wrapped = {"peer": "research", "method": "mcp/message", "params": SAMPLES}
+            return goes(request(next(IDS), "proxy/successor", wrapped))
+
+        def answers() -> bool:
+            call = {"connectionId": "k", "method": "tools/call", "params": {}}
+            pb >> ("research", request(next(IDS), "mcp/message", call))
+            (asked,) = skip(pb)
+            id_ = json.loads(asked.frame[1:])["id"]  # type: ignore[union-attr]
+            return goes(result(id_, {"inputRequests": {"a": ASK}}))
+
+        assert sum(asks() + answers() for _ in range(40)) == MOST_PROMPTS
+        assert [asks(), answers()] == [False, False]
+
+
+def test_the_conductor_above_a_host_counts_how_often_servers_of_its_guests_ask_the_model() -> None:
+    """But not what the host passes on for others."""
+    with begun(Component("h", "the host", CHANNEL, hosts=True, guests=GUESTS)) as pb:
+        user_prompts(pb)
+        went = dict.fromkeys(("c{} one", "c{} two", "c{} stranger"), 0)
+        for id_, number in [(id_, number) for id_ in went for number in range(100)]:
+            pb >> ("h", "s", request(id_.format(number), "mcp/message", SAMPLES))
+            went[id_] += any(isinstance(one, Send) and one.peer == "agent" for one in skip(pb))
+        most = MOST_PROMPTS
+        assert [*went.values()] == [most, most + FREE_PROMPTS, 100]
+        for _ in range(most + 1):
+            pb >> ("client", request(next(IDS), "mcp/message", SAMPLES))
+            passed_on(pb)
+            answered(pb, {})
+
+
+def test_a_host_counts_the_answers_of_its_guests_that_ask_the_model() -> None:
+    asks = guest(profile="full", grants="turns=within")
+    with host(asks) as pb:
+        session = {**NEW, "mcpServers": [{"type": "acp", "name": "m", "serverId": "m"}]}
+        pb >> (ABOVE, "p", request(1, "session/new", NEW))
+        skip(pb)
+        pb >> ("g", "s", request(1, "session/new", session))
+        skip(pb)
+        went = 0
+        for number in range(10, 110):
+            call = {"serverId": "m", "method": "tools/call", "params": {}}
+            pb >> (ABOVE, "s", request(number, "mcp/message", call))
+            skip(pb)
+            pb >> ("g", "s", result(number, {"inputRequests": {"a": ASK}}))
+            went += not any(isinstance(one, Violated) for one in skip(pb))
+        assert went == MOST_PROMPTS
+
+
 def test_who_is_trusted_has_no_account() -> None:
     with begun(trusted("g")) as pb:
         assert all(sends(pb) for _ in range(MOST_PROMPTS * 2))

@@ -175,6 +175,8 @@ def _object(context: Context, held: Json, at: str) -> Breaches:
         yield f"error {AUTH_REQUIRED} asks the user to log in, which is for the agent", at
     method = members.get("method")
     asked = _ASKS.get(squash(method)) if isinstance(method, str) else None
+    if asked is not None and ("method", asked) not in listed:
+        yield f"{method!a:.80} is spelled as no method is, but may be taken for one", at
     if asked == SAMPLE:
         yield from _sampled(context, as_object(members.get("params")), at)
     elif asked == ELICIT:

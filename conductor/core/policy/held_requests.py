@@ -197,7 +197,7 @@ class HeldRequests(ABC):
         if type(carried.heading.detail) is not tuple or carried.upstream == (member, body):
             return False
         own_prompts = self._parts.own_turns.own_prompts
-        wrong = own_prompts.samples(carried.lane, Raw(body), carried.pending)
+        wrong = own_prompts.samples(carried.lane, Raw(body), carried.pending, here=True)
         if wrong is not None:
             self._fail(carried, error_object(wrong.code, wrong.text, wrong.data))
         return wrong is not None

@@ -57,6 +57,8 @@ def _requests(turns: dict[str, Any]) -> Iterator[tuple[str, str, object, dict[st
     yield "a prompt with sessions", "sampling/createMessage", _sampled(), {"sessions": "own"}
     yield "a list", "sampling/createMessage", [], {}
     yield "odd case", "Sampling/CreateMessage", _sampled(), {}
+    for odd in ("Sampling/createMessage", "sampling/create_message", "sampling/createmessage"):
+        yield f"{odd}, which is not counted", odd, _sampled(), turns
     for text in _RULED:
         yield f"{text!r}", "sampling/createMessage", _sampled(text), turns
         system = _sampled(systemPrompt=text)
@@ -87,6 +89,8 @@ def _hidden(method: str, params: object) -> Iterator[dict[str, object]]:
     yield {"structuredContent": {"method": method, "params": params}}
     yield {"a": {"method": method, "params": params, "Method": "ping"}}
     yield {"a": {"method": method, "params": params, "par_ams": {}}}
+    if method in ("sampling/createMessage", "elicitation/create"):
+        yield {"a": {"Method": method, "params": params}}
 
 
 def requests() -> Iterator[Attack]:
