@@ -47,6 +47,11 @@ _LOADED_AT_ONCE: Final = 30.0
 """Seconds that a host of guests has to load them where something must not go on meanwhile; else it
 has `LOADING`."""
 
+_MOST_REQUESTED: Final = 64 * 1024 * 1024
+"""Bytes of what a component requests, or reports, before it joins."""
+_ROOM: Final = 512
+"""Bytes that each of these takes besides its params, roughly."""
+
 _NAME: Final = "conductor"
 """Who says what is about no single component."""
 
@@ -63,7 +68,18 @@ class _Joining:
         self.loaded = not planned.guests
         """Whether it can be used; a host reports that."""
         self.requested: list[Serve] = []
-        """What it has requested or reported, for when it has joined."""
+        """What it has requested or reported, for when it has joined …"""
+        self.size = 0
+        """… and about how many bytes that takes."""
+
+    def keep(self, effect: Serve) -> bool:
+        """Keeps what it requests; False if that is too much."""
+        self.size += _ROOM + len(effect.params or b"")
+        if self.size > _MOST_REQUESTED:
+            self.requested.clear()
+            return False
+        self.requested.append(effect)
+        return True
 
 
 class Rearrangement:
@@ -285,8 +301,9 @@ class Rearrangement:
             self._refused = last_words(effect.params).text
         elif effect.service in LOCAL:
             self._runtime.serve(_named(effect))
-        else:
-            joining.requested.append(effect)
+        elif not joining.keep(effect):
+            label = joining.planned.component.label
+            self._refused = self._refused or f"{label} requests too much before it joins"
         return True
 
     def refuse(self, failed: Fail) -> bool:

@@ -23,7 +23,9 @@ from conductor.core import (
     json_text,
     services,
 )
-from conductor.core.json_text import read_members, write_members
+from conductor.core.guards.every_message import asks_login
+from conductor.core.guards.reading import value_of
+from conductor.core.json_text import read_members, too_many_values, write_members
 from conductor.run.plan import Planned
 from conductor.run.report_lines import Sized
 from conductor.run.segment_spec import Recovered
@@ -36,6 +38,9 @@ Shape = TypeVar("Shape")
 
 ACTIONS: Final = ("restart", "bypass")
 """What a host may have done about a guest that failed."""
+
+_MOST_VALUES: Final = 250_000
+"""Values in one report: each takes memory as soon as it is an object."""
 
 _DIGEST: Final = r"[0-9a-f]{64}"
 
@@ -225,6 +230,8 @@ class _Ready(msgspec.Struct):
 def last_words(params: bytes | None) -> Closure:
     """Why a host is about to end. Raises `ValueError`, as all of these do for nonsense."""
     words = _decoded(params, _LastWords)
+    if asks_login(value_of(json_text.encode({"data": words.data}))):
+        raise ValueError("its last words ask for a login")
     return Closure(words.text, words.hint, words.data)
 
 
@@ -269,6 +276,8 @@ def loaded(params: bytes | None, guests: Collection[str]) -> dict[str, str]:
 
 
 def _decoded(params: bytes | Raw | None, shape: type[Shape]) -> Shape:
+    if params is not None and too_many_values(bytes(params), _MOST_VALUES):
+        raise ValueError("it holds too many values")
     try:
         return json_text.decode(params or b"{}", type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

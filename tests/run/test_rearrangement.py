@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
+from conductor.core import CHANNEL, Component
 from conductor.errors import ComponentError
 from conductor.run.plan import Belongings, Planned
 from conductor.run.runtime import Preparation
@@ -176,3 +177,24 @@ def test_guests_of_a_new_host_get_what_they_kept_in_any_other() -> None:
     new.started(["a", "e"])
     assert (new.starts["a"], new.starts["b"], new.starts["e"]) == (2, 1, 1)
     assert one.starts["a"] == 1
+
+
+def test_what_a_component_requests_before_it_joins_is_bounded() -> None:
+    """As a host of guests that was taken over, which reports without end."""
+
+    async def flooding(channel: Channel) -> None:
+        report = b'c{"jsonrpc":"2.0","method":"owned","params":{"x":"%b"}}' % (b"x" * 1_000_000)
+        for _ in range(200):
+            channel.send(report)
+            await asyncio.sleep(0)
+        await pass_through(channel)
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        assert not await chain.runtime.rearrange(SPECS)
+        assert any("requests too much before it joins" in line for line in chain.log)
+        assert (await chain.prompt("still"))["result"] == DONE
+
+    host = Component("p", "the host", CHANNEL, services=frozenset({"owned"}))
+    made = proxy("p", flooding, component=host, guests=("g",))
+    assert changing(play, proxy("p"), p=lambda: made) == 0

@@ -57,6 +57,21 @@ def test_a_host_cannot_invent_records() -> None:
         reports.loaded(b'{"digests":{"a":"trust me"}}', GUESTS)
 
 
+@pytest.mark.parametrize(
+    "data", [{"authMethods": []}, {"x": [{"Auth_Methods": 1}]}, {"why": "auth_required"}]
+)
+def test_the_last_words_of_a_host_show_no_login(data: Any) -> None:
+    with pytest.raises(ValueError, match="ask for a login"):
+        reports.last_words(msgspec.json.encode({"text": "log in", "data": data}))
+
+
+@pytest.mark.parametrize("report", ["violated", "recovered", "loaded", "last_words"])
+def test_a_report_with_very_many_values_is_not_taken_apart(report: str) -> None:
+    many = b'{"addresses":[' + b'"",' * 1_000_000 + b'""]}'
+    with pytest.raises(ValueError, match="too many values"):
+        READERS[report](many)
+
+
 @pytest.mark.parametrize("reader", READERS)
 @given(raw=st.binary(max_size=60) | st.sampled_from([b"[]", b"3", b'{"digests":3}', b'{"text":1}']))
 def test_nonsense_is_a_value_error(reader: str, raw: bytes) -> None:
