@@ -42,6 +42,8 @@ REFUSED: Final = -31900
 
 Params = Raw | UnsetType
 """Raw params of a message, or that it has none."""
+_STRUCTURED: Final = b"{["
+"""How params begin that JSON-RPC allows."""
 
 MAX_DEPTH: Final = 512
 """Deepest nesting of arrays and objects a frame may have."""
@@ -176,6 +178,16 @@ def _odd(members: dict[str, Raw]) -> Message:
     version = "2.0" if members.get("jsonrpc") == _VERSION else ""
     params, result = members.get("params", UNSET), members.get("result", UNSET)
     return Message(version, id_, method, params, result, members.get("error", UNSET))
+
+
+def structured(params: Params) -> Params:
+    """Params as JSON-RPC allows them, an object or an array; null, which older peers send, counts
+    as none. Raises `Malformed` for anything else."""
+    if not isinstance(params, Raw) or memoryview(params)[0] in _STRUCTURED:
+        return params
+    if bytes(params) != b"null":
+        raise Malformed(INVALID_PARAMS, "JSON-RPC params must be an object or array")
+    return UNSET
 
 
 def canonical_id(raw: Raw | bytes) -> bytes | None:
