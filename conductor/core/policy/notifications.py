@@ -73,9 +73,8 @@ class PolicedNotifications:
                 queue.popleft()
                 if self._exchange.audited:
                     changes.notification(self._exchange, lane, first, params)
-                if lane.renames is not None or not self._send_unchanged(target, lane, first):
-                    source = Source(lane, self._exchange.number, first.number)
-                    self._leave(lane, source, Message(method, params, first.heading))
+                source = Source(lane, self._exchange.number, first.number)
+                self._leave(lane, source, Message(method, params, first.heading))
                 if lane.in_flight.waiting:
                     release(lane)
                 return
@@ -84,34 +83,6 @@ class PolicedNotifications:
             self._copy_back(lane, copy)
             return
         self._identify(lane, method, params)
-
-    def _send_unchanged(self, lane: Lane, source: Lane, notification: Notification) -> bool:
-        """Sends an unchanged notification on at once, if the next peer carries it too, or holds
-        nothing at all; else does nothing.
-
-        The record moves to the next queue as it is: the path of most text.
-        """
-        peer, exchange = lane.peer, self._exchange
-        if exchange.audited or not peer.ready or peer.numbers is not None or exchange.may_keep:
-            return False
-        policy_state, passes = peer.policy_state, notification.number
-        if policy_state is not None:
-            heading, queue = notification.heading, lane.other.in_flight.queue
-            rights = 0 if policy_state.paused else lane.rights.get(heading.key, 0)
-            drops = rights & (CARRY | DROP) == CARRY | DROP
-            if not drops or type(heading.detail) is tuple or len(queue) >= _MOST_QUEUED:
-                return False
-            notification.source, notification.number = source.peer.name, exchange.number
-            notification.round = policy_state.round
-            queue.append(notification)
-        method, params = notification.method, notification.params
-        exchange.deliver(peer, lane.writer.notification(method, params))
-        if exchange.tracing:
-            traced = Source(source, exchange.number, passes)
-            exchange.tracer.notified(traced, lane, method, params)
-        if exchange.version == 2 and lane is exchange.upstream.p:
-            self._parts.own_turns.client_sees(method, params)
-        return True
 
     def _identify(self, lane: Lane, method: str, params: Params) -> None:
         """A component sends a notification: a carried notification, a copy, or its own."""
