@@ -19,12 +19,14 @@ names all that a router is made of.
     topology        the peers of one chain, joined
     tracing         what a trace records, and the numbers of messages
     adaptation      what an agent does not take, in words
+    additions       what components added to prompts, and where an agent repeats it
     exchange        send, answer, refuse: what all parts below do with messages
     policy          who carries a message, and what is allowed
 
     editor          whose a panel or comment is, and who gets what the editor says of it
     held_prompts    prompts of the client that wait for their release
     questions       what the conductor itself asks and tells the client
+    replays         what the client gets of its prompts and titles, without such additions
     agent_turns     which turns run in an agent with limited turns
     roles           how `initialize` walks the chain, and which dialect a proxy speaks
     services        what proxies may ask of the conductor itself
@@ -49,11 +51,13 @@ from conductor.core.effects import (
     Effect,
     Fail,
     Held,
+    Keep,
     Listen,
     LogLine,
     OwnedAddresses,
     Propagate,
     Reached,
+    Recall,
     Reopen,
     Resolve,
     Send,
@@ -79,11 +83,13 @@ __all__ = [
     "Effect",
     "Fail",
     "Held",
+    "Keep",
     "Listen",
     "LogLine",
     "OwnedAddresses",
     "Propagate",
     "Reached",
+    "Recall",
     "Reopen",
     "Resolve",
     "Router",

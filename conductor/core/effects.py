@@ -37,6 +37,24 @@ class Resolve(msgspec.Struct, frozen=True):
     """Those of the user's sessions."""
 
 
+class Keep(msgspec.Struct, frozen=True):
+    """Keep a record of a prompt that the agent `peer` has got, beyond the end of this process."""
+
+    peer: str
+    session: str
+    record: bytes
+    """JSON, in one line."""
+
+
+class Recall(msgspec.Struct, frozen=True):
+    """Say which records are kept, by `Router.recalled`: a request for the agent `peer` waits."""
+
+    peer: str
+    token: int
+    session: str | None
+    """None: those of all sessions of this agent."""
+
+
 class Serve(msgspec.Struct, frozen=True):
     """Perform a granted service of the conductor for `peer`."""
 
@@ -241,6 +259,8 @@ Effect = (
     Send
     | Propagate
     | Resolve
+    | Keep
+    | Recall
     | Serve
     | Reopen
     | Listen

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from conductor.core.early_updates import EarlyUpdates
     from conductor.core.logins import Logins
     from conductor.core.own_folders import OwnFolders
+    from conductor.core.replays import Replays
 
 _OWN_ID: Final = '"c{}"'
 """The ids of requests that a host of guests sends of their own to the conductor above it …"""
@@ -78,7 +79,9 @@ class Exchange:
         self.reserve_names(components)
         self.sessions = Sessions()
         self.may_keep = False
-        """Whether an update for the client may have to wait: it has asked for a new session."""
+        """Whether an update for the client may have to wait, or to be others."""
+        self.mends = False
+        """Whether it may hold what components added to prompts."""
         self.count = options.first_number
         """The last number that was given."""
         self.number = options.first_number
@@ -227,6 +230,23 @@ class Exchange:
 
         return OwnFolders(self._parts)
 
+    @property
+    def keeps(self) -> bool:
+        """Whether what components add to prompts is kept: by the conductor next to the client."""
+        return self._options.keeping and self.topology.mode == "agent"
+
+    @cached_property
+    def replays(self) -> Replays:
+        """What takes it out of what the client gets."""
+        from conductor.core.replays import Replays  # no start waits for it
+
+        return Replays(self._parts)
+
+    def watch(self, *, mends: bool) -> None:
+        """From now on updates for the client may hold what components added, or may not."""
+        self.mends = mends
+        self.may_keep = mends or self._early.any
+
     def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> None:
         """A `Resolve` effect was performed."""
         waiting, wrong = self._own_folders.resolved(token, folders, theirs)
@@ -265,6 +285,11 @@ class Exchange:
             later = partial(self.notify, lane, method, params, source)
             if self._early.keeps(params, later):
                 return
+            if self.mends:
+                shown = self.replays.shown(params, source)
+                if shown is None:
+                    return
+                params = shown
         if peer.ready:
             self.deliver(peer, lane.writer.notification(method, params), source.number)
             if self.tracing:
@@ -285,7 +310,7 @@ class Exchange:
 
         def opened(member: bytes, body: bytes) -> None:
             self._early.opened()
-            self.may_keep = self._early.any
+            self.watch(mends=self.mends)
 
         self._early.opens()
         self.may_keep = True
@@ -306,8 +331,11 @@ class Exchange:
             pending.session = session_of(params)
             if self.version == 2:
                 self._parts.own_turns.agent_gets(lane, pending, params)
+            sent = params
             if lane.peer.untaken:
                 params = adaptation.adapt(self._parts, lane.peer, params, pending.session)
+            if self.keeps and not lane.port:
+                self.replays.agent_gets(lane, pending, sent, params)
         if pending.traced is not None:
             self.tracer.sent(pending, lane, method, params)
         peer, number = lane.peer, pending.number

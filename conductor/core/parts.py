@@ -54,6 +54,8 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether requests to the agent are `Propagate` effects."""
     resolving: bool = False
     """Whether the folders of sessions that components open are `Resolve` effects."""
+    keeping: bool = False
+    """Whether `Keep` and `Recall` effects are made, where there is a client and an agent."""
     max_depth: int = MAX_DEPTH
     """How deep a frame may nest, at most `jsonrpc.MAX_DEPTH`."""
 

@@ -217,6 +217,10 @@ class Requests:
             exchange.sessions.closes(session_of(params), pending)
         if lane is exchange.upstream.p:
             self._client_asks(method, params, pending)
+            if exchange.keeps:
+                send = partial(self._send_out, lane, method, params, pending)
+                if exchange.replays.client_asks(method, params, pending, send):
+                    return
         elif method == PROMPT and trusted and lane.direction is Direction.DOWN:
             pending.names = session_of(params)
             if not self._parts.own_turns.passes_on(lane, pending):

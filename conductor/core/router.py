@@ -496,6 +496,11 @@ class Router:
         self._exchange.resolved(token, folders, theirs)
         return self._exchange.taken()
 
+    def recalled(self, token: int, records: Sequence[tuple[str, bytes]]) -> Effects:
+        """A `Recall` effect was performed: each record with its session, the oldest first."""
+        self._exchange.replays.recalled(token, records)
+        return self._exchange.taken()
+
     def woken(self, token: int) -> Effects:
         """The time of a `Wake` effect is over."""
         self._parts.deadlines.woken(token)

@@ -160,7 +160,8 @@ class Hosted:
             stall=gateway.patience,
             drain=0.0,  # once a client has left for good nobody reads what is answered
         )
-        self._runtime = Runtime([planned], "agent", upstream, options, log=log)
+        # The conductor of the worker keeps what its components add.
+        self._runtime = Runtime([planned], "agent", upstream, options, log=log, keeping=False)
 
     async def run(self) -> tuple[str, str]:
         """Runs it to its end: why it failed, and a hint; two empty texts: it did not."""

@@ -15,6 +15,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -29,11 +30,13 @@ from conductor.core import (
     Effect,
     Fail,
     Held,
+    Keep,
     Listen,
     LogLine,
     OwnedAddresses,
     Propagate,
     Reached,
+    Recall,
     Reopen,
     Resolve,
     Router,
@@ -75,6 +78,7 @@ from conductor.transports.buffers import Tidying
 
 if TYPE_CHECKING:
     from conductor.core.state import Peer
+    from conductor.run.kept_prompts import KeptPrompts
     from conductor.run.launch import Launcher
     from conductor.run.pauses import Pauses
     from conductor.run.rearrangement import Rearrangement
@@ -150,6 +154,7 @@ class Runtime:
         log_file: The path of the log file, which failures name; empty: there is none.
         stand: Stands in for the performers of services (`ServiceRequests`); None: nobody does.
         ring: Keeps what passes, for a file once something fails; None: nothing is kept.
+        keeping: Whether what components add to prompts is kept (`conductor.run.kept_prompts`).
     """
 
     def __init__(
@@ -168,8 +173,10 @@ class Runtime:
         log_file: str = "",
         stand: Stand | None = None,
         ring: Ring | None = None,
+        keeping: bool = True,
     ) -> None:
         self._options = options
+        self._keeping = keeping
         self._log_file = log_file
         self._ring = ring
         self._saved: Saved | None = None
@@ -256,6 +263,7 @@ class Runtime:
                 audited=self.audited_among(self.planned.values()),
                 propagating=self._options.propagate and self._options.sends,
                 resolving=True,
+                keeping=self._keeping,
             ),
         )
 
@@ -739,6 +747,12 @@ class Runtime:
                 self._outboxes.post(peer, line, self._outboxes.cause)
             case Resolve():
                 self._tasks.start(self._resolve(effect))
+            case Keep(agent, session, record):
+                self._kept_prompts.keep(agent, session, record)
+            case Recall(agent, token, theirs):
+                # At once: what the client sends behind its request must not overtake that.
+                records = self._kept_prompts.recall(agent, theirs)
+                self._outboxes.apply(self.router.recalled(token, records))
             case Fail(_, reason):
                 if self._rearrangement is not None and self._rearrangement.refuse(effect):
                     return
@@ -770,6 +784,12 @@ class Runtime:
                 self._tasks.start(self._listen(peer))
             case _:
                 raise AssertionError(effect)
+
+    @cached_property
+    def _kept_prompts(self) -> KeptPrompts:
+        from conductor.run.kept_prompts import KeptPrompts  # no start waits for it
+
+        return KeptPrompts(self._log)
 
     async def _resolve(self, effect: Resolve) -> None:
         """Looks where folders lead, unless the agent has them on another machine."""
@@ -951,6 +971,8 @@ class Runtime:
         for name in self.planned:
             self._report_lost(name)
         await self.connections.shut_down()
+        if "_kept_prompts" in self.__dict__:
+            self._kept_prompts.flush()
         await self._services.close()  # the last words of components may be what they have counted
 
 

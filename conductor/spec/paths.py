@@ -124,6 +124,13 @@ def trust() -> str:
     )
 
 
+def prompts() -> str:
+    """What components added to prompts, as digests (private; `conductor.run.kept_prompts`)."""
+    return _user_folder(
+        "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "prompts.jsons"
+    )
+
+
 def owners() -> str:
     """Which principal of `conductor serve` has which session (private)."""
     return _user_folder(

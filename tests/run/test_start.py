@@ -383,6 +383,7 @@ def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
         ("conductor.core.exchange", "conductor.core.own_folders"),
         ("conductor.core.exchange", "conductor.core.logins"),
         ("conductor.core.exchange", "conductor.core.early_updates"),
+        ("conductor.core.exchange", "conductor.core.replays"),
     }
     # `segment_start` loads these for the guests, audits and traces that need them.
     assert later - of_agents == {

@@ -218,6 +218,7 @@ class _Runner:
             options,
             log=lambda level, name, text: chain.stderr.append(f"{level}: {name}: {text}"),
             on_failure=closures.append,
+            keeping=False,
         )
 
         def dialect() -> str:

@@ -155,6 +155,7 @@ class ChainPlayer:
             log=self._log,
             tracer=tracer,
             stand=self._services,
+            keeping=False,
         )
         watching = asyncio.get_running_loop().create_task(self._watch())
         try:

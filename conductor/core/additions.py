@@ -1,0 +1,343 @@
+"""What components added to prompts: kept as digests, found again in what an agent says later.
+
+Agents keep prompts as they got them, and join the blocks by nothing, a blank or new lines. So texts
+are compared without their white space: such a text is called bare here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core import json_text
+from conductor.core.jsonrpc import Params
+
+TEXT: Final = "text"
+"""The type of blocks that are compared; what is in others is unknown."""
+
+_BEGINNING: Final = 200
+"""Characters of a prompt that are kept for titles."""
+_SHORTEST: Final = 40
+"""Characters that a title may have in any case, where it is made of the user's own words."""
+_MOST_BLOCKS: Final = 256
+"""Blocks of a prompt in which components have changed something: of more nothing is known."""
+
+Span = tuple[int, int]
+"""From the first character of a bare text, and up to another."""
+
+
+class Block(msgspec.Struct):
+    """What is compared of a block."""
+
+    type: str = ""
+    text: str = ""
+
+
+class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A prompt, as an agent got it: its text up to the first block that is none."""
+
+    size: int
+    """Characters of the bare text …"""
+    digest: str
+    """… and its digest."""
+    added: tuple[Span, ...] = ()
+    """Where in it is what components added."""
+    more: bool = False
+    """Whether a block follows that is no text: an agent may say anything for it."""
+    first: bool = False
+    """Whether it is the first prompt of its session."""
+    whole: str = ""
+    """The beginning of the bare text, where something was added …"""
+    own: str = ""
+    """… and the beginning of the user's words; also where only components had prompted before."""
+
+
+class _Prompt(msgspec.Struct):
+    prompt: list[Block]
+
+
+_prompt: Final = json_text.Decoder(_Prompt).decode
+_kept: Final = json_text.Decoder(Kept).decode
+
+
+def blocks(params: Params) -> list[Block]:
+    """The blocks of a prompt; none where they cannot be read."""
+    try:
+        return _prompt(params).prompt if isinstance(params, Raw) else []
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+
+
+def read(records: Iterable[bytes]) -> list[Kept]:
+    """The prompts of a session, from its first one on."""
+    found: list[Kept] = []
+    for record in records:
+        try:
+            kept = _kept(record)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue  # of another version
+        found = [kept] if kept.first else [*found, kept]
+    return found
+
+
+def bare(text: str) -> str:
+    """A text without white space."""
+    return "".join(text.split())
+
+
+def without(text: str, cuts: Sequence[Span]) -> str:
+    """A text without some spans of its bare text, and without the white space that set them apart.
+
+    Args:
+        cuts: not empty, in order.
+    """
+    signs = [at for at, sign in enumerate(text) if not sign.isspace()]
+    left, at = [], 0
+    for start, end in cuts:
+        if end < len(signs):
+            left.append(text[at : signs[start]])
+            at = signs[end]
+        else:
+            left.append(text[at : signs[start - 1] + 1 if start else 0])
+            at = len(text)
+    return "".join([*left, text[at:]])
+
+
+# -- what was added --------------------------------------------------------------------------------
+
+
+def kept(
+    users: Sequence[Block],
+    sent: Sequence[Block],
+    got: Sequence[Block],
+    *,
+    first: bool,
+    worded: bool,
+) -> Kept | None:
+    """What is kept of a prompt; None: nothing of it will be found again.
+
+    Args:
+        users: the blocks of the user's; none: the prompt is a component's own.
+        sent: the blocks that go to the agent …
+        got: … and the words that it gets for some of them.
+        first: the prompt is the first of its session.
+        worded: the user's words are kept although nothing was added.
+    """
+    owned = _owned(users, sent)
+    if owned is None:
+        return None
+    texts: list[str] = []
+    words: list[str] = []
+    added: list[Span] = []
+    size, more = 0, False
+    for at, block in enumerate(got):
+        more = block.type != TEXT
+        if more:
+            break
+        text = bare(block.text)
+        start, end = owned.get(at, (0, 0))
+        end = min(end, len(text))
+        cuts = [cut for cut in ((0, start), (end, len(text))) if cut[0] < cut[1]]
+        added += [(size + cut[0], size + cut[1]) for cut in cuts]
+        texts.append(text)
+        words.append(without(block.text, cuts) if cuts else block.text)
+        size += len(text)
+    if not size:
+        return None
+    whole = "".join(texts)
+    joined = tuple(_joined(added))
+    own = " ".join(" ".join(words).split())[:_BEGINNING] if joined or worded else ""
+    beginning = whole[:_BEGINNING] if joined else ""
+    return Kept(size, _digest(whole), joined, more, first, beginning, own)
+
+
+_ALL: Final = (0, 1 << 62)
+"""A block that is all the user's."""
+
+
+def _owned(users: Sequence[Block], sent: Sequence[Block]) -> dict[int, Span] | None:
+    """Where in the blocks that go to an agent the user's are, by index; None: there are too many.
+
+    What the user wrote is looked for from the end, since components put their own before it.
+    """
+    if users == sent:
+        return dict.fromkeys(range(len(sent)), _ALL)
+    if len(users) > _MOST_BLOCKS or len(sent) > _MOST_BLOCKS:
+        return None
+    owned: dict[int, Span] = {}
+    above, end = len(users), len(sent)
+    for number in reversed(range(len(users))):
+        same = [at for at in range(end) if sent[at] == users[number]]
+        if same:
+            owned |= _changed(users[number + 1 : above], sent, range(same[-1] + 1, end))
+            above, end = number, same[-1]
+            owned[end] = _ALL
+    return owned | _changed(users[:above], sent, range(end))
+
+
+def _changed(users: Sequence[Block], sent: Sequence[Block], among: range) -> dict[int, Span]:
+    """The same for blocks of the user's that went on as others: each is one that contains its text,
+    or one much like it. Where neither is found, none of the others counts as added."""
+    owned: dict[int, Span] = {}
+    free = [at for at in among if sent[at].type == TEXT]
+    for block in reversed(users):
+        text = bare(block.text)
+        for at in reversed(free):
+            whole = bare(sent[at].text)
+            found = whole.rfind(text) if text else -1
+            if found >= 0:
+                owned[at] = found, found + len(text)
+            elif _alike(text, whole):
+                owned[at] = _ALL
+            else:
+                continue
+            free = [one for one in free if one < at]
+            break
+        else:
+            return owned | dict.fromkeys((at for at in among if at not in owned), _ALL)
+    return owned
+
+
+def _alike(text: str, other: str) -> bool:
+    """Whether two texts begin and end alike, for half of the shorter one or more."""
+    begin = _same(text, other)
+    end = _same(text[begin:][::-1], other[begin:][::-1])
+    return 0 < min(len(text), len(other)) <= (begin + end) * 2
+
+
+def _same(text: str, other: str) -> int:
+    """With how many equal characters two texts begin."""
+    pairs = enumerate(zip(text, other, strict=False))
+    return next((at for at, (one, two) in pairs if one != two), min(len(text), len(other)))
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, with those in one that touch."""
+    joined: list[Span] = []
+    for start, end in spans:
+        if joined and joined[-1][1] == start:
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _digest(text: str) -> str:
+    import hashlib  # loads OpenSSL, which an editor would wait for
+
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+# -- what an agent says later ----------------------------------------------------------------------
+
+
+class Replay:
+    """The prompts of one session that its agent has not repeated yet, in order."""
+
+    def __init__(self, prompts: Iterable[Kept] = ()) -> None:
+        self._prompts = list(prompts)
+        self._next = 0
+
+    def expect(self, prompt: Kept) -> None:
+        """The agent has got one more."""
+        self._prompts.append(prompt)
+
+    @property
+    def most(self) -> int:
+        """The size of the longest that is left; 0: none is."""
+        return max((prompt.size for prompt in self._prompts[self._next :]), default=0)
+
+    def added(self, texts: Sequence[str]) -> list[Span]:
+        """What components added to prompts that the agent repeats in these bare texts, one behind
+        the other: spans of all of them together. Each prompt is found once, and in order: so words
+        of the user's that equal what was added elsewhere stay."""
+        whole, ends = "".join(texts), [*accumulate(map(len, texts))]
+        at_end, over = frozenset(ends), 0
+        found: list[Span] = []
+        for start in [0, *ends[:-1]]:
+            prompt = self._found(whole, start, at_end) if start >= over else None
+            if prompt is not None:
+                found += [(start + one, start + other) for one, other in prompt.added]
+                over = start + prompt.size
+        return found
+
+    def _found(self, whole: str, start: int, ends: frozenset[int]) -> Kept | None:
+        """The next prompt that stands at a place of a text, and ends where a text does."""
+        digests: dict[int, str] = {}
+        for number in range(self._next, len(self._prompts)):
+            prompt = self._prompts[number]
+            end = start + prompt.size
+            if end not in ends and not (prompt.more and end < len(whole)):
+                continue
+            if end not in digests:
+                digests[end] = _digest(whole[start:end])
+            if digests[end] == prompt.digest:
+                self._next = number + 1
+                return prompt
+        return None
+
+
+class Titles:
+    """What titles of sessions may be made of: of each session the first prompt with something
+    added, the first with words of the user's, and the last. Of too many sessions the oldest is
+    forgotten."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._prompts: dict[str, tuple[Kept, ...]] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether any title may have to be another."""
+        return bool(self._prompts)
+
+    def forget(self, session: str) -> None:
+        """A session has no prompt."""
+        self._prompts.pop(session, None)
+
+    def add(self, session: str, prompt: Kept) -> None:
+        """A session has one more prompt."""
+        if prompt.first:
+            self.forget(session)
+        if prompt.whole or prompt.own:
+            held = self._prompts.get(session, ())
+            worded = [one for one in held if one.own]
+            self._prompts[session] = (*held[:1], *worded[:1], prompt)
+            if len(self._prompts) > self._most:
+                self.forget(next(iter(self._prompts)))
+
+    def shown(self, session: str | None, title: str) -> str:
+        """The title of a session without what components added; empty: nothing is left."""
+        prompts = self._prompts.get(session or "", ())
+        worded = next((one.own for one in prompts if one.own), "")
+        for prompt in prompts:
+            shown = _title(prompt, prompt.own or worded, title)
+            if shown != title:
+                return shown
+        return title
+
+
+def _title(prompt: Kept, own: str, title: str) -> str:
+    """The same for a title that may have been made of this prompt, with these words instead."""
+    short = bare(title.rstrip().removesuffix("…").rstrip("."))
+    most = min(len(short), len(prompt.whole))
+    touches = any(start < most for start, _ in prompt.added)
+    if not touches or short[:most] != prompt.whole[:most] or bare(own).startswith(short):
+        return title
+    length = max(len(title), _SHORTEST)
+    return own if len(own) <= length else own[: length - 1].rstrip() + "…"
+
+
+def titles(records: Iterable[tuple[str, bytes]]) -> Titles:
+    """Those of the sessions that are kept."""
+    found = Titles(sys.maxsize)
+    for session, record in records:
+        if any(name in record for name in (b'"own"', b'"whole"', b'"first"')):
+            for prompt in read([record]):
+                found.add(session, prompt)
+    return found

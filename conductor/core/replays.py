@@ -1,0 +1,329 @@
+"""What the client gets of its prompts and titles: without what components added.
+
+An agent keeps prompts as it got them. When the client loads a session again, the agent says them as
+the user's messages, and many agents make a title of one. So the conductor next to the client
+compares each prompt with what the agent got, has the shell keep a record of that, and looks for it
+in what the agent says later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from conductor.core import additions, json_text
+from conductor.core.adaptation import elements, text_of
+from conductor.core.additions import Kept, Replay, Span, Titles
+from conductor.core.effects import Keep, Recall
+from conductor.core.json_text import holds, read_members, write_members
+from conductor.core.jsonrpc import Params
+from conductor.core.parts import Parts
+from conductor.core.policy.headings import heading, session_of
+from conductor.core.policy.key_table import LIST, PROMPT, SETUP, STATE_KIND, UPDATE, update
+from conductor.core.policy.sessions import asker, first_of
+from conductor.core.state import Lane, PendingRequest, Source
+
+_NEW, *_REPLAYING, _FORK = SETUP
+_CHUNK: Final = update("user_message_chunk")
+_MESSAGE: Final = update("user_message")
+_INFO: Final = update("session_info_update")
+_INFO_KIND: Final = b"session_info_update"
+_STATE: Final = update(STATE_KIND)
+_MOST_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of updates that wait for the rest of a message; of more, those that came go on."""
+_MOST_SESSIONS: Final = 256
+"""Sessions that have not begun, or whose prompts are remembered for titles."""
+
+
+class _Said(NamedTuple):
+    """An update with words of the user's, as it came."""
+
+    params: Raw
+    source: Source
+    blocks: list[Raw]
+    texts: list[str]
+    """The bare text of each block; of one that has none, empty."""
+
+
+class _Session:
+    """What an agent repeats in one session, now."""
+
+    def __init__(self, replay: Replay, *, loads: bool) -> None:
+        self.replay = replay
+        self.loads = loads
+        """Whether the client loads it; else the agent repeats a prompt that it has just got."""
+        self.said: list[_Said] = []
+        """What waits for the rest of the message."""
+        self.bytes = self.size = 0
+        """Of their params, and of their bare texts."""
+
+
+class Replays:
+    """The part of a router that takes out again what components added to prompts."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._exchange = parts.exchange
+        self._given: dict[PendingRequest, Params] = {}
+        """The prompts of the client that have no answer, and no agent has got by another's."""
+        self._fresh: dict[str, bool] = {}
+        """The sessions without a prompt of the user's, as their agent calls them, and whether a
+        component has prompted there."""
+        self._titles = Titles(_MOST_SESSIONS)
+        """Of the sessions that the client has open, by its ids."""
+        self._repeating: dict[str, _Session] = {}
+        """By the client's ids."""
+        self._waiting: dict[int, tuple[str, PendingRequest, Callable[[], None]]] = {}
+        self._last = 0
+
+    # -- prompts -------------------------------------------------------------------------------
+
+    def client_asks(
+        self, method: str, params: Params, pending: PendingRequest, send: Callable[[], None]
+    ) -> bool:
+        """A request of the client's goes on by `send`; True: once the records are there."""
+        session = pending.names
+        if method == _NEW:
+            pending.watchers = (*pending.watchers, self._opened)
+        elif method == PROMPT and session is not None:
+            self._given[pending] = params
+            pending.watchers = (*pending.watchers, partial(self._answered, pending))
+        elif method == LIST or (method in (*_REPLAYING, _FORK) and session is not None):
+            below = None if session is None else self._below(session)
+            self._last += 1
+            self._waiting[self._last] = method, pending, send
+            self._exchange.emit(Recall(self._agent, self._last, below))
+            return True
+        return False
+
+    @property
+    def _agent(self) -> str:
+        return self._exchange.topology.components[-1].name
+
+    def _below(self, session: str) -> str:
+        """What the agent calls a session of the client's."""
+        return self._exchange.innermost(self._exchange.upstream.p, session)
+
+    def _opened(self, member: bytes, body: bytes) -> None:
+        """The client has a new session, if that was granted."""
+        session = session_of(Raw(body)) if member == b"result" else None
+        if session is not None:
+            self._titles.forget(session)
+            self._fresh[self._below(session)] = False
+            if len(self._fresh) > _MOST_SESSIONS:
+                del self._fresh[next(iter(self._fresh))]
+
+    def _answered(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
+        """A prompt is over, or in version 2 the agent has it."""
+        self._given.pop(pending, None)
+
+    def agent_gets(self, lane: Lane, pending: PendingRequest, sent: Raw, got: Raw) -> None:
+        """The agent gets a prompt: what was `sent`, in words where it does not take all of it."""
+        below = pending.session or ""
+        session = self._exchange.outermost(lane, below)
+        users: list[additions.Block] = []
+        if not asker(pending):
+            users = additions.blocks(self._users(session, first_of(pending), sent))
+        elif session not in self._exchange.sessions.of_client:
+            return
+        blocks = additions.blocks(sent)
+        after = blocks if got is sent else additions.blocks(got)
+        begun = self._fresh.pop(below, None)
+        first, worded = begun is False, bool(begun)
+        kept = additions.kept(users, blocks, after, first=first, worded=worded)
+        if begun is not None and not users:
+            self._fresh[below] = True
+        if kept is None:
+            return
+        self._keep(below, kept)
+        self._titles.add(session, kept)
+        if kept.added and self._exchange.version == 2:
+            now = self._repeating.setdefault(session, _Session(Replay(), loads=False))
+            now.replay.expect(kept)
+        self._watch()
+
+    def _users(self, session: str, first: PendingRequest, sent: Raw) -> Params:
+        """The client's prompt that goes to the agent: `first`, or the oldest of its session, where
+        a program has passed it on by a request of its own. Where none is known, nothing is added.
+        """
+        if first in self._given:
+            return self._given[first]
+        oldest = next((one for one in self._given if one.names == session), None)
+        return sent if oldest is None else self._given.pop(oldest)
+
+    def _keep(self, below: str, kept: Kept) -> None:
+        self._exchange.emit(Keep(self._agent, below, json_text.encode(kept)))
+
+    def _watch(self) -> None:
+        self._exchange.watch(mends=bool(self._repeating) or self._titles.any)
+
+    # -- what was kept -------------------------------------------------------------------------
+
+    def recalled(self, token: int, records: Sequence[tuple[str, bytes]]) -> None:
+        """A `Recall` effect was performed."""
+        method, pending, send = self._waiting.pop(token)
+        if not pending.wanted:
+            self._exchange.drop(pending)
+            return
+        session, number = pending.names, self._exchange.number
+        if method == LIST or session is None:
+            titles = additions.titles(records)
+            if titles.any:
+                pending.rewriters = (*pending.rewriters, partial(self._listed, titles))
+        else:
+            prompts = additions.read(record for _, record in records)
+            if method == _FORK:
+                pending.watchers = (*pending.watchers, partial(self._forked, prompts))
+            elif prompts:
+                self._loads(session, prompts, pending)
+        self._exchange.number = pending.number
+        send()
+        self._exchange.number = number
+
+    def _forked(self, prompts: list[Kept], member: bytes, body: bytes) -> None:
+        """The client has a copy of a session, if that was granted."""
+        session = session_of(Raw(body)) if member == b"result" else None
+        for at, prompt in enumerate(prompts if session is not None else []):
+            assert session is not None
+            kept = msgspec.structs.replace(prompt, first=not at)
+            self._keep(self._below(session), kept)
+            self._titles.add(session, kept)
+        self._watch()
+
+    def _loads(self, session: str, prompts: list[Kept], pending: PendingRequest) -> None:
+        """The client loads a session: until it is answered, its agent repeats prompts."""
+        for prompt in prompts:
+            self._titles.add(session, prompt)
+        now = self._repeating[session] = _Session(Replay(prompts), loads=True)
+
+        def loaded(member: bytes, body: bytes) -> tuple[bytes, bytes]:
+            self._go_on(now)
+            if self._repeating.get(session) is now:
+                del self._repeating[session]
+            self._watch()
+            return member, body
+
+        pending.rewriters = (*pending.rewriters, loaded)
+        self._watch()
+
+    def _listed(self, titles: Titles, member: bytes, body: bytes) -> tuple[bytes, bytes]:
+        """A list of sessions, with their titles as the client is to have them."""
+        members = (read_members(body) if member == b"result" else None) or {}
+        entries = elements(members.get("sessions", Raw(b"[]")))
+        shown: list[Raw] = []
+        for entry in entries:
+            session = session_of(entry)
+            below = None if session is None else self._below(session)
+            shown.append(_titled(entry, titles, below))
+        if shown == entries:
+            return member, body
+        members["sessions"] = Raw(json_text.encode(shown))
+        return member, bytes(write_members(members))
+
+    # -- what the agent says -------------------------------------------------------------------
+
+    def shown(self, params: Params, source: Source) -> Raw | UnsetType | None:
+        """What the client gets for an update that goes to it now; None: nothing yet."""
+        if isinstance(params, UnsetType):
+            return params
+        if not self._repeating and not holds(bytes(params), _INFO_KIND):
+            return params  # nearly all
+        key, session, _ = heading(UPDATE, params)
+        now = self._repeating.get(session or "")
+        if now is not None and key in (_CHUNK, _MESSAGE):
+            self._takes(now, params, key, source)
+            return None
+        if now is not None:
+            self._go_on(now)
+            if not (now.loads or key == _STATE):
+                del self._repeating[session or ""]  # the agent is beyond the prompt
+                self._watch()
+        if key != _INFO:
+            return params
+        members = read_members(params) or {}
+        told = _titled(members["update"], self._titles, session)
+        return params if told is members["update"] else write_members({**members, "update": told})
+
+    def _takes(self, now: _Session, params: Raw, key: str, source: Source) -> None:
+        """The agent says words of the user's."""
+        told = read_members((read_members(params) or {}).get("update")) or {}
+        content = told.get("content", Raw(b"null"))
+        blocks = [content] if key == _CHUNK else elements(content)
+        texts = [additions.bare(_text(block)) for block in blocks]
+        now.said.append(_Said(params, source, blocks, texts))
+        now.bytes += memoryview(params).nbytes
+        now.size += sum(map(len, texts))
+        ends = not now.loads and (key == _MESSAGE or now.size >= now.replay.most)
+        if ends or now.bytes > _MOST_BYTES:
+            self._go_on(now)
+
+    def _go_on(self, now: _Session) -> None:
+        """What waits goes to the client, without what components added."""
+        waiting, now.said, now.bytes, now.size = now.said, [], 0, 0
+        if not waiting:
+            return
+        added = now.replay.added([text for said in waiting for text in said.texts])
+        exchange, at = self._exchange, 0
+        may_keep, exchange.may_keep = exchange.may_keep, False  # it does not come back
+        for said in waiting:
+            params = _left(said, at, added)
+            at += sum(map(len, said.texts))
+            if params is not None:
+                exchange.notify(exchange.upstream.p, UPDATE, params, said.source)
+        exchange.may_keep = may_keep
+
+
+def _text(block: Raw) -> str:
+    """The text of a block; empty: it has none."""
+    members = read_members(block) or {}
+    return text_of(members.get("text")) if text_of(members.get("type")) == additions.TEXT else ""
+
+
+def _titled(raw: Raw, titles: Titles, session: str | None) -> Raw:
+    """What names the title of a session, with the one that the client is to have."""
+    members = read_members(raw) or {}
+    title = text_of(members.get("title"))
+    shown = titles.shown(session, title)
+    if shown == title:
+        return raw
+    members["title"] = Raw(json_text.encode(shown))
+    if not shown:
+        del members["title"]
+    return write_members(members)
+
+
+def _left(said: _Said, at: int, added: Sequence[Span]) -> Raw | None:
+    """An update without what was added; None: nothing is left.
+
+    Args:
+        at: where its texts begin, among those in which the spans are.
+    """
+    blocks: list[Raw] = []
+    for block, text in zip(said.blocks, said.texts, strict=True):
+        start, at = at, at + len(text)
+        cuts = [
+            (max(start, one) - start, min(at, end) - start)
+            for one, end in added
+            if (one < at and end > start) or (not text and one <= at <= end)
+        ]
+        if not cuts:
+            blocks.append(block)
+        elif text and sum(end - one for one, end in cuts) < len(text):
+            members = read_members(block) or {}
+            members["text"] = Raw(json_text.encode(additions.without(_text(block), cuts)))
+            blocks.append(write_members(members))
+        elif not (text or _text(block)):
+            blocks.append(block)  # it is no text
+    if blocks == said.blocks:
+        return said.params
+    if not blocks:
+        return None
+    members = read_members(said.params) or {}
+    told = read_members(members["update"]) or {}
+    is_list = memoryview(told["content"])[0] == ord("[")
+    told["content"] = Raw(json_text.encode(blocks)) if is_list else blocks[0]
+    members["update"] = write_members(told)
+    return write_members(members)

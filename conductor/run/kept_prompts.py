@@ -1,0 +1,117 @@
+"""What components added to prompts, beyond the end of a conductor: one private file of the user's.
+
+A line is a record of one prompt, with its agent and its session; the core makes it, and reads it
+(`conductor.core.additions`). All conductors of a user append to the file, so it is written under a
+lock. What is too much goes with the oldest lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from conductor.core import json_text
+from conductor.spec import paths, private_files
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Of the file: then the older half of it goes."""
+_LONGEST: Final = 64 * 1024
+"""Bytes of one line, at most."""
+_LATER: Final = 0.05
+"""Seconds after which a prompt is written: the agent has it before."""
+
+
+class _Line(msgspec.Struct):
+    agent: str
+    session: str
+    prompt: Raw
+
+
+_line: Final = json_text.Decoder(_Line).decode
+
+
+class KeptPrompts:
+    """The file, as one chain uses it."""
+
+    def __init__(self, log: Callable[[str, str, str], None]) -> None:
+        """`log` writes a line: level, component name, text."""
+        self._log = log
+        self._lines: list[bytes] = []
+        """What is not written yet."""
+        self._broken = False
+
+    def keep(self, agent: str, session: str, record: bytes) -> None:
+        """A prompt is to be kept."""
+        line = json_text.encode(_Line(agent, session, Raw(record))) + b"\n"
+        if self._broken or len(line) > _LONGEST:
+            return
+        if not self._lines:
+            asyncio.get_running_loop().call_later(_LATER, self.flush)
+        self._lines.append(line)
+
+    def flush(self) -> None:
+        """Writes what is not written yet."""
+        lines, self._lines = self._lines, []
+        if not lines or self._broken:
+            return
+        try:
+            self._append(paths.prompts(), b"".join(lines))
+        except (OSError, ValueError) as error:
+            self._fails(error)
+
+    def recall(self, agent: str, session: str | None) -> list[tuple[str, bytes]]:
+        """Each record of a session of an agent with that session, or of all; the oldest first."""
+        self.flush()
+        try:
+            return list(self._read(agent, session)) if not self._broken else []
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            self._fails(error)
+            return []
+
+    def _read(self, agent: str, session: str | None) -> Iterator[tuple[str, bytes]]:
+        path = paths.prompts()
+        private_files.refuse_what_others_write(path)
+        named = b"" if session is None else json_text.encode(session)
+        with open(path, "rb") as file:
+            for line in file:
+                if named not in line:
+                    continue
+                try:
+                    read = _line(line)
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    continue  # the machine went down while it was written
+                if read.agent == agent and session in (None, read.session):
+                    yield read.session, bytes(read.prompt)
+
+    @staticmethod
+    def _append(path: str, lines: bytes) -> None:
+        """Adds lines to the file; raises `OSError`."""
+        private_files.make_folder(path)
+        with private_files.alone(f"{path}.lock"):
+            with contextlib.suppress(FileNotFoundError):
+                private_files.refuse_what_others_write(path)
+            fd = private_files.open_private(path, os.O_RDWR | os.O_APPEND, ordinary=True)
+            with os.fdopen(fd, "r+b", buffering=0) as file:
+                size = file.seek(0, os.SEEK_END)
+                if size and os.pread(fd, 1, size - 1) != b"\n":
+                    lines = b"\n" + lines  # a full disk has cut off the last line
+                if size + len(lines) <= MOST_BYTES:
+                    file.write(lines)
+                    return
+                file.seek(max(0, size - MOST_BYTES // 2))
+                newer = file.read().partition(b"\n")[2]
+            private_files.replace(path, newer + lines)
+
+    def _fails(self, error: Exception) -> None:
+        self._broken = True
+        text = f"`{paths.prompts()}` cannot be used: {private_files.reason(error)}"
+        hint = "so sessions that are loaded again show what components added to prompts"
+        self._log("warning", "conductor", f"{text}\nhint: {hint}")

@@ -1,0 +1,110 @@
+"""The file with what components added: private, bounded, whole, of several conductors at once."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+
+from conductor.run import kept_prompts
+from conductor.run.kept_prompts import KeptPrompts
+from conductor.spec import paths
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the file is, or would be."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return Path(paths.prompts())
+
+
+@pytest.fixture
+def log() -> list[str]:
+    """What was logged."""
+    return []
+
+
+def use(log: list[str]) -> KeptPrompts:
+    """The file, as another chain uses it."""
+    return KeptPrompts(lambda level, name, text: log.append(text))
+
+
+def keep(kept: KeptPrompts, *prompts: tuple[str, str, bytes]) -> None:
+    """Prompts are kept by now."""
+
+    async def kept_now() -> None:
+        for prompt in prompts:
+            kept.keep(*prompt)
+        kept.flush()
+
+    asyncio.run(kept_now())
+
+
+def test_records_come_back_by_agent_and_session(place: Path, log: list[str]) -> None:
+    first, second = use(log), use(log)
+    assert first.recall("a", "s") == []
+    keep(first, ("a", "s", b"1"), ("a", 's"', b'{"x": "s"}'), ("b", "s", b"3"))
+    keep(second, ("a", "s", b"4"), ("a", "s\ud83d", b"5"), ("a", "s", b"6" * (1 << 16)))
+    assert first.recall("a", "s") == [("s", b"1"), ("s", b"4")]
+    assert second.recall("a", "s\ud83d") == [("s\ud83d", b"5")]
+    assert [one[1] for one in use(log).recall("a", None)] == [b"1", b'{"x": "s"}', b"4", b"5"]
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    assert log == []
+
+
+def test_what_is_kept_is_written_a_little_later(place: Path, log: list[str]) -> None:
+    async def later() -> None:
+        use(log).keep("a", "s", b"1")
+        while not use(log).recall("a", "s"):
+            await asyncio.sleep(0.01)
+
+    asyncio.run(later())
+    assert log == []
+
+
+def test_a_line_that_was_cut_off_costs_no_other(place: Path, log: list[str]) -> None:
+    keep(use(log), ("a", "s", b"1"))
+    with place.open("ab") as file:
+        file.write(b'{"agent":"a","session":"s","pro')
+    assert use(log).recall("a", "s") == [("s", b"1")]
+    keep(use(log), ("a", "s", b"2"))
+    assert use(log).recall("a", "s") == [("s", b"1"), ("s", b"2")]
+
+
+def test_the_oldest_go(place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_prompts, "MOST_BYTES", 1000)
+    chains = [use(log), use(log)]
+    for number in range(200):
+        keep(chains[number % 2], ("a", "s", b"%d" % number))
+        assert place.stat().st_size <= 1000
+    found = [int(one[1]) for one in chains[0].recall("a", "s")]
+    assert found == list(range(found[0], 200))
+    assert len(found) > 5
+    assert sorted(one.name for one in place.parent.iterdir()) == [place.name, f"{place.name}.lock"]
+
+
+def test_a_file_that_others_may_write_is_not_believed(place: Path, log: list[str]) -> None:
+    keep(use(log), ("a", "s", b"1"))
+    place.chmod(0o666)
+    kept = use(log)
+    for _ in range(2):
+        assert kept.recall("a", "s") == []
+        keep(kept, ("a", "s", b"2"))
+    (line,) = log
+    assert str(place) in line
+    assert "other users could write it" in line
+    assert place.read_bytes().count(b"\n") == 1
+
+
+def test_a_file_that_cannot_be_written_is_said_once(place: Path, log: list[str]) -> None:
+    place.mkdir(parents=True)
+    kept = use(log)
+    keep(kept, ("a", "s", b"1"))
+    keep(kept, ("a", "s", b"2"))
+    assert kept.recall("a", "s") == []
+    assert len(log) == 1
+    assert "hint: so sessions" in log[0]
