@@ -2,7 +2,8 @@
 
 Some agents send the commands of a session before they answer `session/new`; some editors drop what
 comes so early. Whoever has sent the updates, they wait at the client's end; but for what tools do,
-since the agent may ask for a permission that rests on that, say in a session of a sub-agent.
+since the agent may ask for a permission that rests on that, say in a session of a sub-agent. Other
+notifications of such a session wait with them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ from typing import Final
 
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import heading, size_of
-from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.withheld import TOOLS
 
 _MOST: Final = 1000
-"""Updates that wait, at most …"""
+"""Notifications that wait, at most …"""
 _MOST_BYTES: Final = 1024 * 1024
 """… and their bytes. If there are more, all go on as they came."""
 
@@ -29,7 +29,7 @@ class EarlyUpdates:
         self._known = known
         self._opening = 0
         self.any = False
-        """Whether an update for the client may have to wait."""
+        """Whether a notification for the client may have to wait."""
         self._waiting: list[tuple[str, Callable[[], None]]] = []
         self._bytes = 0
 
@@ -44,9 +44,9 @@ class EarlyUpdates:
         self._go_on(all_=not self._opening)
         self.any = self._opening > 0
 
-    def keeps(self, params: Params, later: Callable[[], None]) -> bool:
-        """Whether an update waits; `later` sends it on."""
-        key, session, _ = heading(UPDATE, params)
+    def keeps(self, method: str, params: Params, later: Callable[[], None]) -> bool:
+        """Whether a notification waits; `later` sends it on."""
+        key, session, _ = heading(method, params)
         if not self.any or session is None or session in self._known or key in TOOLS:
             return False
         self._bytes += size_of(params)

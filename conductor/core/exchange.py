@@ -281,9 +281,9 @@ class Exchange:
     def notify(self, lane: Lane, method: str, params: Params, source: Source) -> None:
         """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
-        if self.may_keep and method == UPDATE and lane is self.upstream.p:
+        if self.may_keep and lane is self.upstream.p:
             later = partial(self.notify, lane, method, params, source)
-            if self._early.keeps(params, later):
+            if self._early.keeps(method, params, later):
                 return
             if self.mends:
                 shown = self.replays.shown(params, source)

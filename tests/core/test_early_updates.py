@@ -1,4 +1,4 @@
-"""An update of a session that the client cannot know yet goes behind the answer that names it."""
+"""What an agent tells of a session too early for a client goes behind the answer that names it."""
 
 from __future__ import annotations
 
@@ -77,10 +77,11 @@ def test_it_goes_behind_the_answer_in_order(kind: str, method: str, version: int
     play.says("agent", result(play.asked[-1], {}))
     play.says("client", request("n", method, {**NEW, "sessionId": "old"}))
     (asked,) = play.asked[-1:]
-    for said in (commands("S"), update("one", "S"), update("two", "T")):
+    note = notification("_x/note", {"sessionId": "S"})
+    for said in (commands("S"), note, update("one", "S"), update("two", "T")):
         assert play.says("agent", said) == []
     assert play.says("agent", update("of old", "old")) == ["old"], "others do not wait"
-    assert play.says("agent", result(asked, {"sessionId": "S"})) == ["n", "S", "S", "T"]
+    assert play.says("agent", result(asked, {"sessionId": "S"})) == ["n", *"SSST"]
     assert play.says("agent", update("three", "S")) == ["S"]
 
 
