@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from conductor.cli import pages, report, topics
-from conductor.cli.meant import meant
+from conductor.cli.meant import meant, nearly_meant
 from conductor.cli.pages import Entry, Page, Section
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError, did_you_mean
@@ -67,13 +67,12 @@ def _topic(words: list[str], root: Any) -> Page:
         return found.page()
     shown = [name for name, command in root.commands.items() if not command.hidden]
     listed = f"topics are: {', '.join(topics.TOPICS)}; `conductor --help` lists the commands"
-    if (command := meant(name)) is not None:
+    hint = did_you_mean(name, [*topics.TOPICS, *shown], listed, prefix="conductor help ")
+    command = meant(name) or nearly_meant(name)
+    if command is not None:
         page = command if "-" in command else f"{command} --help"
-        raise UsageError(f"no help on `{name}`", f"did you mean `conductor {page}`?")
-    raise UsageError(
-        f"no help on `{name}`",
-        did_you_mean(name, [*topics.TOPICS, *shown], listed, prefix="conductor help "),
-    )
+        hint = f"did you mean `conductor {page}`?"
+    raise UsageError(f"no help on `{name}`", hint)
 
 
 def _contents() -> Page:

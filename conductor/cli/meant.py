@@ -18,8 +18,8 @@ WORDS: Final = {
     "agents": "models, model, login, auth, providers",
     "new": "init, create, scaffold, generate, template, newproxy",
     "doctor": "logs, log, health, diagnose, diagnostics, verify-install, info, env",
-    "ps": "status, running, jobs, chains",
-    "top": "monitor, stats, metrics",
+    "ps": "status, running, jobs, chains, stop, kill, quit",
+    "top": "monitor, stats, metrics, dashboard, tui, htop",
     "inspect": "show, describe, view, cat, card",
     "config show": "settings, options, preferences, cfg, conf",
     "cache prune": "clean, prune, gc, clear",
@@ -46,3 +46,11 @@ _MEANT: Final = {word: command for command, words in WORDS.items() for word in w
 def meant(word: str) -> str | None:
     """The command that a word means: a name, or a name and what follows it."""
     return _MEANT.get(word.lower().strip("-"))
+
+
+def nearly_meant(word: str) -> str | None:
+    """The command that a word means which is misspelt."""
+    import difflib
+
+    close = difflib.get_close_matches(word.lower(), _MEANT, 1, 0.8)
+    return _MEANT[close[0]] if close else None

@@ -7,8 +7,8 @@ from typing import Any, Final, TypeAlias, cast
 
 import typer
 
-from conductor.cli import options
-from conductor.cli.meant import meant
+from conductor.cli import options, topics
+from conductor.cli.meant import meant, nearly_meant
 from conductor.cli.surroundings import TAKE_COMPONENTS
 from conductor.errors import UsageError, a, did_you_mean
 from conductor.spec.catalog import may_be
@@ -69,14 +69,19 @@ def _quoted(message: str) -> str:
 def _commands_like(name: str, context: Foreign, path: str) -> str:
     known = _commands(context)
     if "agent" not in known:
-        text = f"commands are: {', '.join(known)}"
-    elif (command := meant(name)) is not None:
+        return did_you_mean(
+            name, known, f"commands are: {', '.join(known)}", prefix=f"{path} ", likeness=0.7
+        )
+    if (command := meant(name)) is not None:
         return f"did you mean `{path} {command}`?"
-    else:
-        text = f"`{path} --help` lists the commands"
-        if may_be(name):
-            text += f"; to run a chain: `{path} agent {name} …`"
-    # Stricter than the default of 0.6: `editors` is near `doctor`.
+    text = f"`{path} --help` lists the commands"
+    if may_be(name):
+        text += f"; to run a chain: `{path} agent {name} …`"
+    elif name.lower() in topics.TOPICS:
+        text = f"did you mean `{path} help {name.lower()}`?"
+    elif (command := nearly_meant(name)) is not None:
+        text = f"did you mean `{path} {command}`?"
+    # Stricter than the default of 0.6: `edit` is near `audit`.
     return did_you_mean(name, known, text, prefix=f"{path} ", likeness=0.7)
 
 
@@ -87,6 +92,11 @@ def _options_like(option: str, context: Foreign) -> str:
     if others:
         commands = " and ".join(f"`conductor {name}`" for name in others[0])
         return f"`{option}` is an option of {commands}"
-    # Stricter than the default of 0.6: an option of a command without quotes is no typing error.
     quote = _QUOTE if context is None or context.command.name in TAKE_COMPONENTS else ""
-    return did_you_mean(option, known, quote, likeness=0.7)
+    # Without the dashes, which make all alike; and stricter than the default of 0.6: an option of
+    # a command without quotes is no typing error.
+    words = {name.strip("-"): name for name in known}
+    import difflib
+
+    close = difflib.get_close_matches(option.strip("-"), words, 1, 0.7)
+    return f"did you mean `{words[close[0]]}`?" if close else quote

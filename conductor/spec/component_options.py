@@ -388,15 +388,21 @@ def option_like(
     """
     known = {name: f"limit.{name}" for name in limits.LIMITS}
     known |= {name: name for name in (*further, *NAMES) if "." not in name}
-    known |= {name: f"config.{name}" for name in settings}
+    own = {name: f"config.{name}" for name in settings}
+    known |= own
     last = word.lower().rpartition(".")[2]  # `settings.tokens` is none either
     meant = known.get(word) or known.get(last)
     if meant is None:
         import difflib
 
-        close = difflib.get_close_matches(last, known, 1)
+        # A setting first: who writes none of the options has the component's own words in mind.
+        close = difflib.get_close_matches(last, own, 1) or difflib.get_close_matches(
+            last, known, 1, 0.7 if own else 0.6
+        )
         meant = known[close[0]] if close else None
-    return f"did you mean `{meant}{'=…' * value}`?" if meant is not None else ""
+    if meant is not None:
+        return f"did you mean `{meant}{'=…' * value}`?"
+    return f"its settings are: {', '.join(own.values())}" if own and not further else ""
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -421,10 +427,17 @@ def apply(spec: Spec, options: Options) -> Spec:
             is_hidden = key.startswith("config.") or key == "token"
             shown_as = key if is_hidden else f"{key}={written}"
             hint = hint_of(error) or "`conductor help component` explains every option"
-            if key in settings:
-                hint += f"; the setting `{key}` is written `config.{key}`"
+            if setting := _setting_like(key, settings):
+                hint += f"; the setting `{setting}` is written `config.{setting}`"
             raise UsageError(f"`{shown_as}` of `{name}`: {error}", hint) from None
     return spec
+
+
+def _setting_like(key: str, settings: Iterable[str]) -> str:
+    """The setting whose name an option has, or nearly has; or an empty text."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(key, settings, 1, 0.8)), "")
 
 
 def is_option(key: str) -> bool:

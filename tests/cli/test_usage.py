@@ -38,6 +38,21 @@ WRONG = {
         "`tokens` of `budget`: there is no such option",
         "did you mean `config.tokens`?",
     ),
+    "an option that is nearly a setting": (
+        ["inspect", "budget,token=100"],
+        "`token` of `budget`",
+        "the setting `tokens` is written `config.tokens`",
+    ),
+    "an option that is nothing's": (
+        ["inspect", "rate-limit,per_minute=3"],
+        "no option `per_minute`",
+        "hint: its settings are: config.prompts, config.seconds, config.per, config.over\n",
+    ),
+    "an option that is like no other": (
+        ["exec", "--yolo", "demo"],
+        "unknown option `--yolo`",
+        "put it in quotes",
+    ),
     "an option that is a setting too": (
         ["inspect", "budget,turns=sum"],
         "`turns=sum` of `budget`",
@@ -65,9 +80,14 @@ WRONG = {
             ("logs", "doctor"),
             ("version", "--version"),
             ("Search", "list --available", "mail"),
+            ("instal", "add", "./x"),
+            ("unistall", "remove", "x"),
+            ("stop", "ps"),
+            ("profiles", "help profiles"),
         )
     },
     "help on a word people type": (["help", "install"], "no help on `install`", "`conductor add"),
+    "help on a misspelt one": (["help", "instal"], "no help on `instal`", "`conductor add"),
     "command misspelled": (["inspct", "x"], "unknown command `inspct`", "conductor inspect"),
     "top option": (["--frob"], "unknown option `--frob` for `conductor`", "hint"),
     "option misspelled": (
