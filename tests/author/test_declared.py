@@ -28,6 +28,8 @@ profile = "context"
 SOURCE: Final = """
 from guest_sdk.python import Proxy
 
+ASKED = "filter"
+MEANT = "session/request_permission"
 proxy = Proxy("mine"{arguments})
 
 
@@ -63,6 +65,7 @@ FILTER: Final = (', profile="filter"', "declares the profile `filter`, and")
     ("arguments", "said", "command"),
     [
         *((*FILTER, command) for command in ("inspect", "check", "test", "exec")),
+        (", profile=ASKED", *FILTER[1:], "inspect"),
         (', wants={"kv": "to remember"}', "wants the service `kv`, and", "inspect"),
         (', profile="context", wants={"fetch": ""}', "wants the service `fetch`, and", "inspect"),
     ],
@@ -85,6 +88,7 @@ UNHEARD: Final = {
     'request("session/set_mode")': "full",
     'notification("session/cancel")': "full",
     'request("_mine/question")': "",
+    "request(MEANT)": "filter",
 }
 
 
@@ -94,8 +98,8 @@ def test_a_handler_that_no_message_reaches_is_a_mistake(decorator: str) -> None:
     for command in ("inspect", "check", "test") if decorator == "update()" else ("inspect",):
         ran = conductor(command, word)
         assert ran.code != 0, command
-        shown = decorator.replace("()", "")
-        assert f"`@proxy.{shown}` (proxy.py:7) never runs" in ran.err, command
+        shown = decorator.replace("()", "").replace("MEANT", '"session/request_permission"')
+        assert f"`@proxy.{shown}` (proxy.py:9) never runs" in ran.err, command
         enough = UNHEARD[decorator]
         hint = f"the profile {enough} brings them" if enough else "no profile brings them"
         assert hint in ran.err
@@ -136,7 +140,7 @@ def test_a_start_warns_of_such_a_handler() -> None:
     word = component('update("agent_message_chunk")', manifest="")
     ran = conductor("exec", word, "demo", "-p", "hi")
     assert (ran.code, ran.out) == (0, "hi\n")
-    assert '`@proxy.update("agent_message_chunk")` (proxy.py:7) never runs' in ran.err
+    assert '`@proxy.update("agent_message_chunk")` (proxy.py:9) never runs' in ran.err
     heard = conductor("exec", f"{word},profile=filter", "demo", "-p", "hi")
     assert "never runs" not in heard.err
 

@@ -141,12 +141,13 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
         calls, elsewhere_too = _calls(others)
         elsewhere = elsewhere or elsewhere_too
     nodes = _nodes(script.files)
+    constants = _all_constants(nodes, script.main)
     texts: dict[str, str] = {}
     profiles: dict[str, None] = {}
     wants: dict[str, str] = {}
     for keyword in (keyword for call in calls for keyword in call.keywords):
         try:
-            value = ast.literal_eval(keyword.value) if keyword.arg is not None else None
+            value = _value(keyword.value, constants) if keyword.arg is not None else None
             if keyword.arg in ("version", "description"):
                 texts.setdefault(keyword.arg, _plain(value, str))
             elif keyword.arg == "wants":
@@ -154,7 +155,7 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
             elif keyword.arg == _PROFILE and value is not None:
                 profiles[value if isinstance(value, str) else ast.unparse(keyword.value)] = None
             elsewhere = elsewhere or keyword.arg is None  # `**arguments` may hold a profile
-        except (*_UNREADABLE, msgspec.ValidationError):
+        except (*_UNREADABLE, msgspec.ValidationError, _Unknown):
             elsewhere = elsewhere or keyword.arg == _PROFILE
     named = (_name(k.value) for call in calls for k in call.keywords if k.arg == "config")
     config = next(named, "") if settings else ""
@@ -163,7 +164,7 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
         hidden=elsewhere and not profiles,
         wants=wants,
         settings=_settings([main, *others], config) if config else {},
-        handlers=tuple(_handlers(nodes)),
+        handlers=tuple(_handlers(nodes, constants)),
         draws=next(_draws(nodes), ""),
         version=texts.get("version"),
         description=texts.get("description"),
@@ -197,21 +198,35 @@ def _nodes(files: dict[str, str]) -> list[tuple[str, ast.AST]]:
     ]
 
 
-def _handlers(nodes: list[tuple[str, ast.AST]]) -> Iterator[Handled]:
+def _all_constants(nodes: list[tuple[str, ast.AST]], main: str) -> dict[str, Any]:
+    """The values of the names of all modules, as far as they can be read; those of `main` count."""
+    modules = [(path, node) for path, node in nodes if isinstance(node, ast.Module)]
+    modules.sort(key=lambda module: module[0] == main)
+    return {name: v for _, node in modules for name, v in _constants(node.body).items()}
+
+
+def _handlers(nodes: list[tuple[str, ast.AST]], constants: dict[str, Any]) -> Iterator[Handled]:
     """The decorators of handlers, and the names that they are given as texts."""
     proxies = {name for _, node in nodes for name in _made(node)}
     for path, node in nodes:
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        for one in node.decorator_list:
+        for one in _decorators(node):
             called = one.func if isinstance(one, ast.Call) else one
             if not isinstance(called, ast.Attribute) or _name(called.value) not in proxies:
                 continue
             given = one.args if isinstance(one, ast.Call) and called.attr in _NAMING else []
-            texts = [a.value for a in given if isinstance(a, ast.Constant)]
-            if len(texts) == len(given):
-                for text in texts or [""]:
-                    yield Handled(called.attr, str(text), f"{path}:{one.lineno}")
+            try:
+                texts = [_value(argument, constants) for argument in given]
+            except _Unknown:
+                continue
+            for text in texts or [""]:
+                yield Handled(called.attr, str(text), f"{path}:{one.lineno}")
+
+
+def _decorators(node: ast.AST) -> list[ast.expr]:
+    """What a node decorates functions with: above them, or as `proxy.request("…")(function)`."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.decorator_list
+    return [node.func] if isinstance(node, ast.Call) and isinstance(node.func, ast.Call) else []
 
 
 def _draws(nodes: list[tuple[str, ast.AST]]) -> Iterator[str]:
