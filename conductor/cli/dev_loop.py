@@ -57,6 +57,8 @@ class Dev:
         """Whether the last build, or the last test, has failed."""
         self._failed = False
         """Whether the last prompt has failed, or the last start of the chain."""
+        self._told = ""
+        """The error of this round's build or test: the chain may fail by the same."""
         self._ending = asyncio.Event()
         self._answers: Callable[[], None] = report.uncover
         """Called as soon as the answer to a prompt begins."""
@@ -152,6 +154,7 @@ class Dev:
         if built:
             await self._step(self._test)
             await self._open()
+        self._told = ""
         name = os.path.basename(self._manifest)
         if name in seen:  # the build has written the digest into it
             seen = {**seen, name: self._stamps().get(name, (0, 0))}
@@ -171,7 +174,7 @@ class Dev:
                 code = await asyncio.to_thread(work)
         except ConductorError as error:
             report.error(error.text, error.hint)
-            code = error.exit_code
+            code, self._told = error.exit_code, error.text
         self._broken = self._broken or code != 0
         return code == 0
 
@@ -223,8 +226,9 @@ class Dev:
 
     def _show(self, error: ConductorError) -> None:
         self._failed = True
-        details = getattr(error, "details", None)
-        report.error(error_details.shown(error.text, details), error.hint)
+        if error.text != self._told:
+            details = getattr(error, "details", None)
+            report.error(error_details.shown(error.text, details), error.hint)
 
     async def _permit(self, permission: conductor.Permission) -> bool:
         self._answers()

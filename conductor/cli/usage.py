@@ -93,10 +93,10 @@ def _options_like(option: str, context: Foreign) -> str:
         commands = " and ".join(f"`conductor {name}`" for name in others[0])
         return f"`{option}` is an option of {commands}"
     quote = _QUOTE if context is None or context.command.name in TAKE_COMPONENTS else ""
-    # Without the dashes, which make all alike; and stricter than the default of 0.6: an option of
-    # a command without quotes is no typing error.
+    # Without the dashes, which make all alike; and stricter where an option may be that of a
+    # command without quotes, and no typing error.
     words = {name.strip("-"): name for name in known}
     import difflib
 
-    close = difflib.get_close_matches(option.strip("-"), words, 1, 0.7)
+    close = difflib.get_close_matches(option.strip("-"), words, 1, 0.7 if quote else 0.6)
     return f"did you mean `{words[close[0]]}`?" if close else quote

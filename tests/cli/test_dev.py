@@ -70,6 +70,14 @@ def test_what_failed_last_is_the_exit_code(mine: Path) -> None:
     ran.assert_error(1, "1 of 1 transcript differs", "conductor test --update")
 
 
+def test_what_ends_the_test_and_the_chain_alike_is_told_once(mine: Path) -> None:
+    change(mine / "proxy.py", "config=Config", 'config=Config, profile="filter"')
+    ran = conductor("dev", str(mine))
+    ran.assert_error(1, "declares the profile `filter`")
+    assert ran.err.count("error: ") == 1
+    assert conductor("dev", str(mine), stdin=b"hello\n").err.count("error: ") == 2
+
+
 def test_a_folder_without_a_component(tmp_path: Path) -> None:
     conductor("dev", str(tmp_path)).assert_error(2, "there is no component.toml", "conductor new")
 
