@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -81,10 +82,15 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
     def todo(self) -> str:
-        """The line by which the user's settings load our file; empty: they have it."""
+        """The line by which the user's settings load our file; empty: a line of theirs names it.
+
+        There are many ways to load a file: `require 'x'`, `pcall(require, "x")`, `(load-file …)`.
+        """
+        stem = re.escape(os.path.splitext(os.path.basename(self.file()))[0])
+        named = re.compile(rf"(?<![\w-]){stem}(?![\w-])")
         others = (path for path in self.own() if path != self.file())
         lines = (line.strip() for path in others for line in text_of(path).splitlines())
-        if any(self.load in line and not line.startswith(self.comment[0]) for line in lines):
+        if any(named.search(line) and not line.startswith(self.comment[0]) for line in lines):
             return ""
         return f"add this line {self.where}: {self.load}"
 

@@ -349,9 +349,17 @@ TARGETS: Final[dict[str, Target]] = {
 
 _OTHER_NAMES: Final[dict[str, str]] = {
     "code": "vscode",
+    "vs-code": "vscode",
+    "visual-studio-code": "vscode",
     "intellij": "jetbrains",
+    "idea": "jetbrains",
     "pycharm": "jetbrains",
+    "webstorm": "jetbrains",
+    "goland": "jetbrains",
+    "clion": "jetbrains",
+    "rider": "jetbrains",
     "windsurf": "devin",
+    "agent-shell": "emacs",
 }
 
 
@@ -361,7 +369,8 @@ _PLUGGED: Final = ("nvim", "neovim")
 
 def _of_neovim(name: str) -> Target:
     """The plugin of Neovim that the user has. Raises `UsageError` for none, or for both."""
-    settings = "".join(map(text_of, _neovim_settings()))
+    ours = [TARGETS[each].file() for each in ("codecompanion", "avante")]
+    settings = "".join(text_of(path) for path in _neovim_settings() if path not in ours)
     found = [each for each in ("codecompanion", "avante") if each in settings]
     if len(found) == 1:
         return TARGETS[found[0]]
@@ -380,6 +389,8 @@ def find(name: str) -> Target:
     if target is None:
         raise UsageError(
             f"there is no editor `{name}` that `setup` knows",
-            did_you_mean(name, [*TARGETS, *_OTHER_NAMES], f"there are: {', '.join(TARGETS)}"),
+            did_you_mean(
+                name, [*TARGETS, *_OTHER_NAMES, *_PLUGGED], f"there are: {', '.join(TARGETS)}"
+            ),
         )
     return target

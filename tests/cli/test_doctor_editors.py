@@ -44,11 +44,11 @@ def write(editor: str, launch: Launch, name: str = "Conductor") -> Path:
     return path
 
 
-def load(target: ScriptEditor) -> None:
-    """Adds the line to the user's settings that loads our file."""
+def load(target: ScriptEditor, line: str = "") -> None:
+    """Writes user's settings with a line that loads our file: that which `setup` names."""
     folder = Path(target.file()).parent
     init = folder / "init.el" if target.name == "emacs" else folder.parent / "init.lua"
-    init.write_text(f"{target.load}\n")
+    init.write_text(f"{line or target.load}\n")
 
 
 def test_an_entry_with_a_guard_that_does_nothing() -> None:
@@ -63,6 +63,25 @@ def test_an_entry_with_a_guard_that_does_nothing() -> None:
 def only() -> Finding:
     (found,) = doctor_editors.findings()
     return found
+
+
+@pytest.mark.parametrize(
+    ("editor", "line", "loads"),
+    [
+        ("codecompanion", "require 'conductor_acp'", True),
+        ("codecompanion", 'pcall(require, "conductor_acp")', True),
+        ("codecompanion", 'require("conductor_acp_avante")', False),
+        ("codecompanion", "  -- require 'conductor_acp'", False),
+        ("emacs", '(load-file "~/.emacs.d/conductor-acp.el")', True),
+        ("emacs", ';; (load "conductor-acp")', False),
+    ],
+)
+def test_by_whatever_line_a_file_of_ours_is_loaded(editor: str, line: str, loads: bool) -> None:
+    write(editor, DEMO)
+    target = TARGETS[editor]
+    assert isinstance(target, ScriptEditor)
+    load(target, line)
+    assert only().ok == loads
 
 
 def test_without_editors_there_is_nothing_to_say() -> None:

@@ -350,7 +350,10 @@ def test_the_list_of_editors(home: Home) -> None:
     assert words[at - 1 : at + 2] == ["Neovim:", "CodeCompanion", "codecompanion"]
 
 
-@pytest.mark.parametrize(("name", "title"), [("code", "VS Code"), ("Code", "VS Code")])
+@pytest.mark.parametrize(
+    ("name", "title"), [("code", "VS Code"), ("Code", "VS Code"), ("vs-code", "VS Code"),
+                        ("WebStorm", "JetBrains"), ("agent-shell", "Emacs")],
+)  # fmt: skip
 def test_an_editor_by_the_name_of_its_program(name: str, title: str) -> None:
     assert table.find(name).title == title
 
@@ -362,6 +365,8 @@ def test_neovim_is_the_plugin_that_its_settings_name(home: Home, name: str) -> N
     init = home.path / ".config" / "nvim" / "init.lua"
     init.parent.mkdir(parents=True, exist_ok=True)
     init.write_text('require("avante").setup({})\n')
+    assert "acp_providers" in fine(home.run("setup", name, "demo", "--print"))
+    fine(home.run("setup", "codecompanion", "demo"))  # our own file is no setting of the user's
     assert "acp_providers" in fine(home.run("setup", name, "demo", "--print"))
     init.write_text('require("avante").setup({})\nrequire("codecompanion").setup({})\n')
     home.run("setup", name, "demo", "--print").assert_error(2, "your settings name both")
