@@ -38,7 +38,7 @@ _AHEAD: Final = 64 * 1024
 """Bytes that come before it is clear who asks, or while a request is answered; beyond them a
 connection waits. A body of somebody known may be as long as a message."""
 
-_PIECE: Final = 16 * 1024
+_PIECE: Final = 4 * 1024
 """Bytes of HTTP that are looked at in one go, since a chunk of a body may have one byte. Of a
 WebSocket, see `Texts`."""
 
@@ -195,23 +195,22 @@ class ClientSocket(RequestHandler):
 
     def _look_at(self, data: bytes) -> None:
         """Looks at what has come, as far as it is the turn of its principal."""
-        while True:
+        at = 0
+        while at < len(data):
             # Who sends a head waits for no stranger's turn: showing a token costs little.
             is_head = not self.principal and len(data) <= _HEAD
             if not is_head and not self._turns.may(self.principal):
-                self._rest = data
+                self._rest = data[at:]
                 self._wait(_TURN)
                 self._turns.later(self.principal, self._look_on)
                 return
             if (texts := self.texts) is not None:
-                super().data_received(data)
-                data, texts.rest = texts.rest, b""
+                super().data_received(data[at:])
+                at, data, texts.rest = 0, texts.rest, b""
             else:
                 piece = self._piece
-                super().data_received(data[:piece])
-                data = data[piece:]
-            if not data:
-                return
+                super().data_received(data[at : at + piece])
+                at += piece
 
     def _look_on(self) -> None:
         data, self._rest = self._rest, b""

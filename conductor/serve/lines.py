@@ -28,7 +28,7 @@ from conductor.transports.received import Entry, Reader
 from conductor.transports.turns import Turns
 
 _PARTING: Final = 2.0
-_LINES: Final = 32
+_LINES: Final = 8
 """Lines that are taken in one go."""
 
 Join = Callable[[Outlet], Connection]

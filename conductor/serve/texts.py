@@ -23,7 +23,7 @@ _MASKED: Final = 0x80
 _LENGTHS: Final = {126: 2, 127: 8}
 """What the seven bits of a length mean that stands behind them: its bytes."""
 _MASK: Final = 4
-_FRAMES: Final = 32
+_FRAMES: Final = 8
 """Frames that are taken in one go: the shortest have six bytes, and cost as much as others."""
 _MOST: Final = 64 * 1024
 """Bytes of a text that goes on at once: of a longer one nobody notices the task."""

@@ -164,7 +164,7 @@ def test_small_messages_of_one_principal_hold_up_nobody(
 
 def test_all_frames_are_taken_however_many_come_at_once(rig: Rig) -> None:
     with served(rig, "serve", rig.demo(), *WS) as server:
-        for size in (1, 31, 32, 33, 1000):
+        for size in (1, 7, 8, 9, 1000):
             pings = b"".join(b"\x89\x84" + bytes(4) + one.to_bytes(4) for one in range(size))
             with connected(server, 1) as (one,):
                 one.sendall(head("GET /acp", "", _UPGRADE + "\r\n") + pings)
