@@ -181,22 +181,33 @@ class Requests:
             self._send_on(lane, method, params, pending)
 
     def _cross(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
-        """Sends a request on across a port. A prompt, and all that is refused there, is reported;
-        what a host lets through, the conductor above reports."""
-        refused = ""
+        """Sends a request on across a port. What a component prompts there, says by MCP servers of
+        its own or answers as one, and all that is refused there, is reported; what a host lets
+        through, the conductor above reports."""
+        by_mcp, refused = method.startswith(MCP_FAMILIES), ""
+        if lane.direction is Direction.UP and by_mcp:
+            told = partial(self._answers_across, lane, method)
+            pending.watchers = (*pending.watchers, told)
         try:
             self._parts.ports.ask(lane, method, params, pending)
         except Malformed as wrong:
             refused = wrong.text
             raise
         finally:
-            goes = method == PROMPT and not self._exchange.topology.hosted
+            goes = (method == PROMPT or by_mcp) and not self._exchange.topology.hosted
             if lane.direction is Direction.DOWN and (refused or goes):
                 peer = lane.peer
                 name = (guest_of(pending.key) if peer.component.hosts else "") or peer.name
                 session = session_of(params) or ""
                 where = f"{lane.port}, session {session}" if session else lane.port
                 self._exchange.emit(Reached(name, method, where, size_of(params), refused))
+
+    def _answers_across(self, lane: Lane, method: str, member: bytes, body: bytes) -> None:
+        """An MCP server of a component's has answered its peer agent, which asked by `lane`."""
+        port = lane.across
+        assert port is not None
+        if member == b"result" and not self._exchange.topology.hosted:
+            self._exchange.emit(Reached(port.peer.name, method, port.port, len(body), ""))
 
     def released(self, held: HeldPrompt) -> None:
         """Sends on what was held."""

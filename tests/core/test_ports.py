@@ -630,9 +630,12 @@ def test_an_answer_to_a_peer_agent_is_judged(method: str, answer: Json, passes: 
         pb >> ("research", request(1, method, asked))
         pb << ("p", request(Hole("q"), "proxy/successor", wrap(method, asked)))
         pb >> ("p", result(Hole("q"), answer))
+        reached = [(one.peer, one.what, one.where, one.bytes) for one in pb.reached]
         if passes:
             pb << ("research", result(1, answer))
+            assert reached == [("p", method, "research", len(json.dumps(answer)))]
             return
+        assert reached == []
         (told,) = [one for one in pb.effects if isinstance(one, Send)]
         assert (told.peer, json.loads(told.frame)["error"]["data"]["component"]) == (
             "research",
@@ -703,7 +706,10 @@ def test_a_policed_component_only_prompts_and_cancels() -> None:
             pb >> ("p", notification("proxy/successor", wrap(method, said("hi"))))
             pb << Noted("warning", "p", f"`{method}` dropped: {why}")
         reached = [(one.peer, one.what, one.where, bool(one.refused)) for one in pb.reached]
-    assert reached[0] == ("p", "session/prompt", "research, session s", False)
+    assert reached[:2] == [
+        ("p", "session/prompt", "research, session s", False),
+        ("p", "mcp/message", "research", False),
+    ]
     assert ("p", "authenticate", "research", True) in reached
 
 
