@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Final
 
 import msgspec
@@ -65,12 +65,12 @@ _prompt: Final = json_text.Decoder(_Prompt).decode
 _kept: Final = json_text.Decoder(Kept).decode
 
 
-def blocks(params: Params) -> list[Block]:
-    """The blocks of a prompt; none where they cannot be read."""
+def blocks(params: Params) -> list[Block] | None:
+    """The blocks of a prompt; None: they cannot be read."""
     try:
-        return _prompt(params).prompt if isinstance(params, Raw) else []
+        return _prompt(params).prompt if isinstance(params, Raw) else None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return []
+        return None
 
 
 def read(records: Iterable[bytes]) -> list[Kept]:
@@ -128,32 +128,33 @@ def kept(
         first: the prompt is the first of its session.
         worded: the user's words are kept although nothing was added.
     """
-    owned = _owned(users, sent)
-    if owned is None:
-        return None
-    texts: list[str] = []
-    words: list[str] = []
-    added: list[Span] = []
-    size, more = 0, False
-    for at, block in enumerate(got):
-        more = block.type != TEXT
-        if more:
-            break
-        text = bare(block.text)
-        start, end = owned.get(at, (0, 0))
-        end = min(end, len(text))
-        cuts = [cut for cut in ((0, start), (end, len(text))) if cut[0] < cut[1]]
-        added += [(size + cut[0], size + cut[1]) for cut in cuts]
-        texts.append(text)
-        words.append(without(block.text, cuts) if cuts else block.text)
-        size += len(text)
-    if not size:
-        return None
+    heads = list(takewhile(_is_text, got))
+    texts = [bare(block.text) for block in heads]
     whole = "".join(texts)
-    joined = tuple(_joined(added))
-    own = " ".join(" ".join(words).split())[:_BEGINNING] if joined or worded else ""
-    beginning = whole[:_BEGINNING] if joined else ""
-    return Kept(size, _digest(whole), joined, more, first, beginning, own)
+    owned = None if users == sent else _owned(users, sent)
+    if not whole or (owned is None and users != sent):
+        return None
+    cuts: list[list[Span]] = [[] for _ in heads]
+    if owned is not None:
+        cuts = [_others(text, owned.get(at, (0, 0))) for at, text in enumerate(texts)]
+    added = tuple(_joined(texts, cuts))
+    beginning, own, more = "", "", len(heads) < len(got)
+    if added or worded:
+        each = zip(heads, cuts, strict=True)
+        words = " ".join(without(one.text, cut) if cut else one.text for one, cut in each)
+        own = " ".join(words.split())[:_BEGINNING]
+        beginning = whole[:_BEGINNING] if added else ""
+    return Kept(len(whole), _digest(whole), added, more, first, beginning, own)
+
+
+def _is_text(block: Block) -> bool:
+    return block.type == TEXT
+
+
+def _others(text: str, own: Span) -> list[Span]:
+    """What of a bare text is not the user's."""
+    start, end = own[0], min(own[1], len(text))
+    return [cut for cut in ((0, start), (end, len(text))) if cut[0] < cut[1]]
 
 
 _ALL: Final = (0, 1 << 62)
@@ -165,8 +166,6 @@ def _owned(users: Sequence[Block], sent: Sequence[Block]) -> dict[int, Span] | N
 
     What the user wrote is looked for from the end, since components put their own before it.
     """
-    if users == sent:
-        return dict.fromkeys(range(len(sent)), _ALL)
     if len(users) > _MOST_BLOCKS or len(sent) > _MOST_BLOCKS:
         return None
     owned: dict[int, Span] = {}
@@ -216,14 +215,15 @@ def _same(text: str, other: str) -> int:
     return next((at for at, (one, two) in pairs if one != two), min(len(text), len(other)))
 
 
-def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order, with those in one that touch."""
+def _joined(texts: Sequence[str], cuts: Sequence[Sequence[Span]]) -> list[Span]:
+    """Spans of each text as those of all texts together, with those in one that touch."""
     joined: list[Span] = []
-    for start, end in spans:
-        if joined and joined[-1][1] == start:
-            joined[-1] = joined[-1][0], end
-        else:
-            joined.append((start, end))
+    at = 0
+    for text, spans in zip(texts, cuts, strict=True):
+        for start, end in spans:
+            touches = bool(joined) and joined[-1][1] == at + start
+            joined.append((joined.pop()[0] if touches else at + start, at + end))
+        at += len(text)
     return joined
 
 

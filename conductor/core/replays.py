@@ -124,13 +124,15 @@ class Replays:
         """The agent gets a prompt: what was `sent`, in words where it does not take all of it."""
         below = pending.session or ""
         session = self._exchange.outermost(lane, below)
-        users: list[additions.Block] = []
+        users: list[additions.Block] | None = []
         if not asker(pending):
             users = additions.blocks(self._users(session, first_of(pending), sent))
         elif session not in self._exchange.sessions.of_client:
             return
         blocks = additions.blocks(sent)
         after = blocks if got is sent else additions.blocks(got)
+        if users is None or blocks is None or after is None:
+            return
         begun = self._fresh.pop(below, None)
         first, worded = begun is False, bool(begun)
         kept = additions.kept(users, blocks, after, first=first, worded=worded)

@@ -569,12 +569,14 @@ def test_a_message_that_is_too_long_to_wait_goes_on() -> None:
     assert Chain(agent, kept).load() == [f"> {DATE}", f"> {long}", "> one", "ok"]
 
 
-def test_of_a_prompt_with_too_many_blocks_nothing_is_known() -> None:
+def test_of_a_prompt_with_odd_or_too_many_blocks_nothing_is_known() -> None:
     agent, kept = Agent(), list[Record]()
     chain = Chain(agent, kept, before(DATE))
     session = new(chain)
     chain.prompts(session, *["one"] * 300)
-    chain.ask("session/prompt", {"sessionId": session, "prompt": [{"text": 5}]})
+    for edit in (nothing, instead("one")):
+        chain.edit = edit
+        chain.ask("session/prompt", {"sessionId": session, "prompt": [{"text": 5}]})
     assert kept == []
     chain.edit = nothing
     chain.prompts(session, *["one"] * 300)
