@@ -21,7 +21,7 @@ from conductor.core.guards.reading import written
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.parts import Parts
 from conductor.core.policy.key_table import MODE_KINDS, PROMPT, UPDATE
-from conductor.core.policy.sessions import FOLLOWED, Session
+from conductor.core.policy.sessions import FOLLOWED, Session, places
 from conductor.core.policy.settling import Refused
 from conductor.core.service_table import TURN_END
 from conductor.core.state import Lane, Peer, PendingRequest
@@ -253,7 +253,8 @@ class Rebinding:
             return f"`{session[:_SHOWN]}` is no session that the client works in"
         if known.client or known.opened_by not in ("", peer.name):
             return f"`{session[:_SHOWN]}` is a session that a component has opened"
-        if _folders(known) != _folders(sessions.find(to)):
+        there = sessions.find(to)
+        if there.moved or places(known) != places(there):
             return (
                 f"`{to[:_SHOWN]}` works in other folders than `{session[:_SHOWN]}`\n"
                 "hint: open it with the same `cwd` and `additionalDirectories`"
@@ -300,11 +301,6 @@ class Rebinding:
 
 def _is_policed(peer: Peer) -> bool:
     return peer.policy_state is not None and peer.policy_state.enforced
-
-
-def _folders(session: Session) -> tuple[str, set[str]]:
-    """The working directory of a session, and its additional directories."""
-    return (session.folders or ("",))[0], set(session.folders[1:])
 
 
 def _called_now(before: Aliases, now: Aliases, session: str) -> str:

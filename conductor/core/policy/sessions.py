@@ -60,6 +60,9 @@ class Session(msgspec.Struct):
 
     folders: tuple[str, ...] = ()
     """Its working directory and additional directories."""
+    moved: bool = False
+    """Whether a component has set its own session up, or forked one, in other folders than that
+    had: agents differ in whether it goes there."""
     commands: frozenset[str] = frozenset()
     """What its agent lists as commands, as a user types them."""
     modes: frozenset[str] = frozenset()
@@ -360,9 +363,12 @@ class Sessions:
             return
         former = self._known.pop(names[0], _NOTHING)
         folders = _folders(request) or former.folders
+        source = self._known.get(below or "", _NOTHING) if method == _FORK else former
         session = msgspec.structs.replace(
             former, folders=folders, opened_by=opened_by, servers=named(request)
         )
+        if client and source.folders:
+            session.moved = source.moved or places(source) != places(session)
         # An agent may have listed its commands there before it answers.
         is_new = not (former.folders or former.opened_by or former.client)
         if is_new and names[0] not in self.of_client and method in MAKES_ONE:
@@ -375,8 +381,8 @@ class Sessions:
             session.settings = {**session.settings, **begun_with(request)}
         else:
             self._take_modes(now, result)
-            source = self._known.get(below or "", now) if method == _FORK else now
-            now.settings = {**source.settings, **now.settings, **shown(result)}
+            inherited = source.settings if method == _FORK else NOTHING_SET
+            now.settings = {**inherited, **now.settings, **shown(result)}
             now.touched = now.touched or method == _FORK
             if method in MAKES_ONE:
                 # What somebody has chosen in a set-up, by whatever member, is no default.
@@ -463,6 +469,11 @@ class Sessions:
             if len(theirs) > _MOST:
                 del self._known[theirs[0]]
                 self._ended.pop(theirs[0], None)
+
+
+def places(session: Session) -> tuple[str, set[str]]:
+    """The working directory of a session, and its additional directories."""
+    return (session.folders or ("",))[0], set(session.folders[1:])
 
 
 def _said(params: Params) -> str:

@@ -63,10 +63,11 @@ class Agent:
 
     def answers(self, method: str, params: Json) -> Json:
         """The result of a request."""
-        if method in ("session/new", "session/fork", "session/load"):
+        if method in ("session/new", "session/fork", "session/load", "session/resume"):
             begins = {"mode": "ask", "model": "big", "effort": "low"}
             source = self.sessions.get(params.get("sessionId", ""), begins)
-            new = f"s{len(self.sessions) + 1}" if method != "session/load" else params["sessionId"]
+            makes = method in ("session/new", "session/fork")
+            new = f"s{len(self.sessions) + 1}" if makes else params["sessionId"]
             self.sessions[new] = dict(source)
             return {"sessionId": new, **self.shows(new)}
         session = params["sessionId"]
@@ -494,6 +495,19 @@ def test_only_a_session_in_the_same_folders_becomes_the_user_s(
     else:
         assert "works in other folders than `s1`\nhint: open it with" in answer["error"]["message"]
         assert scene.updates("session_info_update") == []
+
+
+@pytest.mark.parametrize("moves", ["session/load", "session/resume", "session/fork"])
+def test_a_session_that_is_set_up_elsewhere_does_not_become_the_user_s(moves: str) -> None:
+    """An agent that has it open already may leave it where it is."""
+    scene, below = begun(Scene()), {**THERE, "cwd": "/work/a"}
+    assert scene.client("session/new", below)["result"]["sessionId"] == "s3"
+    assert "result" in scene.own(moves, {**below, "sessionId": "s2"})
+    moved = "s4" if "fork" in moves else "s2"
+    wrong = scene.rebinds("s3", moved)["error"]["message"]
+    assert f"`{moved}` works in other folders than `s3`" in wrong
+    assert "result" in scene.own("session/fork", {**below, "sessionId": moved})
+    assert "error" in scene.rebinds("s3", f"s{len(scene.agent.sessions)}")
 
 
 @pytest.mark.parametrize("version", [1, 2])
