@@ -44,12 +44,14 @@ class KeptPrompts:
         self._log = log
         self._lines: list[bytes] = []
         """What is not written yet."""
-        self._broken = False
+        self._why = ""
+        """Why the file cannot be used."""
+        self._said = False
 
     def keep(self, agent: str, session: str, record: bytes) -> None:
         """A prompt is to be kept."""
         line = json_text.encode(_Line(agent, session, Raw(record))) + b"\n"
-        if self._broken or len(line) > _LONGEST:
+        if self._why or len(line) > _LONGEST:
             return
         if not self._lines:
             asyncio.get_running_loop().call_later(_LATER, self.flush)
@@ -58,23 +60,29 @@ class KeptPrompts:
     def flush(self) -> None:
         """Writes what is not written yet."""
         lines, self._lines = self._lines, []
-        if not lines or self._broken:
+        if not lines or self._why:
             return
         try:
             self._append(paths.prompts(), b"".join(lines))
         except (OSError, ValueError) as error:
+            # No warning: most sessions are never loaded again.
             self._fails(error)
+            self._log("info", "conductor", self._why)
 
     def recall(self, agent: str, session: str | None) -> list[tuple[str, bytes]]:
         """Each record of a session of an agent with that session, or of all; the oldest first."""
         self.flush()
         try:
-            return list(self._read(agent, session)) if not self._broken else []
+            if not self._why:
+                return list(self._read(agent, session))
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:
             self._fails(error)
-            return []
+        if not self._said:
+            self._said = True
+            self._log("warning", "conductor", self._why)
+        return []
 
     def _read(self, agent: str, session: str | None) -> Iterator[tuple[str, bytes]]:
         path = paths.prompts()
@@ -111,7 +119,6 @@ class KeptPrompts:
             private_files.replace(path, newer + lines)
 
     def _fails(self, error: Exception) -> None:
-        self._broken = True
         text = f"`{paths.prompts()}` cannot be used: {private_files.reason(error)}"
         hint = "so sessions that are loaded again show what components added to prompts"
-        self._log("warning", "conductor", f"{text}\nhint: {hint}")
+        self._why = f"{text}\nhint: {hint}"

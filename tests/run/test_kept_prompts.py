@@ -29,7 +29,7 @@ def log() -> list[str]:
 
 def use(log: list[str]) -> KeptPrompts:
     """The file, as another chain uses it."""
-    return KeptPrompts(lambda level, name, text: log.append(text))
+    return KeptPrompts(lambda level, name, text: log.append(f"{level}: {text}"))
 
 
 def keep(kept: KeptPrompts, *prompts: tuple[str, str, bytes]) -> None:
@@ -100,11 +100,15 @@ def test_a_file_that_others_may_write_is_not_believed(place: Path, log: list[str
     assert place.read_bytes().count(b"\n") == 1
 
 
-def test_a_file_that_cannot_be_written_is_said_once(place: Path, log: list[str]) -> None:
+def test_a_file_that_cannot_be_written_is_said_once_it_is_missed(
+    place: Path, log: list[str]
+) -> None:
     place.mkdir(parents=True)
     kept = use(log)
     keep(kept, ("a", "s", b"1"))
     keep(kept, ("a", "s", b"2"))
-    assert kept.recall("a", "s") == []
-    assert len(log) == 1
-    assert "hint: so sessions" in log[0]
+    assert [one.partition(" ")[0] for one in log] == ["info:"], "nobody misses it yet"
+    for _ in range(2):
+        assert kept.recall("a", "s") == []
+    assert [one.partition(" ")[0] for one in log] == ["info:", "warning:"]
+    assert "hint: so sessions" in log[1]
