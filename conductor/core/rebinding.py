@@ -17,6 +17,7 @@ from conductor.core import json_text
 from conductor.core.aliases import MOST, Aliases
 from conductor.core.effects import Changed
 from conductor.core.guards.modes import SET_MODE
+from conductor.core.guards.names import folded, head
 from conductor.core.guards.reading import written
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.parts import Parts
@@ -188,7 +189,7 @@ class Rebinding:
         now, known_as = self._now(peer, session), self._exchange.outermost(peer.p, session)
         declared = self._exchange.sessions.find(known_as).servers
         away = peer.p.other.aliases is not None and session in peer.p.other.aliases.bound
-        missing = [name for name in declared if name not in now.servers] if away else []
+        missing = list(declared) if away else []
         meta = {"component": peer.name, "own": away, "missing": missing}
         self._shows(peer, session, "session_info_update", {"_meta": {MARK: meta}})
         mode = now.settings.get((SET_MODE, ""))
@@ -258,6 +259,12 @@ class Rebinding:
             return (
                 f"`{to[:_SHOWN]}` works in other folders than `{session[:_SHOWN]}`\n"
                 "hint: open it with the same `cwd` and `additionalDirectories`"
+            )
+        theirs = frozenset(map(folded, known.servers))
+        if any(folded(name) in theirs or head(name) in theirs for name in there.servers):
+            return (
+                f"`{to[:_SHOWN]}` has an MCP server that is called like one of the user's\n"
+                "hint: give yours another name"
             )
         return None
 

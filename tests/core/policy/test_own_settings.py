@@ -510,6 +510,23 @@ def test_a_session_that_is_set_up_elsewhere_does_not_become_the_user_s(moves: st
     assert "error" in scene.rebinds("s3", f"s{len(scene.agent.sessions)}")
 
 
+@pytest.mark.parametrize("name", ["fs", "FS", "f-s", "fs__more", "tools"])
+def test_no_server_takes_the_place_of_one_of_the_user_s(name: str) -> None:
+    mine = {"type": "acp", "name": name, "serverId": "mine:1"}
+    servers = {**THERE, "mcpServers": [FS]}
+    scene = begun(Scene(), {**THERE, "mcpServers": [mine]}, servers)
+    answer = scene.rebinds("s1", "s2")
+    if name == "tools":
+        assert answer["result"] == {}
+        assert scene.updates("session_info_update")[0]["_meta"]["conductor.session"]["missing"] == [
+            "fs"
+        ]
+    else:
+        assert (
+            "has an MCP server that is called like one of the user's" in answer["error"]["message"]
+        )
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_user_is_told_which_servers_are_missing(version: int) -> None:
     servers = [FS, {**FS, "name": "git\u202e\n"}]
