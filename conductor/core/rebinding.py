@@ -247,14 +247,14 @@ class Rebinding:
         """Why a policed component may not bind these: `to` is to be its own, `session` the
         client's."""
         sessions = self._exchange.sessions
-        if sessions.client(to) != peer.name:
-            return f"`{to[:_SHOWN]}` is no session that {peer.label} has opened itself"
+        there = sessions.find(to)
+        if sessions.client(to) != peer.name or there.closed:
+            return f"`{to[:_SHOWN]}` is no session that {peer.label} has opened itself, and is open"
         known = sessions.ids.get(self._exchange.outermost(peer.p, session))
         if known is None:
             return f"`{session[:_SHOWN]}` is no session that the client works in"
         if known.client or known.opened_by not in ("", peer.name):
             return f"`{session[:_SHOWN]}` is a session that a component has opened"
-        there = sessions.find(to)
         if there.moved or places(known) != places(there):
             return (
                 f"`{to[:_SHOWN]}` works in other folders than `{session[:_SHOWN]}`\n"

@@ -510,6 +510,12 @@ def test_a_session_that_is_set_up_elsewhere_does_not_become_the_user_s(moves: st
     assert "error" in scene.rebinds("s3", f"s{len(scene.agent.sessions)}")
 
 
+def test_the_user_s_session_goes_on_as_none_that_is_closed() -> None:
+    scene = begun(Scene())
+    assert "result" in scene.own("session/close", {"sessionId": "s2"})
+    assert "is no session that" in scene.rebinds("s1", "s2")["error"]["message"]
+
+
 @pytest.mark.parametrize("name", ["fs", "FS", "f-s", "fs__more", "tools"])
 def test_no_server_takes_the_place_of_one_of_the_user_s(name: str) -> None:
     mine = {"type": "acp", "name": name, "serverId": "mine:1"}
