@@ -6,8 +6,12 @@ stand in a module of their own, which is never compiled.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
+
+_NONE: Final = (UNSET, Raw(b"null"))
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -25,8 +29,11 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def answers(self) -> bool:
-        """Whether it has a member of responses. With a `method` too it is no message at all."""
-        return self.result is not UNSET or self.error is not UNSET
+        """Whether it has a member of responses. With a `method` too it is no message at all; but
+        beside one, null is none: some peers write all members of a message in each."""
+        if self.result is UNSET and self.error is UNSET:
+            return False
+        return self.method is UNSET or self.result not in _NONE or self.error not in _NONE
 
 
 class ErrorObject(msgspec.Struct, frozen=True):

@@ -92,6 +92,22 @@ def test_a_request_may_have_a_whole_number_for_its_id(peer: str, id_: bytes, sam
 
 
 @pytest.mark.parametrize("peer", ["client", "agent"])
+@pytest.mark.parametrize(
+    "nulls", [b'"result":null', b'"error":null', b'"result":null,"error":null']
+)
+def test_a_message_with_a_method_may_have_the_members_of_answers_as_null(
+    peer: str, nulls: bytes
+) -> None:
+    other = "agent" if peer == "client" else "client"
+    with begin(agent_only()) as pb:
+        pb >> (peer, b'{"jsonrpc":"2.0","id":7,"method":"_x",%b}' % nulls)
+        pb << (other, request(Hole("id"), "_x"))
+        pb >> (other, result(Hole("id"), 1)) << (peer, result(7, 1))
+        pb >> (peer, b'{"jsonrpc":"2.0","method":"_n",%b}' % nulls)
+        pb << (other, {"jsonrpc": "2.0", "method": "_n"})
+
+
+@pytest.mark.parametrize("peer", ["client", "agent"])
 def test_a_mark_alone_is_a_blank_line(peer: str) -> None:
     with begin(agent_only()) as pb:
         pb >> (peer, BOM) >> (peer, BOM + b" \r")

@@ -232,9 +232,9 @@ SHAPELESS: list[tuple[bytes, object, str]] = [
     (b'{"id":"a","params":[]}', "a", NEITHER),
     (b'{"jsonrpc":"2.0","id":1.5}', None, NEITHER),
     (b'{"jsonrpc":"2.0","id":7,"method":"_x","result":1}', 7, BOTH),
-    (b'{"jsonrpc":"2.0","id":7,"method":"initialize","params":{},"result":null}', 7, BOTH),
+    (b'{"jsonrpc":"2.0","id":7,"method":"initialize","params":{},"result":{}}', 7, BOTH),
     (b'{"jsonrpc":"2.0","id":7,"method":"_x","error":{"code":1,"message":"a"}}', 7, BOTH),
-    (b'{"jsonrpc":"2.0","id":{},"method":"_x","error":null}', None, BOTH),
+    (b'{"jsonrpc":"2.0","id":{},"method":"_x","error":0}', None, BOTH),
     (b'{"jsonrpc":"2.0","method":"_x","result":1}', None, BOTH),
     (b'{"jsonrpc":"2.0","method":"$/cancel_request","params":{},"error":1}', None, BOTH),
 ]
