@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -80,6 +81,7 @@ def publish(
     from conductor.packages import pack, registry_entry
     from conductor.packages.oci import publish as publishing
 
+    publishing.check_place(reference)  # first: many write the folder there
     package = pack.pack(folder, allow or ())
     _refuse_generated(package.manifest)
     ready = publishing.prepare(package, reference, sign or "")
@@ -106,14 +108,19 @@ def _refuse_generated(manifest: Manifest) -> None:
     decide by them."""
     from conductor.author import project
 
-    generated = project.generated()
+    generated = {_words(text) for text in project.generated()}
     texts = {"description": manifest.description, "[wants] reason": manifest.wants.reason}
     for place, text in texts.items():
-        if text in generated:
+        if _words(text) in generated:
             raise UsageError(
                 f"`{manifest.name}` still has the text of its template: {place} = `{text}`",
                 f"people decide by {MANIFEST}: say there what it does, and why it needs its rights",
             )
+
+
+def _words(text: str) -> str:
+    """What a text says, in whatever case and with whatever signs."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _described(ready: Publication) -> list[str]:

@@ -180,3 +180,12 @@ def test_nobody_publishes_the_texts_of_a_template(lang: str) -> None:
     ran = conductor("publish", "oci://example.org/mine", "mine", "--dry-run")
     assert ran.code != 0
     assert "still has the text of its template: description" in ran.err
+
+
+def test_nor_in_another_spelling() -> None:
+    word = component('request("session/prompt")')
+    manifest = Path("mine/component.toml")
+    said = 'version = "1.0.0"\ndescription = "puts a reminder, in front of every prompt"\n\n[wants]'
+    manifest.write_text(manifest.read_text().replace("[wants]", said))
+    ran = conductor("publish", "oci://example.org/mine", word, "--dry-run")
+    ran.assert_error(2, "still has the text of its template: description")

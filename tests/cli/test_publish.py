@@ -47,6 +47,10 @@ def test_pack_without_a_component(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_publish_reads_the_place_first(tmp_path: Path) -> None:
+    ran(tmp_path, "publish", DATETIME).assert_error(2, "is no place to publish to", "oci://")
+
+
 def test_a_dry_run_asks_nobody(made: HandMade, tmp_path: Path) -> None:
     where = f"oci://{made.host}/me/p"
     done = ran(tmp_path, "publish", where, DATETIME, "--dry-run")

@@ -64,12 +64,17 @@ def prepare(package: Packed, where: str, sign_with: str = "") -> Publication:
     return _with(to, made, (described,), sign_with)
 
 
-def _tagged(where: str, version: str) -> Reference:
-    bare = where.removeprefix(SCHEME)
+def check_place(where: str) -> None:
+    """Raises `UsageError` for what is no place to publish to."""
     if not where.startswith(SCHEME) or "@" in where:
         raise UsageError(
             f"`{where}` is no place to publish to", "as in `oci://ghcr.io/somebody/proxy:1.0.0`"
         )
+
+
+def _tagged(where: str, version: str) -> Reference:
+    check_place(where)
+    bare = where.removeprefix(SCHEME)
     if ":" in bare.partition("/")[2]:
         return reference.parse(where)
     if not version:
