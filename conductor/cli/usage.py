@@ -53,7 +53,13 @@ def _worded(error: Foreign, context: Foreign, path: str) -> tuple[str, str]:
 def _parameter(parameter: Foreign) -> str:
     """An option by its longest name, an argument by its name in the help."""
     name = max(parameter.opts, key=len)
-    return f"`{name}`" if name.startswith("-") else a(parameter.metavar or name.upper())
+    if name.startswith("-"):
+        return f"`{name}`"
+    *others, last = (parameter.metavar or name.upper()).split("|")
+    if not others:
+        return a(last)
+    named = f"{', '.join(others)} or {last}"
+    return a(named) if last.isupper() else named
 
 
 def _commands(context: Foreign) -> list[str]:

@@ -100,6 +100,8 @@ WRONG = {
         "unknown option `--quux` for `conductor agent`",
         "put it in quotes",
     ),
+    "one of several words": (["completion"], "`conductor completion` needs bash, zsh or fish", ""),
+    "one of several things": (["untrust"], "`conductor untrust` needs a PATH, DIGEST or NAME", ""),
     "no component": (["agent"], "`conductor agent` needs a COMPONENT", "conductor agent --help"),
     "a component behind two dashes": (
         ["agent", "--", "datetime", "demo"],
