@@ -67,14 +67,17 @@ def inherited() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not is_login(name)}
 
 
-def with_loopback(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a program that must reach this machine itself, past the proxies in them.
+def with_loopback(variables: Mapping[str, str], command: Sequence[str]) -> dict[str, str]:
+    """The variables of a program that must reach this machine itself, past the proxies in them or
+    in its command, such as `env HTTP_PROXY=… agent`.
 
     Where none names a proxy they stay: some programs then use those of the system, and take any
     list of exceptions for a sign that the variables are all there is.
     """
     found = dict(variables)
-    if not any(value and name.lower() in _PROXIES for name, value in variables.items()):
+    written_there = (word.partition("=")[::2] for word in command)
+    named = (*variables.items(), *written_there)
+    if not any(value and name.lower() in _PROXIES for name, value in named):
         return found
     upper, lower = (variables.get(name, "") for name in _PAST_PROXIES)
     for name, written in zip(_PAST_PROXIES, (upper or lower, lower or upper), strict=True):

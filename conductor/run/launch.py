@@ -253,7 +253,7 @@ def _program(
         return ProcessTransport(
             command,
             # It reaches the MCP servers of proxies at this machine (`conductor.mcp`).
-            env=children.with_loopback(variables) if role == "agent" else variables,
+            env=children.with_loopback(variables, command) if role == "agent" else variables,
             guardian=guardian,
             on_stderr=lambda line: on_stderr(spec.name, line),
             line_limit=options.line_limit,

@@ -128,6 +128,7 @@ LOOPBACK: Final = "127.0.0.1,localhost,::1"
         ({"HTTP_PROXY": "http://h:9", "no_proxy": "*"}, {}, ("*", "*")),
         ({"HTTP_PROXY": "", "no_proxy": "a.example"}, {}, (None, "a.example")),
         ({}, {}, (None, None)),
+        ({}, {"env": "HTTP_PROXY=http://h:9"}, (LOOPBACK, LOOPBACK)),
     ],
 )
 def test_an_agent_with_a_proxy_is_told_what_goes_past_it(
@@ -141,7 +142,11 @@ def test_an_agent_with_a_proxy_is_told_what_goes_past_it(
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     agent = shlex.join([sys.executable, "-m", "tests.e2e.actors.terminal_agent"])
-    program = rig.program("sh", "-c", f"env > A; exec {agent}", name="A", env=own)
+    runs = ("sh", "-c", f"env > A; exec {agent}")
+    if "env" in own:  # the program of this name, before the agent
+        program = rig.program("env", own["env"], *runs, name="A")
+    else:
+        program = rig.program(*runs, name="A", env=own)
     chain = rig.agent(program, options=(), **given)
     chain.initialize()
     assert chain.finish() == 0
