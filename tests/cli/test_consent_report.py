@@ -75,7 +75,7 @@ def test_a_profile_that_cannot_be_read_off_a_source_is_not_called_absent(
     source = here / "x.py"
     source.write_text("proxy = Proxy('x')")
     assert told("./x.py")[1] == DEFAULT
-    source.write_text("kind = 'observer'\nproxy = Proxy('x', profile=kind)")
+    source.write_text("kind = chosen()\nproxy = Proxy('x', profile=kind)")
     assert told("./x.py")[1].startswith(
         "  conductor cannot read a profile off its source, as it could off "
         '`Proxy(…, profile="observer")`, so it gets `context`: '

@@ -240,5 +240,5 @@ def test_whatever_the_umask_is_nobody_else_may_enter_the_folders_it_makes(tmp_pa
         os.umask(before)
     assert (ran.code, checked.code) == (0, 0), ran.err + checked.err
     made = {str(each.relative_to(home)): each for each in home.rglob("*") if each.is_dir()}
-    assert {"DATA/in/conductor", "STATE/in/conductor/run", "CACHE/in/conductor/bundles"} <= {*made}
+    assert {"DATA/in/conductor", "STATE/in/conductor", "CACHE/in/conductor/bundles"} <= {*made}
     assert [name for name, each in made.items() if each.stat().st_mode & 0o077] == []
