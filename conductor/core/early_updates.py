@@ -30,7 +30,8 @@ class EarlyUpdates:
         self._opening = 0
         self.any = False
         """Whether a notification for the client may have to wait."""
-        self._waiting: list[tuple[str, Callable[[], None]]] = []
+        self._waiting: list[tuple[str, Callable[[], None], bool, int]] = []
+        """Their sessions, what sends them on, whether they say what tools do, and their bytes."""
         self._bytes = 0
 
     def opens(self) -> None:
@@ -47,22 +48,28 @@ class EarlyUpdates:
     def keeps(self, method: str, params: Params, later: Callable[[], None]) -> bool:
         """Whether a notification waits; `later` sends it on."""
         key, session, _ = heading(method, params)
-        if not self.any or session is None or session in self._known or key in TOOLS:
+        if not self.any or session is None or session in self._known:
             return False
-        self._bytes += size_of(params)
-        if len(self._waiting) >= _MOST or self._bytes > _MOST_BYTES:
+        size = size_of(params)
+        if len(self._waiting) >= _MOST or self._bytes + size > _MOST_BYTES:
             self.any = False
             self._go_on(all_=True)
             return False
-        self._waiting.append((session, later))
+        self._bytes += size
+        self._waiting.append((session, later, key in TOOLS, size))
         return True
 
-    def _go_on(self, *, all_: bool) -> None:
-        waiting, self._waiting, self._bytes = self._waiting, [], 0
+    def asked(self) -> None:
+        """The agent asks the user something: what tools do goes on before."""
+        self._go_on(all_=False, tools=True)
+
+    def _go_on(self, *, all_: bool, tools: bool = False) -> None:
+        waiting, self._waiting = self._waiting, []
         before, self.any = self.any, False  # what goes on now does not come back
-        for session, later in waiting:
-            if all_ or session in self._known:
+        for session, later, of_tools, size in waiting:
+            if all_ or session in self._known or (tools and of_tools):
+                self._bytes -= size
                 later()
             else:
-                self._waiting.append((session, later))
+                self._waiting.append((session, later, of_tools, size))
         self.any = before

@@ -31,6 +31,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, SETUP, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions, asker
+from conductor.core.policy.turns import NO_QUESTIONS
 from conductor.core.state import AnswerTo, Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology, join, onward
 from conductor.core.tracing import TraceEffects, with_number
@@ -260,6 +261,8 @@ class Exchange:
 
     def _go(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         peer = lane.peer
+        if self.may_keep and lane is self.upstream.p and not method.startswith(NO_QUESTIONS):
+            self._early.asked()
         if peer.ready:
             self.send(lane, method, params, pending)
         elif peer.closure is not None:

@@ -112,8 +112,14 @@ def test_what_tools_do_in_the_session_of_a_sub_agent_comes_before_the_question(k
     play = Play()
     assert play.says("client", request(1, "session/new", NEW)) == []
     call = {"sessionUpdate": kind, "toolCallId": "t", "title": "rm -rf ~"}
-    told = notification("session/update", {"sessionId": "child", "update": call})
-    assert play.says("agent", told) == ["child"]
+    for told in (call, {"sessionUpdate": "usage_update", "used": 1, "size": 2}):
+        params = {"sessionId": "child", "update": told}
+        assert play.says("agent", notification("session/update", params)) == []
+    read = {"sessionId": "child", "path": "/x"}
+    assert len(play.says("agent", request("r", "fs/read_text_file", read))) == 1
+    asked = play.says("agent", request("q", "session/request_permission", {"sessionId": "child"}))
+    assert [one == "child" for one in asked] == [True, False]
+    assert play.says("agent", result(play.asked[-1], {"sessionId": "S"})) == [1, "child"]
 
 
 @pytest.mark.parametrize("size", [10, 2000])
