@@ -250,8 +250,11 @@ class _Runner:
             MemoryTransport(chain.agent.run),
             mcp_bridge=check.bridge,
         )
-        tapped = chain.tapped(component.transport)
-        return [msgspec.structs.replace(component, transport=tapped, renew=None), agent], guardian
+        tapped, renew = chain.tapped(component.transport), component.renew
+        # A program is started again for the role request of another dialect.
+        again = renew and (lambda: chain.tapped(renew()))
+        component = msgspec.structs.replace(component, transport=tapped, renew=again)
+        return [component, agent], guardian
 
     async def _tried(
         self, check: Check, chain: ScriptedChain, runtime: Runtime, closures: list[Closure]

@@ -110,6 +110,13 @@ def test_a_careless_proxy_fails_where_it_is_careless(mode: str, check: str, said
     assert found.traffic
 
 
+def test_a_program_that_ends_at_each_first_request_is_told_with_its_code() -> None:
+    """It is started again, since it may know another dialect."""
+    (found,) = run("sh -c 'read line; exit 3'", "handshake").values()
+    assert found.status == "fail"
+    assert "exited with code 3" in found.why
+
+
 TOOLS: Final = """
 from guest_sdk.python import Proxy
 proxy = Proxy("kit", profile="tools")
