@@ -51,6 +51,19 @@ def again() -> str:
             return f"{_pip()} --force-reinstall {_NAME}"
 
 
+def newer() -> str:
+    """The command that brings the newest conductor."""
+    match _how():
+        case "uv tool":
+            return f"uv tool upgrade {_NAME}"
+        case "pipx":
+            return f"pipx upgrade {_NAME}"
+        case "checkout":
+            return f"git -C {_checkout()} pull"
+        case "pip":
+            return f"{_pip()} --upgrade {_NAME}"
+
+
 def _how() -> _How:
     if os.path.exists(os.path.join(sys.prefix, "uv-receipt.toml")):
         return "uv tool"

@@ -19,21 +19,25 @@ CASES = {
         "uv tool install 'conductor-acp[fleet,remote]'",
         "uv tool install --with uvloop 'conductor-acp[fleet]'",
         "uv tool upgrade --reinstall conductor-acp",
+        "uv tool upgrade conductor-acp",
     ),
     "pipx": (
         "pipx inject conductor-acp 'conductor-acp[remote]'",
         "pipx inject conductor-acp uvloop",
         "pipx reinstall conductor-acp",
+        "pipx upgrade conductor-acp",
     ),
     "pip": (
         "pip install 'conductor-acp[remote]'",
         "pip install uvloop",
         "pip install --force-reinstall conductor-acp",
+        "pip install --upgrade conductor-acp",
     ),
     "checkout": (
         "pip install -e '{here}[remote]'",
         "pip install uvloop",
         "pip install --force-reinstall -e '{here}'",
+        "git -C {here} pull",
     ),
 }
 
@@ -58,10 +62,11 @@ def test_it_is_the_command_of_what_installed_this_conductor(
     monkeypatch.setattr(sys, "executable", str(programs / "python"))
     monkeypatch.setattr(installation, "__file__", str(tmp_path / "conductor" / "installation.py"))
     monkeypatch.setenv("PATH", str(programs))
-    extra, package, again = (text.format(here=tmp_path) for text in CASES[how])
+    extra, package, again, newer = (text.format(here=tmp_path) for text in CASES[how])
     assert installation.with_extra("remote") == extra
     assert installation.with_package("uvloop") == package
     assert installation.again() == again
+    assert installation.newer() == newer
     monkeypatch.setenv("PATH", os.defpath)
     other = installation.with_package("uvloop")
     assert other == package or str(programs / "python") in other, "never another Python's pip"

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import typer
 
+from conductor import installation
 from conductor.cli import options, topics
 from conductor.cli.meant import meant, nearly_meant
 from conductor.cli.surroundings import TAKE_COMPONENTS
@@ -80,6 +81,8 @@ def _commands_like(name: str, context: Foreign, path: str) -> str:
         )
     if (command := meant(name)) is not None:
         return f"did you mean `{path} {command}`?"
+    if name == "self":  # uv has `self update`
+        return f"`{installation.newer()}` brings a newer conductor"
     text = f"`{path} --help` lists the commands"
     if may_be(name):
         text += f"; to run a chain: `{path} agent {name} …`"

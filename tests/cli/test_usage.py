@@ -87,6 +87,7 @@ WRONG = {
         )
     },
     "help on a word people type": (["help", "install"], "no help on `install`", "`conductor add"),
+    "as uv is upgraded": (["self", "update"], "unknown command `self`", "brings a newer conductor"),
     "help on a misspelt one": (["help", "instal"], "no help on `instal`", "`conductor add"),
     "command misspelled": (["inspct", "x"], "unknown command `inspct`", "conductor inspect"),
     "top option": (["--frob"], "unknown option `--frob` for `conductor`", "hint"),
