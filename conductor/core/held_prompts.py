@@ -92,7 +92,10 @@ class HeldPrompts:
     def release(self) -> None:
         """One holds them no longer: what nobody holds any more, and somebody waits for, goes on."""
         self.on = max(0, self.on - 1)
-        self._go_on(lambda session: not self._parts.own_turns.blocks(session))
+        blocks = self._parts.own_turns.blocks
+        self._go_on(lambda session: not blocks(session))
+        for held in self._waiting if not self.on else ():
+            self._parts.own_turns.client_waits(held.session)
 
     def turn_over(self, session: str) -> None:
         """No component has a turn in a session any more: what waits there goes on."""

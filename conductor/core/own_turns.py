@@ -249,14 +249,17 @@ class OwnTurns:
 
     def passes_on(self, lane: Lane, request: PendingRequest) -> bool:
         """Whether a prompt of a trusted component is one that it was given. Where a library chooses
-        ids it is taken for that, while the component has passed on fewer than it was given in that
-        session, and has no turn there."""
+        ids it is taken for the oldest of that session which the component has not passed on, or
+        has the answer to, while it has no turn there."""
         if lane.peer.sideband:
             given = lane.other.requests.sent.get(request.key)
             return given is not None and given.method == PROMPT
         if self.any and self._mine(lane.peer, request.names):
             return False
-        return self._holds(lane, request.names, beside=request)
+        held = self._held(lane, request.names)
+        if held:
+            held[0].onward = request
+        return bool(held)
 
     def _mine(self, peer: Peer, session: str | None) -> list[QueuedTurn]:
         """The turns that a component has in a session."""
@@ -266,16 +269,17 @@ class OwnTurns:
             if turn.session == session and turn.owner[0] is peer and turn.state is TurnState.OPEN
         ]
 
-    def _holds(self, lane: Lane, session: str | None, beside: PendingRequest | None = None) -> bool:
-        """Whether the component that sends by `lane` holds a prompt, before or after the agent.
-
-        Args:
-            session: of that session; None: of any.
-            beside: a prompt that it sends now.
-        """
-        policy_state, inner = lane.peer.policy_state, lane.other
+    def _holds(self, lane: Lane, session: str | None) -> bool:
+        """Whether the component that sends by `lane` holds a prompt of a session, before or after
+        the agent."""
+        policy_state = lane.peer.policy_state
         if policy_state is not None and policy_state.enforced:
             return session is not None and bool(self._parts.turns.held(lane, session))
+        return bool(self._held(lane, session))
+
+    def _held(self, lane: Lane, session: str | None) -> list[PendingRequest]:
+        """The prompts that a trusted component holds, the oldest first; None: of any session."""
+        inner = lane.other
         known_as = None if session is None else self._exchange.outermost(inner, session)
         given = [
             request
@@ -283,22 +287,17 @@ class OwnTurns:
             if request.target is inner and self._prompts_in(request, known_as)
         ]
         if lane.peer.sideband:
-            return any(request.target_id not in lane.requests.received for request in given)
-        passed = [
-            request
-            for request in lane.requests.received.values()
-            if not (request is beside or request.originated) and self._prompts_in(request, known_as)
-        ]
-        return len(given) > len(passed)
+            return [one for one in given if one.target_id not in lane.requests.received]
+        return [one for one in given if one.onward is None or one.onward.origin is None]
 
     def _prompts_in(self, request: PendingRequest, known_as: str | None) -> bool:
         """Whether a request prompts in the session that the client calls so; None: in any."""
         if request.method != PROMPT or known_as is None:
             return request.method == PROMPT
-        origin, names = request.origin, request.names
-        if origin is None or names is None:
+        came_by, names = request.came_by, request.names
+        if came_by is None or names is None:
             return False
-        return self._exchange.known_as(origin, names) == known_as
+        return self._exchange.known_as(came_by, names) == known_as
 
     # -- what ends turns -----------------------------------------------------------------------
 

@@ -160,11 +160,13 @@ class PendingRequest:
         "bypassed",
         "cancelled",
         "cancelled_by",
+        "came_by",
         "copies",
         "key",
         "method",
         "names",
         "number",
+        "onward",
         "origin",
         "originated",
         "passes_on",
@@ -190,9 +192,9 @@ class PendingRequest:
         batch: Batch | None = None,
         number: int = 0,
     ) -> None:
-        self.origin = origin
-        """Where it came in; None for a request of the conductor's own, and once it is answered or
-        the asker is gone."""
+        self.origin = self.came_by = origin
+        """Where it came in; None for a request of the conductor's own, and (but for `came_by`) once
+        it is answered or the asker is gone."""
         self.raw_id = raw_id
         """The id as the asker wrote it."""
         self.key = key
@@ -221,6 +223,8 @@ class PendingRequest:
         """The record of the component that has it, where that has a policy state."""
         self.passes_on: Carried | None = None
         """The carried request that a component with a policy state passes on by it."""
+        self.onward: PendingRequest | None = None
+        """Of a prompt that a trusted program has, which chooses ids: by which it passes it on."""
         self.originated = False
         """Whether a component sent it of its own: one that has a policy, or a trusted one's
         prompt."""
@@ -574,6 +578,7 @@ class Peer:
         "c",
         "closure",
         "component",
+        "deaf",
         "dialect",
         "dialect_state",
         "forwarded",
@@ -640,6 +645,8 @@ class Peer:
         self.label = component.label or f"`{component.name}`"
         self.closure: Closure | None = None
         """Why it is gone."""
+        self.deaf = False
+        """Whether it is told nothing: it is gone, or what it has left behind is being settled."""
         self.admitted = True
         """Whether its messages are let through; those of upstream are once it sent `initialize`,
         those of an agent that is started again once it is where it was."""

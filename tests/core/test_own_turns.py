@@ -707,6 +707,59 @@ def test_of_a_trusted_program_by_how_many_it_holds() -> None:
         pb << ("agent", request(Hole("none"), PROMPT, {"prompt": []}))
 
 
+def through(pb: Playbook, id_: str, text: str, name: str = "f") -> None:
+    """A trusted program passes a prompt on, and the agent gets it."""
+    pb >> (name, wrapped("acp", request(id_, PROMPT, prompt(text))))
+    at_agent(pb, id_, text)
+
+
+@pytest.mark.parametrize("how", ["answers", "expires"])
+def test_a_trusted_program_may_pass_on_late_or_never_what_has_its_answer(how: str) -> None:
+    """The next prompt is still one that it was given: it would wait for itself."""
+    with chain_of(trusted("f", "acp")) as pb:
+        asks(pb)
+        pb << ("f", request(Hole("f-a"), PROMPT, prompt("hi")))
+        if how == "answers":
+            through(pb, "one", "hi")
+            pb >> ("f", result(Hole("f-a"), CANCELLED)) << ("client", result("a", CANCELLED))
+        else:
+            key = pb.router.waiting_on("f")[0][0]
+            pb >> (lambda r: r.expire("f", key, GONE))
+            pb << ("f", cancel(Hole("f-a"))) << ("client", error("a", -32603, "gone"))
+        asks(pb, "b")
+        pb << ("f", request(Hole("f-b"), PROMPT, prompt("hi")))
+        if how == "expires":
+            through(pb, "one", "hi")
+        through(pb, "two", "hi")
+
+
+@pytest.mark.parametrize("policed", [True, False], ids=["policed", "trusted"])
+def test_what_a_trusted_program_has_of_one_that_is_gone_it_passes_on(policed: bool) -> None:
+    before = guest(CARRIES, name="e") if policed else trusted("e")
+    with chain_of(before, trusted("f", "acp")) as pb:
+        asks(pb)
+        pb << ("e", "p", request(Hole("e-a"), PROMPT, prompt("hi")))
+        pb >> ("e", "s", request(Hole("e-a"), PROMPT, prompt("hi")))
+        pb << ("f", request(Hole("f-a"), PROMPT, prompt("hi")))
+        pb >> (lambda r: r.bypassed("e", GONE))
+        skip(pb)
+        asks(pb, "b")
+        pb << ("f", request(Hole("f-b"), PROMPT, prompt("hi")))
+        through(pb, "one", "hi")
+        skip(pb)  # if nobody waits for it any more: that it is cancelled
+        through(pb, "two", "hi")
+
+
+def test_prompts_that_are_released_into_a_turn_wait_for_a_bounded_time() -> None:
+    with chain_of(trusted("g")) as pb:
+        pb >> (lambda r: r.hold() or [])
+        asks(pb)
+        begun(pb)
+        pb >> (lambda r: r.release())
+        pb.wake(MOST_WAIT) << Noted("warning", "g", "had a turn while others waited")
+        pb << ("g", "p", request(Hole("g-a"), PROMPT, prompt("hi")))
+
+
 def test_a_prompt_of_a_trusted_programs_own_is_not_one_that_it_passed_on() -> None:
     """Neither in another session of its own, nor in a turn of its own."""
     with chain_of(trusted("f", "acp"), guest(**FREE)) as pb:
