@@ -139,7 +139,7 @@ class Endings:
             goes_on: the chain does without the peer, so what it held goes on as it was given.
         """
         # The new instance would get answers to requests that only the old instance has sent.
-        before, self._exchange.settled = self._exchange.settled, peer
+        peer.deaf = True
         self._parts.own_turns.gone(peer)
         if not peer.restarting and self._exchange.peers.get(peer.name) is peer:
             self._end_aliases(peer)
@@ -153,7 +153,7 @@ class Endings:
             peer.resume()
         self.withdraw(peer)
         self._parts.notifications.gone(peer)
-        self._exchange.settled = before
+        peer.deaf = peer.closure is not None
 
     def _end_aliases(self, peer: Peer) -> None:
         """Nobody comes in the place of a component: its sessions are themselves again below."""

@@ -63,8 +63,6 @@ class Exchange:
         self._options = options = parts.options
         self.effects: Effects = []
         """What the step that runs has led to so far, in order."""
-        self.settled: Peer | None = None
-        """The peer whose end is being settled: it gets nothing any more."""
         self.tracing = options.tracing
         """Whether `Trace` effects are made."""
         self.audited = frozenset(options.audited)
@@ -118,7 +116,7 @@ class Exchange:
             number: that of the message, for a peer that is to know it; 0: nobody has to.
             copy: it may be left out where the peer is too slow.
         """
-        if peer is self.settled:
+        if peer.deaf:
             return
         if number and peer.numbers is not None:
             frame = with_number(peer, number, frame)
@@ -406,7 +404,7 @@ class Exchange:
         """
         pending.cancelled, pending.cancelled_by = True, source
         target = pending.target
-        if target is not None and target.peer.closure is None:
+        if target is not None and target.requests.sent.get(pending.target_id) is pending:
             self._send_cancel(pending, target)
 
     def _send_cancel(self, pending: PendingRequest, lane: Lane) -> None:

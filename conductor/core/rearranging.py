@@ -183,6 +183,7 @@ class Rearranging:
             self._parts.mcp_ownership.handed_over(None, peer.policy_state)
             self._parts.mcp_ownership.restored(peer, owned.get(name, ()))
         for peer in gone:
+            peer.deaf = True  # what is said to its name from now on is for who comes in its place
             self._leave(peer, before, gone, joined.get(peer.name))
         for peer in gone:
             self._parts.endings.removed(peer, reason)

@@ -166,6 +166,21 @@ def test_proxies_of_every_dialect_join(before: tuple[str, ...], kind: str, told:
     assert router.quiet()
 
 
+def test_who_comes_under_a_name_hears_nothing_of_who_went() -> None:
+    """One that goes withdraws what it asked of another that goes, and is answered by that."""
+    stage = chain(("channel", "channel"))
+    conversation(stage)
+    router = stage.router
+    old = [router.peers[name].component for name in ("p1", "p2", "agent")]
+    router.receive("p1", b's{"jsonrpc":"2.0","id":"down","method":"_x"}')
+    router.receive("p2", b'p{"jsonrpc":"2.0","id":"up","method":"_y"}')
+    fresh = {name: proxy("channel", newcomer(name)) for name in ("p1", "p2")}
+    stage.actors |= {actor.name: actor for actor in fresh.values()}
+    stage.apply(router.prepare(old, [*fresh]))
+    assert router.prepared()
+    assert not [one for one in router.rearrange(OTHERS) if isinstance(one, Send)]
+
+
 def test_in_proxy_mode_the_outer_conductor_notices_nothing() -> None:
     with proxy_mode("acp", "acp") as pb:
         pb >> ("client", request("i", "proxy/initialize", V1))

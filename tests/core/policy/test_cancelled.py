@@ -356,3 +356,15 @@ def test_refused_is_told_to_who_asks_under_another_id_then() -> None:
         refused(pb, "fresh")
         pb.wake(GRACE)
         pb << ("client", result("a", CANCELLED))
+
+
+@pytest.mark.parametrize("rule", ["copy", "carry"])
+def test_one_that_is_started_again_hears_of_no_cancellation_of_what_it_had(rule: str) -> None:
+    with chain(f"down:{PROMPT}:{rule}") as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        skip(pb)
+        if rule == "carry":
+            pb >> ("g", "s", request(2, PROMPT, prompt("hi")))
+            skip(pb)
+        pb >> (lambda r: r.leaving("g", Closure("gone")))
+        pb >> ("client", cancel("a")) << ("agent", cancel(2))
