@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -272,9 +273,9 @@ def dropped(key: bytes | None, methods: Iterable[str]) -> str:
     """What the log says of an answer to no request: its id, as `canonical_id` reads it, is that of
     none. `methods` are those of the requests that stay without an answer."""
     what = "no request is open under its id" if key is not None else "it has no valid id"
-    names = [f"`{method:.80}`" for method in methods]
+    names = [f"`{method:.80}`" for method in islice(methods, _FEW + 1)]
     stays = f"; without an answer: {', '.join(names[:_FEW])}" if names else ""
-    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    more = " and more" if len(names) > _FEW else ""
     return f"answer dropped: {what}{stays}{more}"
 
 

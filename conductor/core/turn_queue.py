@@ -151,20 +151,20 @@ class TurnQueue:
         self._release = release
         self._after = after
         self._sessions: dict[str, _Session] = {}
+        self._turns: dict[QueuedTurn, None] = {}
+        """Those that are not over, whatever their session: few, where sessions are many."""
         self._news: list[str] = []
         """Sessions in which something is over, and what may go on has not yet."""
         self._ids = count(1)
 
     def turns(self) -> list[QueuedTurn]:
-        """The turns that are not over."""
-        return [turn for one in self._sessions.values() for turn in (*one.open, *one.waiting)]
+        """The turns that are not over; those that wait last."""
+        return sorted(self._turns, key=lambda turn: turn.state is TurnState.WAITING)
 
     @property
     def any(self) -> bool:
         """Whether any component has a turn, or wants one."""
-        return bool(self._sessions) and any(
-            one.open or one.waiting for one in self._sessions.values()
-        )
+        return bool(self._turns)
 
     def blocks(self, session: str | None) -> bool:
         """Whether prompts of the client wait in a session."""
@@ -215,7 +215,9 @@ class TurnQueue:
         if (turn.nests or within) and found.late:
             turn.move(TurnEvent.ENDED)
             self._over(turn)
-        elif within or not (found.works if turn.nests else found.busy):
+            return
+        self._turns[turn] = None
+        if within or not (found.works if turn.nests else found.busy):
             self._begin(found, turn)
         else:
             found.waiting.append(turn)
@@ -243,6 +245,7 @@ class TurnQueue:
         for turns in (found.open, found.waiting):
             if turn in turns:  # not in any: it was over before its last prompt
                 turns.remove(turn)
+                del self._turns[turn]
                 self._over(turn)
                 self._go_on(turn.known_as)
 

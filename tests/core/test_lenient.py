@@ -180,7 +180,7 @@ def test_many_names_are_few_in_the_log() -> None:
     with begin(agent_only()) as pb:
         for at in range(12):
             pb >> ("client", request(at, f"_x{at}")) << ("agent", request(at + 2, f"_x{at}"))
-        pb >> ("agent", NULL) << Noted("warning", "agent", "`_x9` and 2 more")
+        pb >> ("agent", NULL) << Noted("warning", "agent", "`_x9` and more")
 
 
 LOST: Final[dict[str, Callable[[Router], Effects]]] = {

@@ -264,10 +264,8 @@ class HeldRequests(ABC):
         carried.params = UNSET
         carried.pending.visit = None
         lane = carried.lane
-        lane.other.in_flight.leave(carried)
+        lane.other.in_flight.close(carried)
         lane.in_flight.leave(carried)
-        if carried in lane.other.in_flight.queued:
-            lane.other.in_flight.queued.remove(carried)
         if lane.requests.sent.get(carried.id) is carried.pending:
             leftover = unread(carried.method)
             if before is State.PASSED and carried.forwarded is not None:

@@ -53,6 +53,7 @@ class InFlight(Generic[_Carried, _Copied]):
         "_came",
         "_copied",
         "_left",
+        "_prompts",
         "copied_notifications",
         "copies",
         "queue",
@@ -76,8 +77,10 @@ class InFlight(Generic[_Carried, _Copied]):
         """Copies of notifications."""
         self.requests: dict[bytes, _Carried] = {}
         """Requests that the component carries, by the id they were delivered under."""
-        self.queued: list[_Carried] = []
+        self.queued: dict[_Carried, None] = {}
         """Those that are not delivered yet."""
+        self._prompts: dict[str | None, dict[_Carried, None]] = {}
+        """Those that are prompts and not closed, by session."""
         self.copies: dict[bytes, _Copied] = {}
         """Copies of requests, likewise."""
         self._copied = 0
@@ -124,11 +127,25 @@ class InFlight(Generic[_Carried, _Copied]):
 
     def prompts(self, session: str | None) -> list[_Carried]:
         """The prompts of a session that the component carries."""
-        return [
-            request
-            for request in (*self.requests.values(), *self.queued)
-            if request.heading.key == PROMPT and request.heading.session == session
-        ]
+        return list(self._prompts.get(session, ()))
+
+    def carry(self, request: _Carried) -> None:
+        """The component is to carry a request."""
+        request.order = self.comes()
+        self.queue.append(request)
+        self.queued[request] = None
+        if request.heading.key == PROMPT:
+            self._prompts.setdefault(request.heading.session, {})[request] = None
+
+    def close(self, request: _Carried) -> None:
+        """The component does not carry it any more."""
+        self.leave(request)
+        self.queued.pop(request, None)
+        if request.heading.key == PROMPT:
+            session = request.heading.session
+            del self._prompts[session][request]
+            if not self._prompts[session]:
+                del self._prompts[session]
 
     def hold(self, held: Held) -> None:
         """Has a message wait."""

@@ -342,9 +342,7 @@ class PolicedRequests(HeldRequests):
         """Gives a component a request: now, or once it is ready for it."""
         peer, in_flight = carried.lane.peer, carried.lane.other.in_flight
         carried.pending.visit = carried
-        carried.order = in_flight.comes()
-        in_flight.queue.append(carried)
-        in_flight.queued.append(carried)
+        in_flight.carry(carried)
         if peer.ready:
             self._send(carried)
         else:
@@ -365,7 +363,7 @@ class PolicedRequests(HeldRequests):
             elif not (peer.left_out and self.lost(carried)):
                 self._exchange.forward(carried.lane, carried.method, carried.params, pending)
             return
-        carried.lane.other.in_flight.queued.remove(carried)
+        del carried.lane.other.in_flight.queued[carried]
         carried.moves(Event.DELIVERED)
         carried.round = peer.policed.round
         pending.answer_to, pending.purpose = AnswerTo.CARRIED, carried
