@@ -328,7 +328,11 @@ class Exchange:
         pending.target_id = id_ = self._id(lane, pending)
         lane.requests.sent[id_] = pending
         # The session is needed to cancel a turn in which nothing moves; params are not kept.
-        if method == PROMPT and lane.peer.role is Role.AGENT and isinstance(params, Raw):
+        if method == PROMPT and lane.peer.role is Role.PROXY:
+            if lane.peer.policy_state is None or not lane.peer.policy_state.enforced:
+                session = session_of(params) if isinstance(params, Raw) else None
+                lane.requests.give_prompt(session, pending)
+        elif method == PROMPT and lane.peer.role is Role.AGENT and isinstance(params, Raw):
             pending.session = session_of(params)
             if self.version == 2:
                 self._parts.own_turns.agent_gets(lane, pending, params)

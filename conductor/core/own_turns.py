@@ -278,26 +278,16 @@ class OwnTurns:
         return bool(self._held(lane, session))
 
     def _held(self, lane: Lane, session: str | None) -> list[PendingRequest]:
-        """The prompts that a trusted component holds, the oldest first; None: of any session."""
+        """The prompts of a session that a trusted component holds, the oldest first."""
         inner = lane.other
-        known_as = None if session is None else self._exchange.outermost(inner, session)
-        given = [
-            request
-            for request in inner.requests.sent.values()
-            if request.target is inner and self._prompts_in(request, known_as)
-        ]
+        given = inner.requests.prompts(session)
         if lane.peer.sideband:
             return [one for one in given if one.target_id not in lane.requests.received]
-        return [one for one in given if one.onward is None or one.onward.origin is None]
-
-    def _prompts_in(self, request: PendingRequest, known_as: str | None) -> bool:
-        """Whether a request prompts in the session that the client calls so; None: in any."""
-        if request.method != PROMPT or known_as is None:
-            return request.method == PROMPT
-        came_by, names = request.came_by, request.names
-        if came_by is None or names is None:
-            return False
-        return self._exchange.known_as(came_by, names) == known_as
+        return [
+            one
+            for one in given
+            if one.target is inner and (one.onward is None or one.onward.origin is None)
+        ]
 
     # -- what ends turns -----------------------------------------------------------------------
 

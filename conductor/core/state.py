@@ -158,7 +158,6 @@ class PendingRequest:
         "answer_to",
         "batch",
         "bypassed",
-        "came_by",
         "cancelled",
         "cancelled_by",
         "copies",
@@ -192,9 +191,9 @@ class PendingRequest:
         batch: Batch | None = None,
         number: int = 0,
     ) -> None:
-        self.origin = self.came_by = origin
-        """Where it came in; None for a request of the conductor's own, and (but for `came_by`) once
-        it is answered or the asker is gone."""
+        self.origin = origin
+        """Where it came in; None for a request of the conductor's own, and once it is answered or
+        the asker is gone."""
         self.raw_id = raw_id
         """The id as the asker wrote it."""
         self.key = key
@@ -282,11 +281,15 @@ class PendingRequests:
     A connection has one, or one for each side where its dialect keeps the sides apart (`channel`).
     """
 
-    __slots__ = ("_ids", "_ignored", "lost", "received", "sent", "size")
+    __slots__ = ("_given", "_ids", "_ignored", "_prompts", "lost", "received", "sent", "size")
 
     def __init__(self, ids: Iterator[int] | None = None) -> None:
         self._ids = count(1) if ids is None else ids
         self._ignored: dict[bytes, PendingRequest] = {}
+        self._prompts: dict[str | None, list[PendingRequest]] = {}
+        """Those sent that are prompts, by session; some may have been answered."""
+        self._given = 0
+        """How many these are, at most."""
         self.sent: dict[bytes, PendingRequest] = {}
         """Written to the peer, and not answered by it."""
         self.received: dict[bytes, PendingRequest] = {}
@@ -321,6 +324,25 @@ class PendingRequests:
             if 0 < int(id_) < fresh:
                 return None
         return next(iter(self.sent))
+
+    def give_prompt(self, session: str | None, pending: PendingRequest) -> None:
+        """A prompt is sent to a trusted component, in a session as the component calls it."""
+        self._given += 1
+        if self._given > 2 * len(self.sent) + _MOST_IGNORED:
+            # Not each time: so that a prompt costs the same however many are open.
+            for other in list(self._prompts):
+                if not self.prompts(other):
+                    del self._prompts[other]
+            self._given = sum(map(len, self._prompts.values()))
+        self._prompts[session] = [*self.prompts(session), pending]
+
+    def prompts(self, session: str | None) -> list[PendingRequest]:
+        """The prompts of a session that the peer has not answered, the oldest first."""
+        found = self._prompts.get(session)
+        if found is None:
+            return []
+        found[:] = [one for one in found if self.sent.get(one.target_id) is one]
+        return found
 
     def ignore(self, id_: bytes, pending: PendingRequest) -> None:
         """Expects an answer that concerns nobody; the oldest such are expected no longer."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
 from conductor.core import Closure, Component, Send, Serve
+from conductor.core import state as state_module
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.own_turns import MARK, MOST_TURNS
+from conductor.core.state import PendingRequest
 from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
 from tests.core.policy.test_hosts import ABOVE, host
 from tests.harness.router.actors import dump
@@ -750,9 +753,32 @@ def test_what_a_trusted_program_has_of_one_that_is_gone_it_passes_on(policed: bo
         through(pb, "two", "hi")
 
 
+def pending_requests() -> int:
+    """How many there are in this process."""
+    gc.collect()
+    return sum(type(one) is PendingRequest for one in gc.get_objects())
+
+
+def test_of_prompts_that_are_over_a_trusted_program_remembers_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "_MOST_IGNORED", 2)
+    before = pending_requests()
+    with chain_of(trusted("f", "acp")) as pb:
+        for at in range(40):
+            name = f"s{at}"
+            pb >> ("client", request(name, PROMPT, prompt("hi", name)))
+            pb << ("f", request(Hole(name), PROMPT, prompt("hi", name)))
+            if at != 5:
+                pb >> ("f", result(Hole(name), DONE)) << ("client", result(name, DONE))
+        pb >> ("f", wrapped("acp", request("one", PROMPT, prompt("hi", "s5"))))
+        at_agent(pb, "one", "hi", "s5")
+        assert pending_requests() - before < 20
+
+
 def test_prompts_that_are_released_into_a_turn_wait_for_a_bounded_time() -> None:
     with chain_of(trusted("g")) as pb:
-        pb >> (lambda r: r.hold() or [])
+        pb.router.hold()
         asks(pb)
         begun(pb)
         pb >> (lambda r: r.release())

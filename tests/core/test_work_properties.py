@@ -50,6 +50,7 @@ CARRIES: Final = (f"down:{PROMPT}:carry+amend", f"up:{PERMISSION}:carry", CARRY_
 CHAINS: Final[dict[str, Callable[[], list[Component]]]] = {
     "nobody": list,
     "trusted guest": lambda: [trusted("g")],
+    "trusted program": lambda: [trusted("g", "acp")],
     "guest": lambda: [guest(*CARRIES)],
     "context": lambda: [guest(profile="context")],
     "observer": lambda: [guest(profile="observer")],
@@ -83,7 +84,9 @@ def stage_of(name: str, sessions: int, *, asks: bool) -> Stage:
     """A chain with a prompt open in so many sessions. `asks`: the agent asks the user in each."""
     components = CHAINS[name]()
     actors: list[Actor] = [
-        Guest(one.name) if one.dialect and one.dialect.sideband else Keeping(one.name, FORMS["acp"])
+        Guest(one.name)
+        if one.dialect and one.dialect.sideband
+        else (PassThrough if one.policy is None else Keeping)(one.name, FORMS["acp"])
         for one in components
     ]
     router = Router([*components, Component("agent", "agent `agent`")])
@@ -150,6 +153,9 @@ def test_a_message_costs_the_same_however_much_is_open(name: str, asks: bool) ->
         }
         done = result(10, DONE)
         cost["an answer"] = instructions(lambda: stage.say(done, "agent"))  # noqa: B023
+        own = dump(request("own", PROMPT, prompt("mine", "free")))
+        if name == "trusted guest":
+            cost["its own prompt"] = instructions(lambda: stage.say(b"s" + own, "g"))  # noqa: B023
         costs.append(cost)
     few, many = costs
     assert {what: (few[what], many[what]) for what in few if many[what] > SLACK * few[what]} == {}
