@@ -228,6 +228,8 @@ class TurnQueue:
         turn.move(TurnEvent.BEGUN)
         turn.id = f"turn-{next(self._ids)}"
         found.open.append(turn)
+        if found.waiting and not turn.nests:  # those have waited for something else so far
+            self._limit(found)
         self._begun(turn)
 
     def end(self, turn: QueuedTurn) -> None:

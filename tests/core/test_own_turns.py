@@ -504,6 +504,17 @@ def test_one_without_a_prompt_ends_at_once_and_one_that_is_over_has_no_time() ->
         pb << ("f", "c", result(9, {"turn": Hole("turn")}))
 
 
+def test_those_that_waited_together_wait_for_the_first_for_a_bounded_time() -> None:
+    with chain_of(guest(name="f", **FREE), guest(**FREE)) as pb:
+        asks(pb)
+        at_agent(pb)
+        pb >> ("f", "c", begin()) >> ("g", "c", begin())
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+        pb << ("f", "c", result(1, {"turn": Hole("first")}))
+        pb.wake(MOST_WAIT) << Noted("warning", "f", "had a turn while others waited")
+        pb << ("g", "c", result(1, {"turn": Hole("second")}))
+
+
 def test_a_turn_within_anothers_prompt_does_not_run_out_for_a_component_that_waits() -> None:
     with chain_of(guest(CARRIES, name="f", grants="turns=within"), guest(**FREE)) as pb:
         asks(pb)
