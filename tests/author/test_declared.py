@@ -66,6 +66,7 @@ FILTER: Final = (', profile="filter"', "declares the profile `filter`, and")
     [
         *((*FILTER, command) for command in ("inspect", "check", "test", "exec")),
         (", profile=ASKED", *FILTER[1:], "inspect"),
+        (", profile=chosen()", "computes its profile, and", "inspect"),
         (', wants={"kv": "to remember"}', "wants the service `kv`, and", "inspect"),
         (', profile="context", wants={"fetch": ""}', "wants the service `fetch`, and", "inspect"),
     ],

@@ -67,6 +67,8 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """Every declared profile, once each; one that is no text as it is written."""
     hidden: bool = False
     """Whether no profile is declared, but the source may name one in a form that cannot be read."""
+    computed: bool = False
+    """Whether a `Proxy(…)` has a profile that cannot be read."""
     wants: dict[str, str] = {}
     settings: dict[str, Setting] = {}
     handlers: tuple[Handled, ...] = ()
@@ -113,13 +115,15 @@ def compare(declared: Declared, manifest: Manifest, path: str) -> None:
     """Raises `UsageError` where a source asks for something else than the manifest in `path`, which
     is the one that holds."""
     wants = manifest.wants
-    for profile in declared.profiles:
-        if profile != wants.profile:
-            asked = f"for `{wants.profile}`" if wants.profile else "for none"
-            raise UsageError(
-                f"`{manifest.file}` declares the profile `{profile}`, and {path} asks {asked}",
-                f"{path} is what counts: write the profile there, and leave it out of `Proxy(…)`",
-            )
+    wrong = [f"declares the profile `{one}`" for one in declared.profiles if one != wants.profile]
+    if declared.computed:
+        wrong.append("computes its profile")
+    if wrong:
+        asked = f"for `{wants.profile}`" if wants.profile else "for none"
+        raise UsageError(
+            f"`{manifest.file}` {wrong[0]}, and {path} asks {asked}",
+            f"{path} is what counts: write the profile there, and leave it out of `Proxy(…)`",
+        )
     listed = {service.partition(":")[0] for service in wants.services}
     for service in declared.wants:
         if service.partition(":")[0] not in listed:
@@ -145,6 +149,7 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
     texts: dict[str, str] = {}
     profiles: dict[str, None] = {}
     wants: dict[str, str] = {}
+    computed = False
     for keyword in (keyword for call in calls for keyword in call.keywords):
         try:
             value = _value(keyword.value, constants) if keyword.arg is not None else None
@@ -156,12 +161,14 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
                 profiles[value if isinstance(value, str) else ast.unparse(keyword.value)] = None
             elsewhere = elsewhere or keyword.arg is None  # `**arguments` may hold a profile
         except (*_UNREADABLE, msgspec.ValidationError, _Unknown):
-            elsewhere = elsewhere or keyword.arg == _PROFILE
+            if keyword.arg == _PROFILE:
+                elsewhere = computed = True
     named = (_name(k.value) for call in calls for k in call.keywords if k.arg == "config")
     config = next(named, "") if settings else ""
     return Declared(
         profiles=tuple(profiles),
         hidden=elsewhere and not profiles,
+        computed=computed,
         wants=wants,
         settings=_settings([main, *others], config) if config else {},
         handlers=tuple(_handlers(nodes, constants)),
@@ -218,8 +225,9 @@ def _handlers(nodes: list[tuple[str, ast.AST]], constants: dict[str, Any]) -> It
                 texts = [_value(argument, constants) for argument in given]
             except _Unknown:
                 continue
-            for text in texts or [""]:
-                yield Handled(called.attr, str(text), f"{path}:{one.lineno}")
+            if all(isinstance(text, str) for text in texts):
+                for text in texts or [""]:
+                    yield Handled(called.attr, text, f"{path}:{one.lineno}")
 
 
 def _decorators(node: ast.AST) -> list[ast.expr]:
@@ -439,6 +447,13 @@ def _default(node: ast.expr | None, constants: dict[str, Any]) -> Any:
 
 def _value(node: ast.expr | None, constants: dict[str, Any]) -> Any:
     """The value of an expression. Raises `_Unknown`."""
+    try:
+        return _read(node, constants)
+    except RecursionError:
+        raise _Unknown from None
+
+
+def _read(node: ast.expr | None, constants: dict[str, Any]) -> Any:
     if node is None:
         raise _Unknown
     try:

@@ -139,7 +139,7 @@ def test_a_guest_of_long_ago_is_dropped_when_a_new_one_is_built(tmp_path: Path) 
         ),
         (
             "P = 'a'\nproxy = Proxy('n', profile=P, description='d')",
-            Declared(description="d", hidden=True),
+            Declared(profiles=("a",), description="d"),
         ),
         (
             "proxy = Proxy('n', profile='none', version=3, description=('a', 'b'))",
@@ -150,14 +150,15 @@ def test_a_guest_of_long_ago_is_dropped_when_a_new_one_is_built(tmp_path: Path) 
             "proxy = Proxy('n', profile='none', description='\\ud800', wants={'kv': '\\ud800'})",
             Declared(profiles=("none",)),
         ),
-        ("proxy = Proxy('n', profile={[]: 1})", Declared(hidden=True)),
+        ("proxy = Proxy('n', profile={[]: 1})", Declared(hidden=True, computed=True)),
+        ("proxy = Proxy('n', profile=chosen())", Declared(hidden=True, computed=True)),
         ("proxy = Proxy('n', profile=None)", Declared()),
         ("proxy = Proxy('n', profile=3)", Declared(profiles=("3",))),
         (
             "a = Proxy('a', profile='full')\nproxy = Proxy('n', profile='none')\nProxy('c')",
             Declared(profiles=("full", "none")),
         ),
-        ("proxy = Proxy('n', profile=f'{1}')", Declared(hidden=True)),
+        ("proxy = Proxy('n', profile=f'{1}')", Declared(profiles=("1",))),
         ("proxy = Proxy('n', **given)", Declared(hidden=True)),
         ("proxy = Proxy('n', **{'profile': 'none'})", Declared(hidden=True)),
         ("import Proxy as P\nproxy = P('n', profile='none')", Declared(hidden=True)),
@@ -165,6 +166,7 @@ def test_a_guest_of_long_ago_is_dropped_when_a_new_one_is_built(tmp_path: Path) 
         ("proxy = Proxy('n', wants=['kv'])", Declared()),
         ("proxy = Proxy(", Declared()),
         ("x = 1", Declared()),
+        ("y = 1\nx = y" + "+y" * 900, Declared()),
     ],
 )
 def test_what_a_proxy_says_of_itself_is_read_off(source: str, expected: Declared) -> None:
