@@ -303,7 +303,8 @@ def test_the_manifest_beside_a_python_file_counts_before_its_source(tmp_path: Pa
             PolicyWords("none"),
             set(),
         ),
-        ("P = 'observer'\nproxy = Proxy('x', profile=P)", PolicyWords(), None),
+        ("P = 'observer'\nproxy = Proxy('x', profile=P)", PolicyWords("observer"), set()),
+        ("proxy = Proxy('x', profile=chosen('observer'))", PolicyWords(), None),
         ("proxy = Proxy('x', profile='observer'", PolicyWords(), None),
     ],
 )
