@@ -221,15 +221,13 @@ class TurnQueue:
             self._begin(found, turn)
         else:
             found.waiting.append(turn)
-            if any(not other.nests for other in found.open):
-                self._limit(found)
+            self._limit(found)
 
     def _begin(self, found: _Session, turn: QueuedTurn) -> None:
         turn.move(TurnEvent.BEGUN)
         turn.id = f"turn-{next(self._ids)}"
         found.open.append(turn)
-        if found.waiting and not turn.nests:  # those have waited for something else so far
-            self._limit(found)
+        self._limit(found)  # who waits has waited for something else so far
         self._begun(turn)
 
     def end(self, turn: QueuedTurn) -> None:
@@ -268,6 +266,8 @@ class TurnQueue:
         if not self.blocks(session):
             self._release(session)
         found = self._sessions.get(session)
+        if found is not None:
+            self._limit(found)
         if found is None or found.open or found.prompts:
             return
         if found.waiting:
@@ -277,21 +277,32 @@ class TurnQueue:
 
     # -- a bounded time ------------------------------------------------------------------------
 
+    @staticmethod
+    def _waited_for(found: _Session) -> list[QueuedTurn]:
+        """The turns that somebody waits for. Not those that nest in a prompt, if only turns wait:
+        they wait for that prompt in any case."""
+        if not (found.client_waits or found.waiting):
+            return []
+        return [
+            turn
+            for turn in found.open
+            if found.client_waits
+            or not turn.nests
+            or all(prompt.turn is turn for prompt in found.prompts)
+        ]
+
     def _limit(self, found: _Session) -> None:
-        if found.deadline is None:
+        if found.deadline is None and self._waited_for(found):
             found.deadline = deadline = object()
             self._after(MOST_WAIT, partial(self._waited, found, deadline))
 
     def _waited(self, found: _Session, deadline: object) -> None:
-        """Others have waited in a session as long as they may. A turn that nests in a prompt may
-        last if only turns wait: they wait for that prompt in any case."""
+        """Others have waited in a session as long as they may."""
         if found.deadline is not deadline:
             return
         found.deadline = None
-        if not (found.client_waits or found.waiting):
-            return
-        turns = [turn for turn in found.open if found.client_waits or not turn.nests]
-        found.late = bool(turns)
+        turns = self._waited_for(found)
+        found.late = found.late or bool(turns)
         for turn in turns:
             self._late(turn)
             if turn.prompts:

@@ -515,6 +515,22 @@ def test_those_that_waited_together_wait_for_the_first_for_a_bounded_time() -> N
         pb << ("g", "c", result(1, {"turn": Hole("second")}))
 
 
+@pytest.mark.parametrize("early", [True, False], ids=["before", "after"])
+def test_one_that_nests_runs_out_once_its_prompt_is_over(early: bool) -> None:
+    answers = f"{CARRIES}+answer"
+    with chain_of(guest(answers, name="f", **FREE), guest(**FREE)) as pb:
+        asks(pb)
+        pb << ("f", "p", request(Hole("f-a"), PROMPT, prompt("hi")))
+        begun(pb, "f")
+        if early:
+            pb >> ("g", "c", begin())
+        pb >> ("f", "p", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
+        if not early:
+            pb >> ("g", "c", begin())
+        pb.wake(MOST_WAIT) << Noted("warning", "f", "had a turn while others waited")
+        pb << ("g", "c", result(1, {"turn": Hole("second")}))
+
+
 def test_a_turn_within_anothers_prompt_does_not_run_out_for_a_component_that_waits() -> None:
     with chain_of(guest(CARRIES, name="f", grants="turns=within"), guest(**FREE)) as pb:
         asks(pb)

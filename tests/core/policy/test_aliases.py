@@ -352,7 +352,7 @@ def test_what_runs_beside_a_host_the_conductor_above_judges() -> None:
         kept = judged(both)
         assert OPEN in judged(both)["error"]["message"]
         begin = request(1, "turn/begin", {"sessionId": "mine"})
-        assert pb.router.receive("f", b"c" + json.dumps(begin).encode()) == []
+        assert sent(pb.router.receive("f", b"c" + json.dumps(begin).encode()), "f") == []
         (begun,) = sent(let_go(kept), "f")
         assert begun["result"] == {"turn": "turn-3"}
         assert asks(pb, "turn/end", {"turn": "turn-3"}, "f")["result"] == {}
