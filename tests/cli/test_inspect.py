@@ -180,7 +180,7 @@ def test_a_source_is_shown_as_far_as_it_can_be_read(tmp_path: Path) -> None:
     ran = conductor("inspect", "--all", str(source))
     assert (ran.code, ran.err) == (0, "")
     assert "(profile observer)" in ran.out
-    source.write_text("kind = 'observer'\nproxy = Proxy('x', profile=kind)")
+    source.write_text("proxy = Proxy('x', profile=chosen('observer'))")
     out = " ".join(conductor("inspect", "--all", str(source)).out.split())
     assert "note: conductor cannot read a profile off its source" in out
     source.write_text("proxy = Proxy('x', profile='bogus')")
