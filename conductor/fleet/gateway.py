@@ -19,6 +19,7 @@ from conductor.core.component import Component
 from conductor.core.topology import UPSTREAM
 from conductor.errors import ConductorError
 from conductor.fleet import messages, names
+from conductor.fleet.arrivals import Arrivals
 from conductor.fleet.beats import Beats
 from conductor.fleet.bus import Bucket, Bus
 from conductor.fleet.placing import Lease
@@ -50,6 +51,7 @@ class Gateway:
         message: Bytes of the longest message.
         patience: Seconds that a client may take nothing, for instance because it is cut.
         workers: Which of the workers that it uses live.
+        arrivals: What has come of them.
     """
 
     def __init__(self, bus: Bus, pool: str, message: int, patience: float, log: Log) -> None:
@@ -57,18 +59,19 @@ class Gateway:
         self.id = self.identity.id
         self.bus, self.pool, self.message, self.patience = bus, pool, message, patience
         self.workers = Beats(bus, "gateway", "worker", self.id)
+        self.arrivals: Arrivals
         self._log = log
         self._server: Server | None = None
         self._rooms: Bucket | None = None
-        self._transports: dict[str, RoomTransport] = {}
         self._ends: list[Callable[[], Awaitable[None]]] = []
 
     async def begin(self, server: Server) -> None:
         """Listens on the bus. Raises `ConductorError`."""
         self._server = server
+        self.arrivals = Arrivals(server.turns, self.bus.log)
         self._rooms = await self.bus.bucket(names.ROOMS)
         subject = names.packets("gateway", self.id, "*")
-        self._ends.append(await self.bus.listen(subject, self._packet))
+        self._ends.append(await self.bus.listen(subject, self.arrivals.packet))
         self._ends.append(await self.bus.answer(names.GATEWAYS, self._shown))
         await self.bus.settled()
         self.workers.start()
@@ -99,19 +102,6 @@ class Gateway:
         raw = await self.bus.request(subject, messages.write(request), seconds)
         placed = messages.read(raw, messages.Placed)
         return Lease(names.holder(placed.worker.encode(errors="replace")), placed.epoch)
-
-    def take(self, connection: str, transport: RoomTransport) -> None:
-        """Packets of a connection go to a transport from now on."""
-        self._transports[connection] = transport
-
-    def drop(self, connection: str) -> None:
-        """They go nowhere any more."""
-        self._transports.pop(connection, None)
-
-    def _packet(self, subject: str, packet: bytes) -> None:
-        transport = self._transports.get(subject.rpartition(".")[2])
-        if transport is not None:  # else of an epoch that is over
-            transport.packet(packet)
 
     # -- what others see -------------------------------------------------------------------------
 

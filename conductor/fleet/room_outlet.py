@@ -39,7 +39,8 @@ class RoomOutlet:
             self.gateway_lost,
         )
         self.holds: Entry | None = None
-        """What has come of frames that are not complete."""
+        """What has come of frames that are not complete, and packets that wait for their turn."""
+        self._arriving = 0
         self._over = False
 
     @property
@@ -80,10 +81,18 @@ class RoomOutlet:
         for frame in self.carried.received(packet):
             if self.connection is not None:
                 self.connection.received(frame)
-        if self.holds is not None:
-            self.holds.set(self.carried.held)
+        self._count()
         if self.carried.kept < before:
             self.drained()
+
+    def arriving(self, size: int) -> None:
+        """So many bytes of packets that have come wait for their turn."""
+        self._arriving = size
+        self._count()
+
+    def _count(self) -> None:
+        if self.holds is not None:
+            self.holds.set(self.carried.held + self._arriving)
 
     def _client(self, packet: bytes) -> None:
         """The gateway says what has become of the client."""

@@ -113,7 +113,8 @@ class RoomTransport(Framed):
     async def _open(self, placing: Placing, lease: Lease) -> None:
         gateway, seat = self._gateway, self._seat
         self._connection = connection = names.new_id()
-        gateway.take(connection, self)  # packets may come before the answer
+        # Packets may come before the answer.
+        gateway.arrivals.begin(connection, seat.principal, self.packet)
         request = messages.Open(
             principal=seat.principal,
             chain=seat.chain,
@@ -242,7 +243,7 @@ class RoomTransport(Framed):
         if self._lease is not None:
             self._gateway.workers.leave(self._lease.worker, self)
         if self._connection:
-            self._gateway.drop(self._connection)
+            self._gateway.arrivals.end(self._connection)
         if self._carried is not None:
             self._carried.close()
         self._carried = self._lease = None

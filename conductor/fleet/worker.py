@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.errors import ConductorError, place_of
 from conductor.fleet import messages, names
+from conductor.fleet.arrivals import Arrivals
 from conductor.fleet.beats import Beats
 from conductor.fleet.bus import Bucket, Bus, Unanswered
 from conductor.fleet.held import Event, Held, State
@@ -92,8 +93,7 @@ class Worker:
         self._rooms: Bucket
         self._held: dict[str, Held] = {}
         """By principal."""
-        self._outlets: dict[str, RoomOutlet] = {}
-        """By connection."""
+        self._arrivals: Arrivals
         self._taking: dict[str, asyncio.Task[messages.Placed | messages.Refused]] = {}
         """By principal, the rooms that are being taken."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -122,8 +122,9 @@ class Worker:
         """Takes rooms from now on. Raises `ConductorError`."""
         self._server = server
         bus = self.bus
+        self._arrivals = Arrivals(server.turns, self._log)
         self._ends += [
-            await bus.listen(names.packets("worker", self.id, "*"), self._packet),
+            await bus.listen(names.packets("worker", self.id, "*"), self._arrivals.packet),
             await bus.answer(names.opening(self.id), self._open),
             await bus.answer(names.control(self.id), self._order),
             await bus.answer(names.STATUS, self._shown),
@@ -376,7 +377,7 @@ class Worker:
 
     def _opened(self, request: messages.Open) -> messages.Opened | messages.Refused:
         for id_ in (request.connection, request.gateway):
-            if not names.is_id(id_) or id_ in self._outlets:
+            if not names.is_id(id_) or id_ in self._arrivals:
                 raise ConductorError(
                     f"`{id_:.80}` is no id of a gateway, or of a new connection",
                     "gateways make ids themselves, and each connection has another",
@@ -409,7 +410,7 @@ class Worker:
             raise
         outlet.holds = server.received.entry(request.principal, outlet.connection)
         held.outlets[request.connection] = outlet
-        self._outlets[request.connection] = outlet
+        self._arrivals.begin(request.connection, request.principal, outlet.packet, outlet.arriving)
         self._gateways.watch(request.gateway, outlet, outlet.gateway_lost)
         outlet.carried.expect()
         return messages.Opened(
@@ -418,13 +419,8 @@ class Worker:
 
     def forget(self, connection: str, outlet: RoomOutlet) -> None:
         """A connection is over."""
-        self._outlets.pop(connection, None)
+        self._arrivals.end(connection)
         self._gateways.leave(outlet.gateway, outlet)
-
-    def _packet(self, subject: str, packet: bytes) -> None:
-        outlet = self._outlets.get(subject.rpartition(".")[2])
-        if outlet is not None:
-            outlet.packet(packet)
 
     # -- orders and what others see --------------------------------------------------------------
 

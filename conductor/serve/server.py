@@ -58,6 +58,7 @@ class Server:
         draining: Whether it is about to end.
         more_numbers: Those of what stands behind it, in the text format of Prometheus.
         received: The bytes that have come and that nobody has taken yet.
+        turns: Whose of them are looked at.
         is_ready: Whether clients can be sent here, as far as what stands behind it is concerned.
     """
 
@@ -79,7 +80,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._tidying = Tidying(self._loop)
         self.received = Received(_MESSAGES * settings.message, ended=self._tidying.ended)
-        self._turns = Turns(self._loop)
+        self.turns = Turns(self._loop)
         self.is_ready: Callable[[], bool] = lambda: True
         self.more_numbers: Callable[[], str] = str
         self._factory = factory
@@ -238,7 +239,7 @@ class Server:
                     self.settings.login,
                     lambda outlet: self.join(None, outlet, ""),
                     lambda reader: self.received.entry(LOCAL, reader),
-                    self._turns,
+                    self.turns,
                     self._complain,
                 )
             )
@@ -262,7 +263,7 @@ class Server:
             visitor = Visitor(taken, self.settings.login, leave)
             gone = self._sockets.gone
             make = functools.partial(
-                ClientSocket, visitor, gone, self.received, self._turns, manager, self._loop
+                ClientSocket, visitor, gone, self.received, self.turns, manager, self._loop
             )
             visitor.begin(self._loop, make, tls)
             return visitor

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import re
 import signal
@@ -19,10 +20,11 @@ import pytest
 
 from conductor.fleet import messages
 from conductor.fleet.sealed import Identity
+from tests.e2e.test_serve_floods import frames, push, received
 from tests.e2e.test_serve_tokens import WHY, answers, closed, refused, withdraw
 from tests.harness.process.command import Running, conductor
 from tests.harness.process.fleet import Fleet
-from tests.harness.process.serving import Socket, bearer, new_token
+from tests.harness.process.serving import INITIALIZE, Socket, bearer, new_token
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
@@ -182,6 +184,33 @@ def test_a_withdrawn_token_ends_a_turn_through_a_gateway(fleet: Fleet) -> None:
         assert asked
         while fleet.status("worker")[0]["counts"]["connections"]:
             pass
+
+
+def text(message: Json) -> bytes:
+    """A message as a WebSocket carries it, with a mask that changes nothing."""
+    data = json.dumps(message, separators=(",", ":")).encode()
+    return b"\x81" + bytes([0x80 | len(data)]) + bytes(4) + data
+
+
+def test_small_messages_of_one_principal_hold_up_no_other_at_its_worker(fleet: Fleet) -> None:
+    """All packets of a gateway come to a worker one after the other."""
+    alice, bob = (new_token(fleet.rig, name) for name in ("alice", "bob"))
+    fleet.worker(fleet.rig.demo())
+    told: Json = {"jsonrpc": "2.0", "method": "x"}
+    flood = b"".join(text({**told, "id": number}) + text(told) * 99 for number in range(600))
+    tokens = ("--tokens", str(fleet.rig.folder / "tokens"))
+    with fleet.gateway(*tokens) as gateway, contextlib.ExitStack() as stack:
+        other = gateway.socket(headers=bearer(bob))
+        session = other.begin()
+        taken = [frames(gateway, alice, stack) for _ in range(8)]
+        for one in taken:
+            one.sendall(text({"id": -1, **told, "method": "initialize", "params": INITIALIZE}))
+            assert one.recv(65536)
+        sent = push(taken, flood) * 600 // len(flood)
+        for _ in range(25):
+            assert other.prompt(session, "/echo on") == "on"
+            meanwhile = received(taken).count(b"Method not found")
+            assert meanwhile < sent // 40, "it has waited for much of the flood"
 
 
 def test_an_answer_goes_to_the_stream_of_its_session(fleet: Fleet) -> None:

@@ -103,7 +103,7 @@ def test_what_strangers_send_keeps_nobody_from_logging_in(rig: Rig, begun: bytes
             assert asked.status == 400, "the body is no message"
 
 
-def _received(taken: list[socket.socket]) -> bytes:
+def received(taken: list[socket.socket]) -> bytes:
     """All that has come."""
     came = b""
     for one in taken:
@@ -159,7 +159,7 @@ def test_small_messages_of_one_principal_hold_up_nobody(
             finally:
                 os.kill(process.pid, signal.SIGCONT)
             assert b" 200 " in other.recv(64)
-            assert _received(taken).count(answer) < sent // 10
+            assert received(taken).count(answer) < sent // 10
 
 
 def test_all_frames_are_taken_however_many_come_at_once(rig: Rig) -> None:

@@ -43,6 +43,16 @@ async def test_a_flood_of_one_waits_for_the_others() -> None:
     assert looked_at.count("alice") == 5000
 
 
+async def test_connections_of_one_principal_have_their_turns() -> None:
+    turns, looked_at = Turns(asyncio.get_running_loop()), list[str]()
+    several = [Connection(turns, "alice", 1000, looked_at) for _ in range(5)]
+    for one in several:
+        one.look()
+    for _ in range(30):
+        await asyncio.sleep(0)
+    assert all(1000 > one.left > 900 for one in several)
+
+
 async def test_who_has_ended_keeps_nobody_waiting() -> None:
     turns, looked_at = Turns(asyncio.get_running_loop()), list[str]()
     several = [Connection(turns, "alice", 9, looked_at) for _ in range(9)]
