@@ -143,8 +143,10 @@ def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
 
     try:
         message = _message.decode(frame)
-    except (msgspec.ValidationError, UnicodeDecodeError):
-        pass  # no object, or its members are not of the expected types
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # No object, or its members are not of the expected types: a mark is no text.
+        if not (hidden or isinstance(error, msgspec.ValidationError)):
+            raise
     else:
         raws = map(shown, (message.params, message.result, message.error))
         return Message(message.jsonrpc, shown(message.id), message.method, *raws)
