@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -39,9 +39,11 @@ _line: Final = json_text.Decoder(_Line).decode
 class KeptPrompts:
     """The file, as one chain uses it."""
 
-    def __init__(self, log: Callable[[str, str, str], None]) -> None:
-        """`log` writes a line: level, component name, text."""
+    def __init__(self, log: Callable[[str, str, str], None], *, in_memory: bool = False) -> None:
+        """`log` writes a line: level, component name, text. `in_memory`: there is no file, as in a
+        replay."""
         self._log = log
+        self._in_memory = in_memory
         self._lines: list[bytes] = []
         """What is not written yet."""
         self._why = ""
@@ -53,12 +55,14 @@ class KeptPrompts:
         line = json_text.encode(_Line(agent, session, Raw(record))) + b"\n"
         if self._why or len(line) > _LONGEST:
             return
-        if not self._lines:
+        if not self._lines and not self._in_memory:
             asyncio.get_running_loop().call_later(_LATER, self.flush)
         self._lines.append(line)
 
     def flush(self) -> None:
         """Writes what is not written yet."""
+        if self._in_memory:
+            return
         lines, self._lines = self._lines, []
         if not lines or self._why:
             return
@@ -71,6 +75,8 @@ class KeptPrompts:
 
     def recall(self, agent: str, session: str | None) -> list[tuple[str, bytes]]:
         """Each record of a session of an agent with that session, or of all; the oldest first."""
+        if self._in_memory:
+            return list(_those_of(self._lines, agent, session))
         self.flush()
         try:
             if not self._why:
@@ -87,17 +93,8 @@ class KeptPrompts:
     def _read(self, agent: str, session: str | None) -> Iterator[tuple[str, bytes]]:
         path = paths.prompts()
         private_files.refuse_what_others_write(path)
-        named = b"" if session is None else json_text.encode(session)
         with open(path, "rb") as file:
-            for line in file:
-                if named not in line:
-                    continue
-                try:
-                    read = _line(line)
-                except (msgspec.DecodeError, UnicodeDecodeError):
-                    continue  # the machine went down while it was written
-                if read.agent == agent and session in (None, read.session):
-                    yield read.session, bytes(read.prompt)
+            yield from _those_of(file, agent, session)
 
     @staticmethod
     def _append(path: str, lines: bytes) -> None:
@@ -122,3 +119,18 @@ class KeptPrompts:
         text = f"`{paths.prompts()}` cannot be used: {private_files.reason(error)}"
         hint = "so sessions that are loaded again show what components added to prompts"
         self._why = f"{text}\nhint: {hint}"
+
+
+def _those_of(
+    lines: Iterable[bytes], agent: str, session: str | None
+) -> Iterator[tuple[str, bytes]]:
+    named = b"" if session is None else json_text.encode(session)
+    for line in lines:
+        if named not in line:
+            continue
+        try:
+            read = _line(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue  # the machine went down while it was written
+        if read.agent == agent and session in (None, read.session):
+            yield read.session, bytes(read.prompt)

@@ -15,6 +15,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -115,6 +116,14 @@ Taker = Callable[[bytes, bytes], None]
 """Takes the answer to a request of the conductor's own: `b"result"` or `b"error"`, and its JSON."""
 
 
+class Keeping(Enum):
+    """Where what components add to prompts is kept."""
+
+    FILE = "file"
+    MEMORY = "memory"
+    NOWHERE = "nowhere"
+
+
 class Preparation(Protocol):
     """What has prepared the components of a chain, and can prepare others while it runs."""
 
@@ -154,7 +163,7 @@ class Runtime:
         log_file: The path of the log file, which failures name; empty: there is none.
         stand: Stands in for the performers of services (`ServiceRequests`); None: nobody does.
         ring: Keeps what passes, for a file once something fails; None: nothing is kept.
-        keeping: Whether what components add to prompts is kept (`conductor.run.kept_prompts`).
+        keeping: Where what components add to prompts is kept (`conductor.run.kept_prompts`).
     """
 
     def __init__(
@@ -173,7 +182,7 @@ class Runtime:
         log_file: str = "",
         stand: Stand | None = None,
         ring: Ring | None = None,
-        keeping: bool = True,
+        keeping: Keeping = Keeping.FILE,
     ) -> None:
         self._options = options
         self._keeping = keeping
@@ -263,7 +272,7 @@ class Runtime:
                 audited=self.audited_among(self.planned.values()),
                 propagating=self._options.propagate and self._options.sends,
                 resolving=True,
-                keeping=self._keeping,
+                keeping=self._keeping is not Keeping.NOWHERE,
             ),
         )
 
@@ -789,7 +798,7 @@ class Runtime:
     def _kept_prompts(self) -> KeptPrompts:
         from conductor.run.kept_prompts import KeptPrompts  # no start waits for it
 
-        return KeptPrompts(self._log)
+        return KeptPrompts(self._log, in_memory=self._keeping is Keeping.MEMORY)
 
     async def _resolve(self, effect: Resolve) -> None:
         """Looks where folders lead, unless the agent has them on another machine."""

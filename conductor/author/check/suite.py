@@ -29,7 +29,7 @@ from conductor.core.policy.rules import TRUSTED
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import guest_host, launch
 from conductor.run.plan import Options, Planned
-from conductor.run.runtime import Runtime
+from conductor.run.runtime import Keeping, Runtime
 from conductor.spec import managed, paths, trust
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
@@ -218,7 +218,7 @@ class _Runner:
             options,
             log=lambda level, name, text: chain.stderr.append(f"{level}: {name}: {text}"),
             on_failure=closures.append,
-            keeping=False,
+            keeping=Keeping.NOWHERE,
         )
 
         def dialect() -> str:

@@ -25,7 +25,7 @@ from conductor.record.turns import reader as turns
 from conductor.record.turns.lines import HeldLines
 from conductor.run.launch import started
 from conductor.run.plan import Options, Planned
-from conductor.run.runtime import Runtime
+from conductor.run.runtime import Keeping, Runtime
 from conductor.spec.model import Spec
 from conductor.transports.memory import Channel, MemoryTransport
 
@@ -155,7 +155,7 @@ class ChainPlayer:
             log=self._log,
             tracer=tracer,
             stand=self._services,
-            keeping=False,
+            keeping=Keeping.MEMORY,
         )
         watching = asyncio.get_running_loop().create_task(self._watch())
         try:
