@@ -1,4 +1,4 @@
-"""Whatever a peer is told goes through one function of the core."""
+"""What one function of the core alone does: it tells a peer something, it moves a request."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ def makers(path: Path) -> Iterator[tuple[str, str]]:
                     name = func.id if isinstance(func, ast.Name) else func.attr
                     if name in TOLD:
                         yield f"{path.stem}.{node.name}", name
+
+
+def test_only_its_table_moves_a_carried_request() -> None:
+    found = {
+        f"{path.stem}.{node.name}"
+        for path in (CORE / "policy").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        for one in ast.walk(node)
+        if isinstance(one, ast.Attribute) and one.attr == "state" and isinstance(one.ctx, ast.Store)
+    }
+    assert found == {"entries.__init__", "entries.moves", "entries.closes"}
 
 
 def test_one_function_tells_a_peer_anything() -> None:

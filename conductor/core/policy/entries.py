@@ -129,31 +129,28 @@ class Request:
 class RequestInOrder(Request):
     """One that the component carries, with its state, and its place in the order."""
 
-    __slots__ = ("_state", "order", "round")
+    __slots__ = ("order", "round", "state")
 
+    state: State
+    """Where it stands; set by `moves` and `closes` alone."""
     order: int
     """Its place, or that of its answer, among all that came to leave by the same lane."""
     round: int
     """The component's round that delivers it, or its answer; -1 until it is sent."""
 
     def __init__(self) -> None:
-        self._state = State.QUEUED
-
-    @property
-    def state(self) -> State:
-        """Where it stands."""
-        return self._state
+        self.state = State.QUEUED
 
     def moves(self, event: Event) -> None:
         """It goes where the table says; nothing else sets its state."""
-        after = to(self._state, event)
+        after = to(self.state, event)
         assert after is not None
-        self._state = after
+        self.state = after
 
     def closes(self) -> None:
         """It has its answer, or goes its way without the component, whatever has led to that."""
-        assert self._state in ENDS
-        self._state = State.CLOSED
+        assert self.state in ENDS
+        self.state = State.CLOSED
 
 
 Entry = Notification | RequestInOrder | Held
