@@ -117,7 +117,7 @@ Taker = Callable[[bytes, bytes], None]
 
 
 class Keeping(Enum):
-    """Where what components add to prompts is kept."""
+    """Where is kept what components add to prompts."""
 
     FILE = "file"
     MEMORY = "memory"
@@ -163,7 +163,7 @@ class Runtime:
         log_file: The path of the log file, which failures name; empty: there is none.
         stand: Stands in for the performers of services (`ServiceRequests`); None: nobody does.
         ring: Keeps what passes, for a file once something fails; None: nothing is kept.
-        keeping: Where what components add to prompts is kept (`conductor.run.kept_prompts`).
+        keeping: Where is kept what components add to prompts (`conductor.run.kept_prompts`).
     """
 
     def __init__(
