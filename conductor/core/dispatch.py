@@ -58,8 +58,11 @@ class Dispatcher:
         """Routes one frame (no newline needed) of the peer `name`. Never raises."""
         peer = self._peers[name]
         # A closed peer is settled: its requests are withdrawn, and those it had are answered.
-        if peer.closure is not None:
-            return self._exchange.taken()
+        if peer.closure is None:
+            self._read(peer, frame)
+        return self._exchange.taken()
+
+    def _read(self, peer: Peer, frame: bytes) -> None:
         exchange = self._exchange
         exchange.number = exchange.count = number = exchange.count + 1
         if peer.turns is not None:
@@ -69,13 +72,13 @@ class Dispatcher:
             most = peer.component.allowance.json_values
             if too_many_values(frame, most):
                 self._too_costly(peer, frame, most)
-                return self._exchange.taken()
+                return
         lane, whole = peer.p, frame
         if peer.sideband:
             side = peer.sides.get(frame[:1])
             if side is None:
                 self._on_other_side(peer, frame)
-                return self._exchange.taken()
+                return
             lane, frame = side, frame[1:]
             # A host announces its messages' numbers, so that a trace knows them on their whole way.
             if peer.next_number:
@@ -84,13 +87,12 @@ class Dispatcher:
             message = jsonrpc.parse(frame, self._max_depth)
         except Malformed as error:
             self._unreadable(lane, whole, frame, error)
-            return self._exchange.taken()
+            return
         if type(message) is Message:
             self._dispatch(lane, message, None)
         else:
             assert isinstance(message, list)
             self._batch(lane, frame, message)
-        return self._exchange.taken()
 
     def _unreadable(self, lane: Lane, whole: bytes, frame: bytes, error: Malformed) -> None:
         """Rejects a frame; one that nests too deeply still says what it asks or answers.
