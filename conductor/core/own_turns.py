@@ -55,7 +55,7 @@ class _Named(msgspec.Struct):
 
 
 class OwnTurns:
-    """The part of an enforcer that gives components turns."""
+    """The part of a router that gives components turns."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

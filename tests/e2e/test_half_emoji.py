@@ -68,7 +68,7 @@ def test_half_an_emoji_is_text_everywhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
-    # The second continues the audit, and its guests have a host with a journal.
+    # The second continues the audit, and its guests have a host with a record.
     for isolation in (("--isolation", "inline"), ()):
         chain = _chain(rig, tmp_path, *isolation)
         chain.initialize()

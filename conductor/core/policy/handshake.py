@@ -24,7 +24,7 @@ _HEADING: Final = Heading(INITIALIZE, None)
 
 
 class PolicedHandshake:
-    """The part of an enforcer that handles `initialize`."""
+    """The part of a router that handles `initialize`."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

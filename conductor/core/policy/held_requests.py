@@ -277,7 +277,7 @@ class HeldRequests(ABC):
 
     def over(self, carried: Carried, member: bytes, body: bytes) -> None:
         """Answers a request in order, and sends on what has waited for it."""
-        # Closed before its answer: so its own watcher (`_answered_elsewhere`) does nothing more.
+        # Closed before its answer: else `Exchange.reply` would close it (`answered_elsewhere`).
         self._close(carried)
         carried.pending.answer_to, carried.pending.purpose = AnswerTo.ASKER, None
         # The answer before what has waited for it.

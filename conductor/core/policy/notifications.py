@@ -36,7 +36,7 @@ _MOST_QUEUED: Final = 8192
 
 
 class PolicedNotifications:
-    """The part of an enforcer that handles notifications."""
+    """The part of a router that handles notifications."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

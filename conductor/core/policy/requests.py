@@ -46,7 +46,7 @@ _NOT_BEGUN_WITH: Final = "by `{}` something is set that the agent begins none wi
 
 
 class PolicedRequests(HeldRequests):
-    """The part of an enforcer that handles requests on their way."""
+    """The part of a router that handles requests on their way."""
 
     @cached_property
     def settling(self) -> Settling:

@@ -24,7 +24,7 @@ Refused = dict[Which, str]
 
 
 class Settling:
-    """The part of an enforcer that sets what is to be set in a session."""
+    """The part of a router that sets what is to be set in a session."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

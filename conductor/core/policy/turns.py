@@ -74,7 +74,7 @@ NO_QUESTIONS: Final = ("fs/", "terminal/", *MCP_FAMILIES)
 
 
 class Turns:
-    """The part of an enforcer that knows of turns."""
+    """The part of a router that knows of turns."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
