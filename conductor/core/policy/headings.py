@@ -91,7 +91,7 @@ def session_of(params: Params) -> str | None:
     if isinstance(params, UnsetType):
         return None
     read = _read(_session, params)
-    return None if read is None else read.sessionId or read.session_id
+    return None if read is None else read.session
 
 
 def heading(method: str, params: Params, session: str | None = None) -> Heading:
@@ -105,14 +105,14 @@ def heading(method: str, params: Params, session: str | None = None) -> Heading:
         read = _read(_session_update, params)
         if read is None:
             return Heading(_UNKNOWN, session_of(params))
-        held, session = read.update, read.sessionId or read.session_id
+        held, session = read.update, read.session
         if held is None:
             return Heading(_UNKNOWN, session)
         key = _KEYS.get(held.sessionUpdate, _UNKNOWN)
         return Heading(key, session, held.toolCallId or held.messageId)
     if method.startswith(MCP_FAMILIES):
         return Heading(method, session_of(params), addresses(method, params))
-    return Heading(method, session or session_of(params))
+    return Heading(method, session_of(params) if session is None else session)
 
 
 def read_message(method: str, params: Params, session: str | None = None) -> Message:

@@ -19,6 +19,11 @@ class SessionNames(msgspec.Struct):
     sessionId: str | None = None  # noqa: N815
     session_id: str | None = None
 
+    @property
+    def session(self) -> str | None:
+        """The name, in today's spelling where there are two; an empty name is a name."""
+        return self.session_id if self.sessionId is None else self.sessionId
+
 
 class SessionUpdate(SessionNames):
     """`session/update`."""

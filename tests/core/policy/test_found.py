@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from msgspec import Raw
 
 from conductor.core import Changed, Component, Router, RouterOptions, Send
@@ -173,3 +174,18 @@ def test_a_message_with_half_an_emoji_in_it_belongs_to_its_session() -> None:
         pb >> ("client", b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":%b}' % half)
         skip(pb)
         pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
+
+
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        (b'{"sessionId": ""}', ""),
+        (b'{"session_id": ""}', ""),
+        (b'{"sessionId": "", "session_id": "S"}', ""),
+        (b'{"sessionId": null, "session_id": "S"}', "S"),
+        (b"{}", None),
+    ],
+)
+@pytest.mark.parametrize("method", ["session/update", "session/prompt", "mcp/connect"])
+def test_an_empty_session_id_is_a_name(method: str, params: bytes, named: str | None) -> None:
+    assert heading(method, Raw(params)).session == named
