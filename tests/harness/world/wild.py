@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from tests.harness.router.actors import FORMS, dump
@@ -173,21 +173,8 @@ class Wild:
 
     def edit(self, side: str, message: Json, line: bytes) -> Iterator[bytes]:
         """Changed as a useful component changes it."""
-        params = dict(message.get("params") or {})
-        match message["method"]:
-            case "session/prompt":
-                params["prompt"] = [*params.get("prompt", ()), {"type": "text", "text": "more"}]
-            case "session/load" | "session/new":
-                server = {"type": "acp", "name": "mine", "serverId": "mine"}
-                params["mcpServers"] = [*params.get("mcpServers", ()), server]
-            case "session/update" if type(params.get("update")) is dict:
-                content = {"type": "text", "text": "other words"}
-                params["update"] = {**params["update"], "content": content}
-            case "session/request_permission":
-                params["options"] = params.get("options", [])[1:]
-            case _:
-                params["example.com"] = 1
-        yield from self._forward(side, message, line, dump(params))
+        params = dump(edited(message["method"], message.get("params") or {}))
+        yield from self._forward(side, message, line, params)
 
     def respell(self, side: str, message: Json, line: bytes) -> Iterator[bytes]:
         """The same, spelled otherwise."""
@@ -266,12 +253,37 @@ _ACTS: Final = (
 )  # fmt: skip
 
 
+def edited(method: str, params: Json) -> Json:
+    """Params as a useful component changes them."""
+    match method:
+        case "session/prompt":
+            more = {"type": "text", "text": "more"}
+            return {**params, "prompt": [*params.get("prompt", ()), more]}
+        case "session/load" | "session/new":
+            server = {"type": "acp", "name": "mine", "serverId": "mine"}
+            return {**params, "mcpServers": [*params.get("mcpServers", ()), server]}
+        case "session/update" if type(params.get("update")) is dict:
+            content = {"type": "text", "text": "other words"}
+            return {**params, "update": {**params["update"], "content": content}}
+        case "session/request_permission":
+            return {**params, "options": params.get("options", [])[1:]}
+    return {**params, "example.com": 1}
+
+
 class Program:
     """A guest behind a dialect other than the channel's. `keeps`: its ids are the guest's, else its
-    library numbers what it sends."""
+    library numbers what it sends. `inside`: who takes the lines in the guest's place."""
 
-    def __init__(self, name: str, kind: str, *, keeps: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        *,
+        keeps: bool,
+        inside: Callable[[Sequence[bytes]], Iterator[bytes]] | None = None,
+    ) -> None:
         self.wild = Wild()
+        self._inside = inside or self.wild.hear
         self._name, self._kind, self._keeps = name, kind, keeps
         self._form = FORMS.get(kind)
         self._asked: dict[tuple[str, object], tuple[str, object]] = {}
@@ -302,7 +314,7 @@ class Program:
             start = line.index(b'"params":') + 9
             yield from self._give("p", _line(message["id"], "initialize", line[start:-1]))
         elif method == CANCEL:
-            side = self._given.get(message["params"]["requestId"], "p")
+            side = self._given.get(message["params"].get("requestId"), "p")
             yield from self._give(side, line)
         elif method == "_scp/proxy":
             refusal = {"code": -32601, "message": "Method not found"}
@@ -331,10 +343,11 @@ class Program:
             yield from self._give(side, line)
 
     def _give(self, side: str, line: bytes) -> Iterator[Said]:
-        for said in self.wild.hear([side.encode() + line]):
-            yield self._say(said)
+        for said in self._inside([side.encode() + line]):
+            yield self.say(said)
 
-    def _say(self, said: bytes) -> Said:
+    def say(self, said: bytes) -> Said:
+        """A line of the guest's, as the program says it."""
         side, line = said[:1].decode(), said[1:]
         peer = f"{self._name}/successor" if self._form is None and side == "s" else self._name
         try:
@@ -347,7 +360,7 @@ class Program:
         if method is None:
             return peer, self._echoed(message, line)
         if method == CANCEL and "id" not in message:
-            wanted = message["params"]["requestId"]
+            wanted = message["params"].get("requestId")
             for (at, wire), origin in self._asked.items():
                 if (at, *origin) == (peer, side, wanted):
                     message["params"]["requestId"] = wire

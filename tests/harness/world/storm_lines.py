@@ -1,0 +1,161 @@
+"""What peers of a storm say of their own, answer, and make of what they pass on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from random import Random
+from typing import Any, Final
+
+from tests.harness.router.actors import Json
+from tests.harness.world import ends
+from tests.harness.world.ends import CANCEL, PERMISSION, PROMPT, UPDATE, Step, asks, params_of
+from tests.harness.world.wild import edited
+
+DOWN: Final = (
+    *ends.DOWN, PROMPT, "session/resume", "session/fork", "session/set_config_option",
+    "authenticate", "session/delete",
+)  # fmt: skip
+UP: Final = (
+    *ends.UP, "session/update[plan]", "session/update[config_option_update]",
+    "session/update[session_info_update]", "session/update[user_message_chunk]",
+    "terminal/create", "fs/write_text_file", "elicitation/create",
+)  # fmt: skip
+SESSIONS: Final = ("S", "S", "S", "T", "N", "N", "", None)
+ODD_ANSWERS: Final[tuple[Json, ...]] = (
+    {"error": {"code": 1, "message": "no"}},
+    {"result": {}, "error": {}},
+    {},
+)
+ODD_LINES: Final = (
+    b"{", b"x", b"", b"[]", b"[{}]", b"5", b"null", b'{"jsonrpc":"2.0"}',
+    b'{"jsonrpc":"2.0","id":"odd-1","id":"odd-2","method":"_x"}',
+    b'{"jsonrpc":"2.0","id":null,"method":"_x"}',
+    b'{"jsonrpc":"2.0","id":1e0,"result":{}}',
+    b'[{"jsonrpc":"2.0","method":"_x"},{"jsonrpc":"2.0","id":"odd-b","method":"session/list"}]',
+    (
+        b'[{"jsonrpc":"2.0","id":"odd-c","method":"session/prompt","params":{"sessionId":"S"}},'
+        b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"S"}}]'
+    ),
+    b'{"jsonrpc":"2.0","method":"session/prompt","params":{"sessionId":"S"}}',
+    b'{"jsonrpc":"2.0","id":"odd-d","method":"session/cancel","params":{"sessionId":"S"}}',
+    b'{"jsonrpc":"2.0","id":"odd-e","method":"session/update","params":{"sessionId":"S"}}',
+    b'{"jsonrpc":"2.0","id":"odd-f","method":"initialize","params":{"protocolVersion":1}}',
+    b'{"jsonrpc":"2.0","id":"odd-g","method":"proxy/successor","params":{"method":"_x"}}',
+    b'{"jsonrpc":"2.0","id":"odd-h","method":"_conductor/config"}',
+    b'{"jsonrpc":"2.0","id":"odd-i","method":"session/prompt","params":[1]}',
+    b'{"jsonrpc":"2.0","method":"$/cancel_request","params":{}}',
+    b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":5,"update":7}}',
+)  # fmt: skip
+"""Lines, each without a side; some are fine, and strange."""
+
+
+def result_of(method: str, params: object, version: int) -> object:
+    """What an end answers to a request."""
+    held = params if isinstance(params, dict) else {}
+    match method:
+        case "initialize" | "proxy/initialize":
+            able = {"loadSession": True, "sessionCapabilities": {"resume": {}, "fork": {}}}
+            about = {"info": {"name": "a", "version": "1"}, "capabilities": {"session": {}}}
+            return {"protocolVersion": version, "agentCapabilities": able, **about}
+        case "session/prompt":
+            return {"stopReason": "end_turn"} if version == 1 else {"messageId": "m"}
+        case "session/new" | "session/fork":
+            modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
+            return {"sessionId": "N", "modes": modes}
+        case "session/list":
+            return {"sessions": [{"sessionId": one, "cwd": "/w"} for one in ("S", "T", "N")]}
+        case "session/request_permission":
+            return {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
+        case "mcp/connect":
+            return {"connectionId": "theirs"}
+        case "terminal/create":
+            return {"terminalId": "t1"}
+        case "fs/read_text_file":
+            return {"content": "text of a file"}
+    return {"of": held.get("n", 0)}
+
+
+def changed_params(rng: Random, method: str, params: object) -> object:
+    """What a component makes of params."""
+    if not isinstance(params, dict):
+        return {"changed": 1}
+    match rng.randrange(5):
+        case 0:
+            return {**params, "changed": 1}
+        case 1:
+            return {**params, "sessionId": rng.choice(("S", "T", "N"))}
+        case 2:
+            return {name: value for name, value in params.items() if name != "_meta"}
+    return edited(method, params)
+
+
+def changed_answer(rng: Random, method: str, answer: Json) -> Json:
+    """What a component makes of an answer."""
+    result = answer.get("result")
+    match rng.randrange(4):
+        case 0 if isinstance(result, dict):
+            return {"result": {**result, "example.com": 1}}
+        case 1 if method == PROMPT:
+            return {"result": {"stopReason": "refusal"}}
+        case 2:
+            return {"error": {"code": 1, "message": "no"}}
+        case 3 if method == PERMISSION:
+            return {"result": {"outcome": {"outcome": "cancelled"}}}
+    return {"result": {"changed": 1}}
+
+
+def said_by(
+    rng: Random, name: str, asked: Iterable[tuple[str, str]], side: str, *, down: bool
+) -> list[Json]:
+    """What somebody says of its own; a request under the id True gets a new one."""
+    key = rng.choice(DOWN if down else UP)
+    method = key.partition("[")[0]
+    if method == CANCEL:
+        ids = [json.loads(id_) for at, id_ in asked if at == side] or [1]
+        return [{"method": CANCEL, "params": {"requestId": rng.choice(ids)}}]
+    is_asked = asks(key, either=rng.random() < 0.5)
+    session, number = rng.choice(SESSIONS), rng.randrange(99)
+    params = params_of(Step(name, key, session, is_asked), number)
+    _more(rng, method, params)
+    message: Json = {"method": method, "params": params}
+    if is_asked:
+        message["id"] = True
+    return [message]
+
+
+def _more(rng: Random, method: str, params: dict[str, Any]) -> None:
+    """Makes params as manifold as they are."""
+    match method:
+        case "session/resume" | "session/fork":
+            params |= {"cwd": "/w", "mcpServers": []}
+        case "session/set_mode":
+            params["modeId"] = rng.choice(("ask", "code"))
+        case "session/set_config_option":
+            params |= {"configId": "model", "value": "big"}
+        case "session/prompt" if rng.random() < 0.3:
+            words = rng.choice(("/review it", "a long text, longer than some take", "@/etc/passwd"))
+            params["prompt"] = [{"type": "text", "text": words}]
+        case "session/prompt" if rng.random() < 0.1:
+            params["prompt"] = [{"type": "image", "mimeType": "image/png", "data": "AAAA"}]
+        case "terminal/create":
+            params["command"] = "ls"
+        case "fs/read_text_file" | "fs/write_text_file":
+            params |= {"path": "/w/x", "content": "text"}
+        case _ if method == UPDATE and rng.random() < 0.2:
+            params.setdefault("update", {})["content"] = {"type": "text", "text": "long " * 9}
+
+
+def call_of(rng: Random, turns: list[str]) -> tuple[str, Json]:
+    """A call of a service: its name and its params."""
+    session = rng.choice(("S", "S", "T", "N"))
+    match rng.randrange(8):
+        case 0 | 1 | 2:
+            return "turn/begin", {"sessionId": session, "show": rng.random() < 0.5}
+        case 3 | 4:
+            return "turn/end", {"turn": rng.choice(turns or ["1"])}
+        case 5:
+            return "rebind", {"sessionId": session, "to": rng.choice(("S", "T", "N"))}
+        case 6:
+            return "keep", {"a": rng.randrange(9)}
+    return rng.choice(("config", "kv/get", "fetch")), {"key": "k", "url": "https://a.example"}
