@@ -123,6 +123,8 @@ class Replays:
     def agent_gets(self, lane: Lane, pending: PendingRequest, sent: Raw, got: Raw) -> None:
         """The agent gets a prompt: what was `sent`, in words where it does not take all of it."""
         below = pending.session or ""
+        if below not in self._fresh and len(self._exchange.topology.components) == 1:
+            return  # nobody adds anything: only the beginning of a session is kept
         session = self._exchange.outermost(lane, below)
         users: list[additions.Block] | None = []
         if not asker(pending):

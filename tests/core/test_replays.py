@@ -151,11 +151,13 @@ class Chain:
         edit: Callable[[Blocks], Blocks] = nothing,
         *,
         component: Component | None = None,
+        alone: bool = False,
         version: int = 1,
         keeping: bool = True,
         actor: PassThrough | None = None,
     ) -> None:
-        components = [component or trusted("g")]
+        """`alone`: there is no component but the agent."""
+        components = [] if alone else [component or trusted("g")]
         self.router = Router(
             [*components, Component("agent", "agent `agent`")],
             options=RouterOptions(keeping=keeping, tracing=True),
@@ -311,6 +313,21 @@ def test_equal_texts_belong_to_their_prompts_in_order(join: str | None) -> None:
     plain.prompts(session, DATE, "hi")
     mine = [f"> {DATE}", "> hi"] if join is None else [f"> {DATE}{join}hi"]
     assert Chain(agent, kept).load() == [*mine, "ok", "> hi", "ok", *mine, "ok"]
+
+
+def test_with_an_agent_alone_only_the_beginning_of_a_session_is_kept() -> None:
+    agent, kept = Agent(), list[Record]()
+    alone = Chain(agent, kept, alone=True)
+    session = new(alone)
+    for one in ("one", "two"):
+        alone.prompts(session, one)
+    assert [json.loads(record)["first"] for *_, record in kept] == [True]
+    added = Chain(agent, kept, before(DATE))
+    added.load(session)
+    added.prompts(session, "one")
+    assert len(kept) == 2
+    shown = ["> one", "ok", "> two", "ok", "> one", "ok"]
+    assert Chain(agent, kept, alone=True).load() == shown
 
 
 @pytest.mark.parametrize("join", JOINS.values(), ids=JOINS)
