@@ -203,7 +203,7 @@ class Started:
             upstream,
             self.parsed.options,
             log=self.log.say,
-            tracer=self._messages(),
+            tracers=self._tracers(),
             auditor=self._opened.auditor,
             preparation=self,
             log_file=self.log.path,
@@ -228,13 +228,13 @@ class Started:
 
         return Ring(options.ring, save)
 
-    def _messages(self) -> Tracing | None:
+    def _tracers(self) -> list[Tracing]:
         """What sees every message: the trace, and with `--log debug` the log."""
         if self.parsed.log != "debug":
-            return self._opened.tracer
+            return self._opened.tracers
         from conductor.run.message_log import MessageLog
 
-        return MessageLog(self.log.say, self._opened.tracer)
+        return [MessageLog(self.log.say), *self._opened.tracers]
 
     def follow(self, shown: Shown) -> None:
         """Follows the stages of the chain, from the client's first message on."""

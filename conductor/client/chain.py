@@ -189,7 +189,7 @@ class Chain(Session):
             upstream,
             options,
             log=self._lines.say,
-            tracer=opened.tracer,
+            tracers=opened.tracers,
             auditor=opened.auditor,
         )
         if telemetry is not None:

@@ -18,7 +18,6 @@ from conductor.spec.model import Spec
 if TYPE_CHECKING:
     from conductor.record.audit.auditor import Auditor
     from conductor.record.trace.sinks import Sink
-    from conductor.record.trace.tracer import Tracer
     from conductor.run.report_checks import Tracing
 
 
@@ -29,7 +28,7 @@ Log = Callable[[str, str, str], None]
 class Opened(NamedTuple):
     """A chain that is ready for its event loop."""
 
-    tracer: Tracing | None
+    tracers: list[Tracing]
     auditor: Auditor | None
     launcher: Launcher
     planned: list[Planned]
@@ -59,32 +58,31 @@ def opened(
             is the client of the chain sees that content anyway.
     """
     agent_last = mode != "proxy"
-    tracing: Tracing | None = _tracer(specs, options, log, sinks, agent_last=agent_last)
+    tracers: list[Tracing] = _tracers(specs, options, log, sinks, agent_last=agent_last)
     if watching:
         from conductor.record.trace.sinks import Several
-        from conductor.record.trace.tracer import Both, Tracer
+        from conductor.record.trace.tracer import Tracer
 
-        watcher = Tracer(Several(watching), "all")
-        tracing = watcher if tracing is None else Both(tracing, watcher)
+        tracers.append(Tracer(Several(watching), "all"))
     auditing = _auditor(options, log, mode, specs)
     try:
         specs = locked(specs, options, log, agent_last=agent_last)
         if sinks or watching:
             options = msgspec.structs.replace(options, recording=True)
         launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr)
-        return Opened(tracing, auditing, launcher, launcher.plan(specs))
+        return Opened(tracers, auditing, launcher, launcher.plan(specs))
     except ConductorError as error:
         if auditing is not None:
             auditing.end(error.text)
         raise
 
 
-def _tracer(
+def _tracers(
     specs: Sequence[Spec], options: Options, log: Log, sinks: Sequence[Sink], *, agent_last: bool
-) -> Tracer | None:
-    """The trace, its file open; None if none is wanted. Raises `UsageError`."""
+) -> list[Tracing]:
+    """The trace, its file open, if one is wanted. Raises `UsageError`."""
     if options.trace is None and not sinks:
-        return None
+        return []
     from conductor.record.trace.chain import described
     from conductor.record.trace.file import TraceFile
     from conductor.record.trace.sinks import Several
@@ -96,7 +94,7 @@ def _tracer(
     content = options.trace_content
     # Without content nothing can be replayed, and where components lie is nobody's business.
     chain = described(specs, content, agent_last=agent_last) if content != "none" else []
-    return Tracer(every[0] if len(every) == 1 else Several(every), content, chain=chain)
+    return [Tracer(every[0] if len(every) == 1 else Several(every), content, chain=chain)]
 
 
 def _auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Auditor | None:

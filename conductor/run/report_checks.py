@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -18,6 +18,7 @@ from conductor.core import (
     Closure,
     OwnedAddresses,
     Reached,
+    Router,
     Trace,
     Violated,
     json_text,
@@ -52,18 +53,8 @@ KINDS: Final = frozenset({"request", "response", "notification"})
 _DIRECTIONS: Final = frozenset({"up", "down"})
 
 
-class Chain(Protocol):
-    """The part of `conductor.core.Router` that reports are read with."""
-
-    def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
-        """The sender of the request a peer got on a side as `key`, and the sender's id for it."""
-
-    def neighbour(self, name: str, side: str) -> str | None:
-        """The peer next to another on a side, if all that passes there reaches it."""
-
-
-class Tracing(Protocol):
-    """Writes down every message: see `conductor.record.trace.tracer.Tracer`."""
+class Tracing:
+    """Gets what `conductor.record.trace.tracer.Tracer` writes down; this one writes nothing."""
 
     def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
         """Names the peers in order, the guests each hosts, and if messages between those are
@@ -72,6 +63,7 @@ class Tracing(Protocol):
     def recorder(self, name: str) -> Recorder | None:
         """Takes the lines of the next instance of a component that hosts nothing; None: nobody
         wants them."""
+        return None
 
     def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
         """The chain has other peers from now on; as `begin`."""
@@ -128,7 +120,7 @@ class Auditing:
     def changed(self, changed: Changed) -> None:
         """A component changed the conversation."""
 
-    def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
+    def reported(self, host: str, params: bytes, guests: Collection[str], router: Router) -> None:
         """A host reports that a guest of its did. Raises `ValueError` for nonsense."""
 
     def effect(
@@ -174,11 +166,11 @@ class Reports:
     def __init__(
         self,
         planned: Mapping[str, Planned],
-        chain: Chain,
+        router: Router,
         audit: Auditing,
     ) -> None:
         self._planned = planned
-        self._chain = chain
+        self._router = router
         self._audit = audit
         self.last_words: dict[str, Closure] = {}
         """Why a host is about to end, by host."""
@@ -196,7 +188,7 @@ class Reports:
             case services.VIOLATED:
                 return violated(params, planned.guests)
             case services.CHANGED:
-                self._audit.reported(host, params or b"", planned.guests, self._chain)
+                self._audit.reported(host, params or b"", planned.guests, self._router)
             case services.REACHED:
                 kept = reached(params, planned.guests)
                 self._audit.effect(

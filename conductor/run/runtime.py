@@ -155,7 +155,7 @@ class Runtime:
         options: How the chain is run.
         log: Writes a line: level, component name, text.
         outer_dialect: The dialect of the outer conductor, where that is known.
-        tracer: Writes down every message; None: no trace.
+        tracers: Each gets every message.
         auditor: Records violations and changes; None: no audit.
         on_failure: Called once, as soon as the chain fails.
         preparation: Has the components as they are to be at a reload; None: they stay, and only
@@ -175,7 +175,7 @@ class Runtime:
         *,
         log: Log,
         outer_dialect: Dialect | None = None,
-        tracer: Tracing | None = None,
+        tracers: Sequence[Tracing] = (),
         auditor: Auditing | None = None,
         on_failure: Callable[[Closure], None] | None = None,
         preparation: Preparation | None = None,
@@ -209,10 +209,10 @@ class Runtime:
         self._events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name, for `health`."""
         self._traced: TracedChain | None = None
-        if tracer is not None:
+        if tracers:
             from conductor.run.traced import TracedChain  # few chains have a trace
 
-            self._traced = TracedChain(tracer, planned, log)
+            self._traced = TracedChain(tracers, planned, log)
         planned = [self.watched(each) for each in planned]
         self.planned = {p.component.name: p for p in planned}
         """What runs, by name, in order."""

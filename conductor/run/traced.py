@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,15 +20,18 @@ _MOST_EARLY: Final = 4 * 1024 * 1024
 
 
 class TracedChain:
-    """Passes on to `tracing` what a chain and its hosts report.
+    """Passes on to each of `tracers` what a chain and its hosts report.
 
     Whatever becomes of the trace, the chain goes on. `log` takes level, component and text.
     """
 
     def __init__(
-        self, tracing: Tracing, planned: Sequence[Planned], log: Callable[[str, str, str], None]
+        self,
+        tracers: Sequence[Tracing],
+        planned: Sequence[Planned],
+        log: Callable[[str, str, str], None],
     ) -> None:
-        self._tracing = tracing
+        self._tracers = tracers
         self._log = log
         self._readers: dict[str, RecordReader] = {}
         """Of the records of hosts, by host."""
@@ -36,12 +40,14 @@ class TracedChain:
         then."""
         self._incomplete: set[str] = set()
         """Of whom it was said that their part of the trace is incomplete."""
-        tracing.begin(named(planned))
+        for each in tracers:
+            each.begin(named(planned))
 
     def rearranged(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
         """The chain has these components from now on. `joined`: the names of new ones, by those
         that they had before."""
-        self._tracing.rearranged(named(planned))
+        for each in self._tracers:
+            each.rearranged(named(planned))
         for key, name in joined.items():
             for line in self._early.pop(key, b"").splitlines():
                 self._note(name, self._read, name, bytes(line))
@@ -58,8 +64,8 @@ class TracedChain:
         name, renew = planned.component.name, planned.renew
 
         def recorded(transport: Transport) -> Transport:
-            recorder = self._tracing.recorder(name)
-            return transport if recorder is None else Recorded(transport, recorder)
+            recorders = [found for each in self._tracers if (found := each.recorder(name))]
+            return Recorded(transport, recorders) if recorders else transport
 
         def again(make: Callable[[], Transport]) -> Callable[[], Transport]:
             return lambda: recorded(make())
@@ -70,19 +76,23 @@ class TracedChain:
 
     def crossed(self, trace: Trace, mode: str) -> None:
         """A message crossed between two peers of the router, which is in `mode`."""
-        self._note("conductor", self._tracing.crossed, trace, mode)
+        for each in self._tracers:
+            self._note("conductor", each.crossed, trace, mode)
 
     def violated(self, violation: Violated) -> None:
         """A component broke a rule of its policy."""
-        self._note("conductor", self._tracing.violated, violation)
+        for each in self._tracers:
+            self._note("conductor", each.violated, violation)
 
     def happened(self, event: str, component: str, text: str) -> None:
         """Something has happened to a component (`Tracing.happened`)."""
-        self._note("conductor", self._tracing.happened, event, component, text)
+        for each in self._tracers:
+            self._note("conductor", each.happened, event, component, text)
 
     def close(self) -> None:
         """The chain has ended."""
-        self._tracing.close()
+        for each in self._tracers:
+            each.close()
 
     def without_record(
         self, name: str, planned: Planned | None, frames: list[bytes]
@@ -110,12 +120,13 @@ class TracedChain:
     def _read(self, host: str, line: bytes) -> None:
         """Takes a line. A host runs strangers' code: the trace checks that it reports nothing but
         its own guests."""
-        for entry in self._readers.setdefault(host, RecordReader()).read(line):
+        entries = self._readers.setdefault(host, RecordReader()).read(line)
+        for entry, each in itertools.product(entries, self._tracers):
             if isinstance(entry, Crossed):
-                self._tracing.hop(host, entry, entry.at)
+                each.hop(host, entry, entry.at)
             else:
                 guest, given, returned, failed, at = msgspec.structs.astuple(entry)
-                self._tracing.delivered(host, guest, given, returned, failed, at=at)
+                each.delivered(host, guest, given, returned, failed, at=at)
 
     def _note(self, name: str, take: Callable[..., None], *args: Any) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from conductor.transports.base import Transport, Wrapper
@@ -30,23 +30,29 @@ class _Delivers(Protocol):
 
 
 class Recorded(Wrapper):
-    """Passes lines on unchanged and reports them to a recorder."""
+    """Passes lines on unchanged and reports them to recorders."""
 
-    def __init__(self, inner: Transport, recorder: Recorder) -> None:
+    def __init__(self, inner: Transport, recorders: Sequence[Recorder]) -> None:
         super().__init__(inner)
-        self._recorder = recorder
+        self._recorders = recorders
         self._delivers = isinstance(inner, _Delivers)
         if isinstance(inner, _Delivers):
-            inner.observe_deliveries(recorder.delivered)
+            inner.observe_deliveries(self._delivered)
 
     def write(self, data: bytes) -> None:
         """Records the lines and passes them on."""
         if not self._delivers:
-            self._recorder.given(data)
+            for each in self._recorders:
+                each.given(data)
         super().write(data)
 
     def received(self, frames: list[bytes]) -> None:
         """Records the lines and passes them on."""
         if not self._delivers:
-            self._recorder.sent(frames)
+            for each in self._recorders:
+                each.sent(frames)
         super().received(frames)
+
+    def _delivered(self, given: bytes, sent: bytes, failed: str) -> None:
+        for each in self._recorders:
+            each.delivered(given, sent, failed)

@@ -59,7 +59,7 @@ def traced(
 ) -> list[Any]:
     """What guests said, by the trace of a chain."""
     tracer = Tracer(unscheduled(path), "all")
-    assert run(play, *planned, tracer=tracer, **more) == 0
+    assert run(play, *planned, tracers=[tracer], **more) == 0
     events = [json.loads(line) for line in path.read_bytes().splitlines()]
     return [one["params"] for one in events if one.get("from") == "g"]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import UPSTREAM, Changed, Violated, json_text
+from conductor.core import UPSTREAM, Changed, Router, Violated, json_text
 from conductor.core.json_text import read_members
 from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.turns import TURNS
@@ -26,7 +26,6 @@ from conductor.record.audit.changes import described
 from conductor.record.audit.file import AuditFile
 from conductor.record.redaction import redacted
 from conductor.run import report_checks
-from conductor.run.report_checks import Chain
 from conductor.run.report_lines import Sized
 from conductor.spec.model import Spec, role_of
 
@@ -182,14 +181,14 @@ class Auditor(report_checks.Auditing):
         guests = self._hosts.get(peer or "")
         return peer if not guests else guests[-1 if above else 0]
 
-    def reported(self, host: str, params: bytes, guests: Collection[str], chain: Chain) -> None:
+    def reported(self, host: str, params: bytes, guests: Collection[str], router: Router) -> None:
         """Records a change by a guest, as its host reported it.
 
-        `chain` knows the host's neighbours and the ids used there. Raises `ValueError` for a report
-        that makes no sense: a host is not trusted.
+        `router` knows the host's neighbours and the ids used there. Raises `ValueError` for a
+        report that makes no sense: a host is not trusted.
         """
         changed, before, after = report_checks.change(params, guests)
-        self.changed(_translated(changed, host, chain), before, after)
+        self.changed(_translated(changed, host, router), before, after)
 
     @best_effort
     def effect(
@@ -254,22 +253,22 @@ class Auditor(report_checks.Auditing):
         self._file.append(event, {"run": self._run, **members})
 
 
-def _translated(changed: Changed, host: str, chain: Chain) -> Changed:
+def _translated(changed: Changed, host: str, router: Router) -> Changed:
     """A host's report, in the names and ids of the chain it is in."""
     behind, ahead = ("p", "s") if changed.direction == "down" else ("s", "p")
     ends: dict[str, str | None] = {}
     if changed.kind == "response":
         if changed.target == UPSTREAM:
-            requester = chain.asker(host, ahead, (changed.target_id or "").encode())
+            requester = router.asker(host, ahead, (changed.target_id or "").encode())
             ends["target"], ends["target_id"] = requester or (None, None)
     else:
         if changed.source == UPSTREAM and changed.source_id is not None:
-            requester = chain.asker(host, behind, changed.source_id.encode())
+            requester = router.asker(host, behind, changed.source_id.encode())
             ends["source"], ends["source_id"] = requester or (None, None)
         elif changed.source == UPSTREAM:
-            ends["source"] = chain.neighbour(host, behind)
+            ends["source"] = router.neighbour(host, behind)
         if changed.target == UPSTREAM:
-            ends["target"] = chain.neighbour(host, ahead)
+            ends["target"] = router.neighbour(host, ahead)
     return msgspec.structs.replace(changed, **ends)
 
 

@@ -153,7 +153,7 @@ class ChainPlayer:
             MemoryTransport(self._play_client),
             options,
             log=self._log,
-            tracer=tracer,
+            tracers=[tracer],
             stand=self._services,
             keeping=Keeping.MEMORY,
         )

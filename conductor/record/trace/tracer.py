@@ -24,7 +24,7 @@ from conductor.run.report_lines import text_lines
 from conductor.transports.recorded import Recorder
 
 
-class Tracer:
+class Tracer(Tracing):
     """Writes the trace of one chain; `content` is `redacted`, `all` or `none` (sizes only)."""
 
     def __init__(
@@ -185,83 +185,6 @@ def _check_form(trace: Trace) -> None:
         if text is not None:
             text.decode()
             json_text.decode(text, type=msgspec.Raw)
-
-
-class Both:
-    """Two traces of one chain: one may hold less of each message than the other."""
-
-    def __init__(self, first: Tracing, second: Tracing) -> None:
-        self._first = first
-        self._second = second
-
-    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
-        """See `Tracing`."""
-        self._first.begin(chain)
-        self._second.begin(chain)
-
-    def recorder(self, name: str) -> Recorder | None:
-        """See `Tracing`."""
-        both = self._first.recorder(name), self._second.recorder(name)
-        return BothRecorders([each for each in both if each is not None])
-
-    def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
-        """See `Tracing`."""
-        self._first.rearranged(chain)
-        self._second.rearranged(chain)
-
-    def crossed(self, trace: Trace, mode: str) -> None:
-        """See `Tracing`."""
-        self._first.crossed(trace, mode)
-        self._second.crossed(trace, mode)
-
-    def hop(self, host: str, trace: Trace, at: float) -> None:
-        """See `Tracing`."""
-        self._first.hop(host, trace, at)
-        self._second.hop(host, trace, at)
-
-    def delivered(
-        self, host: str, guest: str, given: bytes, returned: bytes, failed: str, *, at: float
-    ) -> None:
-        """See `Tracing`."""
-        self._first.delivered(host, guest, given, returned, failed, at=at)
-        self._second.delivered(host, guest, given, returned, failed, at=at)
-
-    def violated(self, violation: Violated) -> None:
-        """See `Tracing`."""
-        self._first.violated(violation)
-        self._second.violated(violation)
-
-    def happened(self, event: str, component: str, text: str) -> None:
-        """See `Tracing`."""
-        self._first.happened(event, component, text)
-        self._second.happened(event, component, text)
-
-    def close(self) -> None:
-        """See `Tracing`."""
-        self._first.close()
-        self._second.close()
-
-
-class BothRecorders:
-    """Several recorders of one instance."""
-
-    def __init__(self, recorders: Sequence[Recorder]) -> None:
-        self._recorders = recorders
-
-    def given(self, data: bytes) -> None:
-        """See `Recorder`."""
-        for each in self._recorders:
-            each.given(data)
-
-    def sent(self, frames: list[bytes]) -> None:
-        """See `Recorder`."""
-        for each in self._recorders:
-            each.sent(frames)
-
-    def delivered(self, given: bytes, sent: bytes, failed: str) -> None:
-        """See `Recorder`."""
-        for each in self._recorders:
-            each.delivered(given, sent, failed)
 
 
 class _LineRecorder:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from conductor.core import Changed
+from conductor.core import Changed, Router
 from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.record.audit.auditor import Auditor
 from conductor.record.audit.changes import MOST_OPERATIONS, MOST_TEXT, described
@@ -280,7 +280,7 @@ def test_of_a_host_the_guest_next_to_it_is_named(
     assert (found["source"], found["target"]) == (source, target)
 
 
-class Around:
+class Around(Router):
     """What is around the host `a+b`: the host `c+d`, which has asked as `"q"`."""
 
     def __init__(self, *, waiting: bool = True) -> None:
