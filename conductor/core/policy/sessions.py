@@ -418,7 +418,7 @@ class Sessions:
         """A component has added options of its own to a result or an update that goes on as it is
         here."""
         value = value_of(params)
-        name = session or next(iter(_names(value)), None)
+        name = session if session is not None else next(iter(_names(value)), None)
         known = self._known.get(name) if name is not None else None
         if known is not None:
             inside = next(iter(_all(value, "update")), value)

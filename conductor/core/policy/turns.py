@@ -233,7 +233,8 @@ class Turns:
             return
         sessions, turn = self._exchange.sessions, self._own_turn(policy_state, message.session)
         line = sessions.line(message.session)
-        session = turn or next(id_ for id_ in line if sessions.client(id_) == policy_state.name)
+        own = (id_ for id_ in line if sessions.client(id_) == policy_state.name)
+        session = turn if turn is not None else next(own)
         policy_state.withheld.setdefault(session, Withheld()).keep(source, message)
         if turn is None:
             _is_over(policy_state, session)

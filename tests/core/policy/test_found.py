@@ -31,6 +31,7 @@ from tests.harness.router.policed import (
     result,
     skip,
     stop,
+    tool_call,
     trusted,
     update,
 )
@@ -189,3 +190,11 @@ def test_a_message_with_half_an_emoji_in_it_belongs_to_its_session() -> None:
 @pytest.mark.parametrize("method", ["session/update", "session/prompt", "mcp/connect"])
 def test_an_empty_session_id_is_a_name(method: str, params: bytes, named: str | None) -> None:
     assert heading(method, Raw(params)).session == named
+
+
+def test_a_turn_of_a_components_own_in_a_session_with_an_empty_id() -> None:
+    with chain(grants="turns=unprompted") as pb:
+        pb >> ("g", "s", request("own", PROMPT, prompt("mine", "")))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("mine", "")))
+        pb >> ("agent", tool_call("t", "")) << ("g", "s", tool_call("t", ""))
+        pb >> ("agent", result(Hole("a"), DONE)) << ("g", "s", result("own", DONE))
