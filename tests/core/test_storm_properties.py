@@ -16,11 +16,12 @@ SEEDS = st.integers(0, 2**32 - 1)
     st.lists(SEEDS, max_size=3),
     st.lists(SEEDS, min_size=20, max_size=80),
     st.sampled_from([1, 1, 1, 2]),
+    SEEDS,
 )
 def test_after_a_storm_nobody_waits_and_each_request_had_one_answer(
-    cast: list[int], steps: list[int], version: int
+    cast: list[int], steps: list[int], version: int, salt: int
 ) -> None:
-    storm = Storm(cast, Weather(version))
+    storm = Storm(cast, Weather(version), salt)
     for seed in steps:
         step(storm, seed)
     calms(storm)

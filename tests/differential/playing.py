@@ -19,7 +19,7 @@ import msgspec
 import conductor
 from conductor.core import Component, Router, RouterOptions
 from tests.harness.world.storm import Storm, Weather
-from tests.harness.world.storm_events import calms, step
+from tests.harness.world.storm_events import calms, ends, step
 
 _TOKENS: Final = ("Wake", "Serve", "Resolve", "Recall")
 """Effects with a token, which each revision may choose as it likes."""
@@ -46,7 +46,9 @@ def drawn(kind: str, seed: int) -> Play:
     return Play(kind, rng.randrange(2**32), cast, steps)
 
 
-KINDS: Final = ("policed", "programs", "hosts", "ports", "revived", "watched", "outside")
+KINDS: Final = (
+    "policed", "programs", "free", "detected", "hosts", "ports", "revived", "watched", "outside",
+)  # fmt: skip
 
 
 def _weather(play: Play) -> Weather:
@@ -64,10 +66,14 @@ def _weather(play: Play) -> Weather:
             options = RouterOptions(tracing=rng.random() < 0.5, audited=audited)
     return Weather(
         version,
-        programs=play.kind == "programs" or (play.kind != "policed" and rng.random() < 0.2),
+        programs=play.kind in ("programs", "detected")
+        or (play.kind != "policed" and rng.random() < 0.2),
+        free=play.kind == "free" or (play.kind in ("hosts", "watched") and rng.random() < 0.4),
+        detected=play.kind == "detected",
         hosts=play.kind == "hosts",
         ports=play.kind == "ports",
         revived=play.kind == "revived",
+        limited=rng.random() < 0.3,
         options=options,
     )
 
@@ -103,7 +109,7 @@ class Recording:
                 for effect in answer:
                     self._note(effect)
             elif answer is not None:
-                self._add(name, repr(sorted(answer) if isinstance(answer, list) else answer))
+                self._add(name, _shown(sorted(answer) if isinstance(answer, list) else answer))
             return answer
 
         return called
@@ -202,9 +208,11 @@ def _plays(storm: Recorded, play: Play, note: Callable[..., None]) -> None:
             step(storm, seed)
             _look(storm)
             note()
-        if not storm.over:
+        if not storm.over and play.salt % 3:
             calms(storm)
             _look(storm)
+            note()
+        ends(storm)
         note()
     except Exception as error:
         note(f"{type(error).__name__}: {error}")

@@ -37,7 +37,7 @@ from conductor.core import (
 )
 from conductor.core.rearranging import newcomer
 from tests.harness.router.actors import FORMS, Json, dump
-from tests.harness.world.ends import CANCEL
+from tests.harness.world.ends import CANCEL, PROMPT
 from tests.harness.world.storm_cast import Drawn, component, hosts
 from tests.harness.world.storm_hosts import Host
 from tests.harness.world.storm_lines import (
@@ -54,6 +54,7 @@ ENDS: Final = ("client", "agent")
 PEERS: Final = ("beside", "apart")
 """Peer agents, where there are ports."""
 OTHER: Final = {"p": "s", "s": "p"}
+_DIGEST: Final = re.compile("conductor-payload:sha256:([0-9a-f]{64})")
 _IN_USE: Final = re.compile(r".*request id (.*) is still in use")
 _REFUSED: Final = "a message must have a `method`"
 Key = tuple[str, str]
@@ -68,10 +69,16 @@ class Weather(NamedTuple):
     """Components of every dialect."""
     hosts: bool = False
     """Some guests are in hosts (`conductor.run.segment`)."""
+    free: bool = False
+    """Components have turns and sessions of their own."""
+    detected: bool = False
+    """The router may have to find out which dialect a program speaks."""
     ports: bool = False
     """Two peer agents beside the chain."""
     revived: bool = False
     """The agent may be started again."""
+    limited: bool = False
+    """Turns of the agent in which nothing moves are ended."""
     options: RouterOptions = RouterOptions()
     """`audited` is all components or none."""
 
@@ -102,6 +109,10 @@ class Node:
         self.heard: Counter[int] = Counter()
         self.last = 0
         self.turns: list[str] = []
+        self.sessions: list[str] = []
+        """Those that it has opened; the agent: in which it was prompted."""
+        self.digests: list[str] = []
+        """Of the texts that it has references to."""
         self.says: list[bytes] = []
         """A guest in a host: what it returns of its next delivery."""
         self.program: Program | None = None
@@ -125,13 +136,14 @@ class Storm:
         self.weather = weather
         self.salt = salt
         self.rng = Random(salt)  # noqa: S311 - a seed
-        self.order = [
-            component(Random(seed), f"g{at}", weather.programs)  # noqa: S311
-            for at, seed in enumerate(cast)
-        ]
+        self.honesty = self.rng.choice((0, 0.5, 0.9))
+        """How often components do with a line what they should."""
+        self.order = [self._drawn(seed, f"g{at}") for at, seed in enumerate(cast)]
         self.nodes: dict[str, Node] = {name: Node(name) for name in ENDS}
         self.hosts: dict[str, Host] = {}
         self.away: set[str] = set()
+        self.launched: set[str] = set()
+        """The programs with a connection to their successor."""
         self.fatal: list[str] = []
         """Whom a violation ends."""
         self.wakes: list[int] = []
@@ -143,7 +155,9 @@ class Storm:
         self.asks = 0
         self.over = False
         self._queue: deque[tuple[str, bytes]] = deque()
-        self._agent = Component("agent", "agent `agent`", revived=weather.revived)
+        self._agent = Component(
+            "agent", "agent `agent`", revived=weather.revived, limited=weather.limited
+        )
         self._beside = [Component(name, peer_agent=True) for name in PEERS if weather.ports]
         self.nodes |= {one.name: Node(one.name) for one in self._beside}
         self.router = self.made(self._components())
@@ -156,6 +170,16 @@ class Storm:
         self.nodes["client"].asked["p", '"i"'] = [None]
         self.say(self.nodes["client"], "p", {"id": "i", "method": "initialize", "params": params})
         self.settle()
+
+    def _drawn(self, seed: int, name: str) -> Drawn:
+        kinds = self.weather
+        return component(
+            Random(seed),  # noqa: S311
+            name,
+            programs=kinds.programs,
+            detected=kinds.detected,
+            free=kinds.free,
+        )
 
     def made(self, components: Sequence[Component]) -> Router:
         """The router: another may stand before it."""
@@ -189,8 +213,13 @@ class Storm:
         """Performs effects, and routes what is answered at once."""
         self._take(effects)
         while self._queue:
-            name, line = self._queue.popleft()
-            self._take(self.router.receive(name, line))
+            self._take(self.heard(*self._queue.popleft()))
+
+    def heard(self, name: str, line: bytes) -> list[Effect]:
+        """The router is told a line, if the program has that connection."""
+        if name.endswith("/successor") and name.removesuffix("/successor") not in self.launched:
+            return []
+        return self.router.receive(name, line)
 
     def _take(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -208,6 +237,7 @@ class Storm:
                 case Keep(_, session, record):
                     self.records.append((session, record))
                 case Listen(peer):
+                    self.launched.add(peer)
                     self._take(self.router.listening(peer, b'{"command":"shim"}'))
                 case Reopen(peer):
                     self._take(self.router.reopened(peer))
@@ -256,7 +286,7 @@ class Storm:
             if line[:1] == b"c":  # programs call services by their longer names
                 line = b"p" + line[1:].replace(b'"method":"', b'"method":"_conductor/', 1)
             peer, said = node.program.say(line)
-            self.perform(self.router.receive(self._wire_name(peer), said))
+            self.perform(self.heard(self._wire_name(peer), said))
         else:
             self.perform(self.router.receive(name, line))
 
@@ -281,13 +311,15 @@ class Storm:
             mark = zlib.crc32(node.name.encode() + line, self.salt)
             node.heard[mark] += 1  # else what is said once more is answered once more, for ever
             self.rng = Random(mark + node.heard[mark])  # noqa: S311
+            node.digests += _DIGEST.findall(line.decode(errors="replace"))
             try:
                 found = json.loads(line[1:])
             except ValueError:
                 self.broken(f"{node.name} is told {line!r}")
                 continue
             for one in found if isinstance(found, list) else [found]:
-                self._hears(node, chr(line[0]), one, honest=honest)
+                fair = honest or self.rng.random() < self.honesty
+                self._hears(node, chr(line[0]), one, honest=fair)
         self.rng = before
         if guest:
             self.perform(self.router.delivered(name))
@@ -320,6 +352,8 @@ class Storm:
             if key in node.given:
                 self.broken(f"{node.name} is asked twice under one id")
             node.given[key] = Asked(message)
+            if node.name == "agent" and method == PROMPT and isinstance(message["params"], dict):
+                node.sessions += filter(None, [message["params"].get("sessionId")])
             if honest or method == "initialize" or self.rng.random() < 0.5:
                 self.acts(node, key, honest=honest or method == "initialize")
         elif not node.is_end and (honest or self.rng.random() < 0.8):
@@ -342,6 +376,8 @@ class Storm:
         found = message.get("result")
         if isinstance(found, dict) and isinstance(found.get("turn"), str):
             node.turns.append(found["turn"])
+        if isinstance(found, dict) and isinstance(found.get("sessionId"), str) and origin is None:
+            node.sessions.append(found["sessionId"])
         if origin not in node.given or origin is None:
             return
         answer: Json = {name: message[name] for name in ("result", "error") if name in message}
@@ -405,7 +441,7 @@ class Storm:
         """Somebody says something of its own."""
         side = "p" if node.is_end else self.rng.choice("ps")
         down = node.name == "client" or (not node.is_end and side == "s")
-        for message in said_by(self.rng, node.name, node.asked, side, down=down):
+        for message in said_by(self.rng, node.name, node.asked, side, node.sessions, down=down):
             if "id" in message:
                 if message["id"] is True:
                     node.last += 1
@@ -452,8 +488,7 @@ class Storm:
         rng.shuffle(order)
         there = {one.name for one in order}
         free = [name for name in ("g0", "g1", "g2") if name not in there and rng.random() < 0.5]
-        programs = self.weather.programs
-        new = [component(Random(rng.randrange(10**6)), name, programs) for name in free]  # noqa: S311
+        new = [self._drawn(rng.randrange(10**6), name) for name in free]
         new = [one for one in new if one.kind in (*FORMS, "channel")]
         fresh = [one.name for one in new]
         kept = {n: self.nodes[n] for n in self.nodes if n in there or self.nodes[n].is_end}

@@ -43,16 +43,28 @@ class Drawn(NamedTuple):
         return msgspec.structs.replace(self.component, ports=ports)
 
 
-def component(rng: Random, name: str, programs: bool) -> Drawn:
-    """Any component."""
+def component(
+    rng: Random, name: str, *, programs: bool, detected: bool = False, free: bool = False
+) -> Drawn:
+    """Any component.
+
+    Args:
+        programs: it may be a program of any dialect.
+        detected: the router may have to find out which dialect a program speaks.
+        free: it has turns and sessions of its own.
+    """
     kind = rng.choice(KINDS) if programs else "channel"
     keeps = rng.random() < 0.5
     policy = _policy(rng, kept=keeps and kind != "channel")
-    texts = rng.choice((None, None, None, 4))
+    if free and policy is not None:
+        turns = rng.choice(("within", "unprompted", "unprompted"))
+        grants = msgspec.structs.replace(policy.grants, turns=turns, sessions="own")
+        policy = msgspec.structs.replace(policy, grants=grants)
+    texts = rng.choice((None, None, None, 128))
     made = Component(
         name,
         f"proxy `{name}`",
-        DIALECTS[kind],
+        None if detected and kind != "channel" and rng.random() < 0.7 else DIALECTS[kind],
         rng.choice((None, frozenset(), frozenset({"clock", "kv"}))),
         rng.choice((None, _CONFIGURE)),
         policy,

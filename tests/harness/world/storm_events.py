@@ -40,7 +40,8 @@ def step(storm: Storm, seed: int) -> None:
             storm.acts(node, rng.choice(list(node.given)), honest=rng.random() < 0.5)
     else:
         guests = [node for node in there if not node.is_end]
-        rng.choice(EVENTS)(storm, rng.choice(guests) if guests else None)
+        talks = storm.weather.free and rng.random() < 0.6
+        rng.choice((own, call) if talks else EVENTS)(storm, rng.choice(guests) if guests else None)
     for name in storm.fatal:
         if name in storm.nodes and not storm.nodes[name].is_end:
             _bypass(storm, name)
@@ -162,12 +163,12 @@ def skip(storm: Storm, guest: Node | None) -> None:
 
 
 def expire(storm: Storm, guest: Node | None) -> None:
-    """Somebody has not answered in time."""
+    """Somebody has not answered in time: not its own start, of which it ends (`leave`)."""
     names = [n for n, node in storm.nodes.items() if n not in storm.away and node.host is None]
     name = storm.rng.choice(names)
-    late = storm.router.waiting_on(name)
+    late = [key for key, method in storm.router.waiting_on(name) if method != "initialize"]
     if late:
-        storm.perform(storm.router.expire(name, storm.rng.choice(sorted(late))[0], GONE))
+        storm.perform(storm.router.expire(name, storm.rng.choice(sorted(late)), GONE))
 
 
 def end_turn(storm: Storm, guest: Node | None) -> None:
@@ -196,7 +197,7 @@ def call(storm: Storm, guest: Node | None) -> None:
     """A guest calls a service, perhaps for a turn."""
     if guest is None:
         return
-    name, params = call_of(storm.rng, guest.turns)
+    name, params = call_of(storm.rng, guest.turns, guest.digests, guest.sessions)
     if name == "turn/end" and params["turn"] in guest.turns:
         guest.turns.remove(params["turn"])
     guest.last += 1
@@ -324,8 +325,37 @@ def calms(storm: Storm) -> None:
                     storm.acts(node, key, honest=True)
         for host in list(storm.hosts.values()):
             storm.host_reads(host)
+        if storm.weather.version == 2:
+            ends_turns(storm)
         serve(storm, None)
-        for _ in range(len(storm.wakes) if at % 4 == 3 else 0):
+        for _ in range(len(storm.wakes) if at % 2 else 0):
             wake(storm, None)
         if at % 8 == 7:
             time_passes(storm, None)
+
+
+def ends_turns(storm: Storm) -> None:
+    """Version 2: the agent has done all that it was asked for."""
+    agent = storm.nodes["agent"]
+    for session in ("", "S", "T", *agent.sessions):
+        update = {"sessionUpdate": "state_update", "state": "idle"}
+        params = {"sessionId": session, "update": update}
+        storm.say(agent, "p", {"method": "session/update", "params": params})
+    agent.sessions.clear()
+
+
+def ends(storm: Storm) -> None:
+    """The chain ends, whatever is open."""
+    router, names = storm.router, [n for n, one in storm.nodes.items() if one.host is None]
+    match storm.salt % 4:
+        case 0:
+            storm.perform(router.abandon(GONE))
+        case 1:
+            storm.perform(router.overdue("too late", "wait longer")[1])
+        case 2:
+            storm.perform(router.upstream_ended(GONE))
+            names.reverse()
+    for name in names:
+        if name in storm.nodes:
+            storm.perform(router.settled(name))
+            storm.perform(router.closed(name, GONE))

@@ -9,19 +9,22 @@ from typing import Any, Final
 
 from tests.harness.router.actors import Json
 from tests.harness.world import ends
-from tests.harness.world.ends import CANCEL, PERMISSION, PROMPT, UPDATE, Step, asks, params_of
+from tests.harness.world.ends import CANCEL, PERMISSION, PROMPT, STOP, UPDATE, Step, asks, params_of
 from tests.harness.world.wild import edited
 
 DOWN: Final = (
     *ends.DOWN, PROMPT, "session/resume", "session/fork", "session/set_config_option",
-    "authenticate", "session/delete",
+    "authenticate", "session/delete", "_scp/html_panel/event", "logout",
 )  # fmt: skip
 UP: Final = (
     *ends.UP, "session/update[plan]", "session/update[config_option_update]",
     "session/update[session_info_update]", "session/update[user_message_chunk]",
-    "terminal/create", "fs/write_text_file", "elicitation/create",
+    "terminal/create", "fs/write_text_file", "elicitation/create", "_scp/html_panel/show",
+    "_scp/log", "session/update[usage_update]", "session/update[tool_call_update]",
 )  # fmt: skip
-SESSIONS: Final = ("S", "S", "S", "T", "N", "N", "", None)
+OF_COMPONENTS: Final = (PROMPT, PROMPT, "session/new", "session/fork", "session/close", STOP)
+"""What components say of their own."""
+SESSIONS: Final = ("S", "S", "S", "S", "T", "", None)
 ODD_ANSWERS: Final[tuple[Json, ...]] = (
     {"error": {"code": 1, "message": "no"}},
     {"result": {}, "error": {}},
@@ -57,14 +60,21 @@ def result_of(method: str, params: object, version: int) -> object:
         case "initialize" | "proxy/initialize":
             able = {"loadSession": True, "sessionCapabilities": {"resume": {}, "fork": {}}}
             about = {"info": {"name": "a", "version": "1"}, "capabilities": {"session": {}}}
+            logins = [{"id": "key", "name": "Key"}, {"id": "t", "name": "T", "type": "terminal"}]
+            about |= {"authMethods": logins}
             return {"protocolVersion": version, "agentCapabilities": able, **about}
         case "session/prompt":
             return {"stopReason": "end_turn"} if version == 1 else {"messageId": "m"}
         case "session/new" | "session/fork":
             modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
-            return {"sessionId": "N", "modes": modes}
+            options = [{"id": "model", "name": "Model", "type": "select", "currentValue": "big"}]
+            found = {
+                "sessionId": f"N{held.get('n', len(held.get('mcpServers', ())))}",
+                "modes": modes,
+            }
+            return {**found, "configOptions": options}
         case "session/list":
-            return {"sessions": [{"sessionId": one, "cwd": "/w"} for one in ("S", "T", "N")]}
+            return {"sessions": [{"sessionId": one, "cwd": "/w"} for one in ("S", "T", "N1")]}
         case "session/request_permission":
             return {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
         case "mcp/connect":
@@ -84,7 +94,7 @@ def changed_params(rng: Random, method: str, params: object) -> object:
         case 0:
             return {**params, "changed": 1}
         case 1:
-            return {**params, "sessionId": rng.choice(("S", "T", "N"))}
+            return {**params, "sessionId": rng.choice(("S", "T", "N1"))}
         case 2:
             return {name: value for name, value in params.items() if name != "_meta"}
     return edited(method, params)
@@ -106,18 +116,30 @@ def changed_answer(rng: Random, method: str, answer: Json) -> Json:
 
 
 def said_by(
-    rng: Random, name: str, asked: Iterable[tuple[str, str]], side: str, *, down: bool
+    rng: Random,
+    name: str,
+    asked: Iterable[tuple[str, str]],
+    side: str,
+    opened: list[str],
+    *,
+    down: bool,
 ) -> list[Json]:
     """What somebody says of its own; a request under the id True gets a new one."""
     key = rng.choice(DOWN if down else UP)
+    of_component = name not in ("client", "agent")
+    if of_component and down and rng.random() < 0.6:
+        key = rng.choice(OF_COMPONENTS)
     method = key.partition("[")[0]
     if method == CANCEL:
         ids = [json.loads(id_) for at, id_ in asked if at == side] or [1]
         return [{"method": CANCEL, "params": {"requestId": rng.choice(ids)}}]
     is_asked = asks(key, either=rng.random() < 0.5)
-    session, number = rng.choice(SESSIONS), rng.randrange(99)
+    session = rng.choice(opened if opened and rng.random() < 0.6 else SESSIONS)
+    number = rng.randrange(99)
     params = params_of(Step(name, key, session, is_asked), number)
     _more(rng, method, params)
+    if of_component and rng.random() < 0.8:  # else much is refused for what it may not have
+        params.pop("n"), params.pop("_meta", None)
     message: Json = {"method": method, "params": params}
     if is_asked:
         message["id"] = True
@@ -134,7 +156,7 @@ def _more(rng: Random, method: str, params: dict[str, Any]) -> None:
         case "session/set_config_option":
             params |= {"configId": "model", "value": "big"}
         case "session/prompt" if rng.random() < 0.3:
-            words = rng.choice(("/review it", "a long text, longer than some take", "@/etc/passwd"))
+            words = rng.choice(("/review it", "a long text " * 20, "@/etc/passwd"))
             params["prompt"] = [{"type": "text", "text": words}]
         case "session/prompt" if rng.random() < 0.1:
             params["prompt"] = [{"type": "image", "mimeType": "image/png", "data": "AAAA"}]
@@ -142,20 +164,29 @@ def _more(rng: Random, method: str, params: dict[str, Any]) -> None:
             params["command"] = "ls"
         case "fs/read_text_file" | "fs/write_text_file":
             params |= {"path": "/w/x", "content": "text"}
+        case "_scp/html_panel/event":
+            params["_meta"] = {"conductor.component": rng.choice(("g0", "g1", "agent"))}
+        case "_scp/html_panel/show":
+            params |= {"panelId": "1", "html": "<p>hi</p>"}
         case _ if method == UPDATE and rng.random() < 0.2:
-            params.setdefault("update", {})["content"] = {"type": "text", "text": "long " * 9}
+            params.setdefault("update", {})["content"] = {"type": "text", "text": "long " * 40}
 
 
-def call_of(rng: Random, turns: list[str]) -> tuple[str, Json]:
+def call_of(
+    rng: Random, turns: list[str], digests: list[str], opened: list[str]
+) -> tuple[str, Json]:
     """A call of a service: its name and its params."""
-    session = rng.choice(("S", "S", "T", "N"))
-    match rng.randrange(8):
+    sessions = [*opened, "S", "S", "T"]
+    session = rng.choice(sessions)
+    match rng.randrange(9):
         case 0 | 1 | 2:
             return "turn/begin", {"sessionId": session, "show": rng.random() < 0.5}
         case 3 | 4:
             return "turn/end", {"turn": rng.choice(turns or ["1"])}
         case 5:
-            return "rebind", {"sessionId": session, "to": rng.choice(("S", "T", "N"))}
+            return "rebind", {"sessionId": session, "to": rng.choice(sessions)}
         case 6:
             return "keep", {"a": rng.randrange(9)}
+        case 7 if digests:
+            return "payload/read", {"digest": rng.choice(digests), "maxBytes": 50}
     return rng.choice(("config", "kv/get", "fetch")), {"key": "k", "url": "https://a.example"}

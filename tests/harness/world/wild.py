@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from tests.harness.router.actors import FORMS, dump
+from tests.harness.router.actors import FORMS, ROLES, dump
 from tests.harness.world.ends import CANCEL, PERMISSION, PROMPT, STOP, UPDATE
 
 Json = dict[str, Any]
@@ -313,6 +313,9 @@ class Program:
             self._given[message["id"]] = "p"
             start = line.index(b'"params":') + 9
             yield from self._give("p", _line(message["id"], "initialize", line[start:-1]))
+        elif method in ("initialize", *ROLES):
+            refusal = {"code": -32601, "message": "Method not found"}
+            yield self._name, dump({"jsonrpc": "2.0", "id": message.get("id"), "error": refusal})
         elif method == CANCEL:
             side = self._given.get(message["params"].get("requestId"), "p")
             yield from self._give(side, line)
