@@ -47,7 +47,8 @@ def drawn(kind: str, seed: int) -> Play:
 
 
 KINDS: Final = (
-    "policed", "programs", "free", "detected", "hosts", "ports", "revived", "watched", "outside",
+    "policed", "programs", "free", "detected", "hosts", "plain", "ports", "revived", "watched",
+    "outside",
 )  # fmt: skip
 
 
@@ -67,10 +68,11 @@ def _weather(play: Play) -> Weather:
     return Weather(
         version,
         programs=play.kind in ("programs", "detected")
-        or (play.kind != "policed" and rng.random() < 0.2),
+        or (play.kind not in ("policed", "plain") and rng.random() < 0.2),
         free=play.kind == "free" or (play.kind in ("hosts", "watched") and rng.random() < 0.4),
         detected=play.kind == "detected",
-        hosts=play.kind == "hosts",
+        hosts=play.kind in ("hosts", "plain"),
+        plain=play.kind == "plain",
         ports=play.kind == "ports",
         revived=play.kind == "revived",
         limited=rng.random() < 0.3,

@@ -19,6 +19,7 @@ _KEYS: Final = [
     *((Direction.DOWN, key) for key in sorted(set(DOWN))),
     *((Direction.UP, key) for key in sorted(set(UP))),
 ]
+PLAIN: Final = (*["full"] * 4, *["context"] * 4, "filter", "tools", "observer")
 _CONFIGURE: Final = b'{"config":{"x":1}}'
 
 
@@ -44,7 +45,13 @@ class Drawn(NamedTuple):
 
 
 def component(
-    rng: Random, name: str, *, programs: bool, detected: bool = False, free: bool = False
+    rng: Random,
+    name: str,
+    *,
+    programs: bool,
+    detected: bool = False,
+    free: bool = False,
+    plain: bool = False,
 ) -> Drawn:
     """Any component.
 
@@ -52,6 +59,7 @@ def component(
         programs: it may be a program of any dialect.
         detected: the router may have to find out which dialect a program speaks.
         free: it has turns and sessions of its own.
+        plain: it has a profile and no more, and is in a host where there are hosts.
     """
     kind = rng.choice(KINDS) if programs else "channel"
     keeps = rng.random() < 0.5
@@ -60,7 +68,9 @@ def component(
         turns = rng.choice(("within", "unprompted", "unprompted"))
         grants = msgspec.structs.replace(policy.grants, turns=turns, sessions="own")
         policy = msgspec.structs.replace(policy, grants=grants)
-    texts = rng.choice((None, None, None, 128))
+    if plain:
+        policy = Policy(rng.choice(PLAIN), fails=rng.choice(("open", "open", "closed")))
+    texts = rng.choice((None, None, None, 128)) if not plain else None
     made = Component(
         name,
         f"proxy `{name}`",
@@ -70,7 +80,8 @@ def component(
         policy,
         allowance=Allowance(text_bytes=texts),
     )
-    return Drawn(made, kind, keeps, hosted=kind == "channel" and rng.random() < 0.7)
+    hosted = kind == "channel" and (plain or rng.random() < 0.7)
+    return Drawn(made, kind, keeps, hosted)
 
 
 def _policy(rng: Random, *, kept: bool) -> Policy | None:

@@ -19,7 +19,7 @@ from tests.harness.world.storm_lines import ODD_LINES, call_of
 def step(storm: Storm, seed: int) -> None:
     """Anything happens."""
     storm.rng = rng = Random(seed)  # noqa: S311
-    happens = rng.random()
+    happens = rng.random() * (0.73 if storm.weather.plain else 1)
     there = [node for node in storm.nodes.values() if node.name not in storm.away]
     if happens < 0.28:
         beside = PEERS if storm.weather.ports else ()

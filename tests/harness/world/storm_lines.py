@@ -22,6 +22,14 @@ UP: Final = (
     "terminal/create", "fs/write_text_file", "elicitation/create", "_scp/html_panel/show",
     "_scp/log", "session/update[usage_update]", "session/update[tool_call_update]",
 )  # fmt: skip
+PLAIN_DOWN: Final = (
+    *[PROMPT] * 9, "session/new", "session/load", "session/set_mode", "session/close", STOP, CANCEL,
+)  # fmt: skip
+PLAIN_UP: Final = (
+    *["session/update[agent_message_chunk]"] * 9, "session/update[agent_thought_chunk]",
+    "session/update[tool_call]", "session/update[plan]", "session/update[state_update]", PERMISSION,
+)  # fmt: skip
+"""What is said where hardly anything goes wrong."""
 OF_COMPONENTS: Final = (PROMPT, PROMPT, "session/new", "session/fork", "session/close", STOP)
 """What components say of their own."""
 SESSIONS: Final = ("S", "S", "S", "S", "T", "", None)
@@ -123,9 +131,11 @@ def said_by(
     opened: list[str],
     *,
     down: bool,
+    plain: bool = False,
 ) -> list[Json]:
     """What somebody says of its own; a request under the id True gets a new one."""
-    key = rng.choice(DOWN if down else UP)
+    most = (PLAIN_DOWN, PLAIN_UP) if plain else (DOWN, UP)
+    key = rng.choice(most[not down])
     of_component = name not in ("client", "agent")
     if of_component and down and rng.random() < 0.6:
         key = rng.choice(OF_COMPONENTS)
@@ -134,7 +144,8 @@ def said_by(
         ids = [json.loads(id_) for at, id_ in asked if at == side] or [1]
         return [{"method": CANCEL, "params": {"requestId": rng.choice(ids)}}]
     is_asked = asks(key, either=rng.random() < 0.5)
-    session = rng.choice(opened if opened and rng.random() < 0.6 else SESSIONS)
+    likely = 0.9 if plain else 0.6
+    session = rng.choice(opened if opened and rng.random() < likely else SESSIONS)
     number = rng.randrange(99)
     params = params_of(Step(name, key, session, is_asked), number)
     _more(rng, method, params)
