@@ -199,10 +199,8 @@ class Endings:
         Args:
             chain: there is still a chain for it to go on in.
         """
-        carried = pending.visit
-        if carried is None or (not chain and carried.state in (State.QUEUED, State.GIVEN)):
-            return False
-        return self._parts.policed.lost(carried)
+        ends = (State.CLOSED,) if chain else (State.CLOSED, State.QUEUED, State.GIVEN)
+        return pending.state not in ends and self._parts.policed.lost(pending)
 
     def withdraw(self, peer: Peer) -> None:
         """Cancels the requests of a peer that is gone; nobody will read the answers."""

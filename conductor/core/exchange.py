@@ -31,6 +31,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of, size_of
 from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, SETUP, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions, asker
+from conductor.core.policy.states import State
 from conductor.core.policy.turns import NO_QUESTIONS
 from conductor.core.state import AnswerTo, Batch, Lane, Peer, PendingRequest, Source, TracedRequest
 from conductor.core.topology import Topology, join, onward
@@ -463,8 +464,8 @@ class Exchange:
             self._parts.policed.came_back(passed_on, pending, member, bytes(answer))
         for copied in copies:
             self._parts.observers.answered(copied, member, bytes(answer))
-        if pending.visit is not None:
-            self._parts.policed.answered_elsewhere(pending.visit)
+        if pending.state is not State.CLOSED:
+            self._parts.policed.answered_elsewhere(pending)
 
     def _in_version_2(
         self, pending: PendingRequest, body: Raw | bytes

@@ -11,7 +11,8 @@ from conductor.core import jsonrpc
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.message import Message
 from conductor.core.parts import Parts
-from conductor.core.state import AnswerTo, Lane, Peer
+from conductor.core.policy.states import State
+from conductor.core.state import Lane, Peer
 from conductor.patterns import lazy_pattern
 
 # The members before a payload, in any order; then the name of the next one.
@@ -104,14 +105,15 @@ class Oversize:
         pending = lane.requests.lose(raw)
         if pending is None:
             return
-        peer, carried = lane.peer, pending.visit
+        peer = lane.peer
+        if pending.state is not State.CLOSED and self._parts.policed.lost(pending):
+            return
         text = f"{peer.label} was not given `{pending.method}`: {why}"
         body = jsonrpc.error_object(INVALID_REQUEST, text, {"component": peer.name})
-        if carried is not None:
-            if self._parts.policed.lost(carried):
-                return
-            pending.answer_to = AnswerTo.ASKER
-        self._parts.requests.complete(pending, b"error", body)
+        if pending.state is State.CLOSED:
+            self._parts.requests.complete(pending, b"error", body)
+        else:
+            self._exchange.reply(pending, b"error", body)
 
 
 def request_id(head: bytes) -> bytes | None:

@@ -38,12 +38,12 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, Sessions, guest_of
+from conductor.core.policy.states import State
 from conductor.core.ports import port_of
 from conductor.core.services import called
 from conductor.core.state import (
     AnswerTo,
     Batch,
-    Carried,
     Copied,
     DialectState,
     Handshake,
@@ -59,6 +59,7 @@ from conductor.errors import counted
 ONE_HOP: Final = "$/"
 """How methods begin that concern one connection: the ids they name are only known there."""
 _ASKER: Final = AnswerTo.ASKER
+_CLOSED: Final = State.CLOSED
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
 
@@ -375,10 +376,16 @@ class Requests:
         return pending.wanted and message.jsonrpc == "2.0" and not permits
 
     def complete(self, pending: PendingRequest, member: bytes, body: Raw | bytes) -> None:
-        """Hands a peer's answer to who takes it, by `answer_to`."""
+        """Hands a peer's answer to who takes it: the component that carries the request, or by
+        `answer_to`."""
         to = pending.answer_to
+        if pending.state is not _CLOSED:
+            if pending.traced is not None:
+                pending.traced.response = member, bytes(body)
+            self._parts.policed.answered(pending, member, bytes(body))
+            return
         if to is _ASKER:
-            if pending.bypassed and pending.visit is None:
+            if pending.bypassed:
                 self._parts.policed.reply_in_order(pending, member, bytes(body))
             else:
                 self._exchange.reply(pending, member, body)
@@ -397,10 +404,8 @@ class Requests:
         """The taker of an answer takes it."""
         parts = self._parts
         match to, purpose:
-            case AnswerTo.CARRIED, Carried():
-                parts.policed.answered(purpose, pending, member, body)
-            case AnswerTo.CARRIED_BEFORE, Carried():
-                parts.policed.answered_past(purpose, member, body)
+            case AnswerTo.PAST, _:
+                parts.policed.answered_past(pending, member, body)
             case AnswerTo.COPY, Copied():
                 parts.observers.copy_answered(purpose, pending)
             case AnswerTo.ROLE, Handshake():

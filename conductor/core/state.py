@@ -1,7 +1,7 @@
 """The state of one chain: its peers, their lanes, and the requests that are pending on them.
 
-These records refer to each other (a lane knows its peer, a pending request the lane it came from, a
-carried request the pending one), so they share one module. What changes them is elsewhere.
+These records refer to each other (a lane knows its peer, a pending request the lane it came from),
+so they share one module. What changes them is elsewhere.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
 from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.states import State
 from conductor.core.writer import ReferringWriter, Writer, port_writer, writers
 
 if TYPE_CHECKING:  # few chains need it
@@ -61,10 +62,8 @@ class AnswerTo(IntEnum):
     """A role request. Purpose: the `Handshake`."""
     LAUNCH = auto()
     """`_scp/proxy`. Purpose: the `Handshake`."""
-    CARRIED = auto()
-    """A request that a component carries. Purpose: the `Carried`."""
-    CARRIED_BEFORE = auto()
-    """The same once its answer has gone past the component. Purpose: the `Carried`."""
+    PAST = auto()
+    """What a component still says to a request that is over, or goes its way without it."""
     COPY = auto()
     """A copy of a request. Purpose: the `Copied`."""
     PEER_AGENT = auto()
@@ -150,8 +149,12 @@ Rewriter = Callable[[bytes, bytes], tuple[bytes, bytes]]
 """What the member and body of an answer become on its way back."""
 
 
-class PendingRequest:
-    """One request that has no answer: who sent it under which id, and where it went under which."""
+class PendingRequest(RequestInOrder):
+    """One request that has no answer: who sent it under which id, and where it went under which.
+
+    Where it went to a component with a policy state, that carries it: what `carry` sets is known
+    from then on, and `state` says where the request stands with the component.
+    """
 
     __slots__ = (
         "answer_number",
@@ -161,26 +164,46 @@ class PendingRequest:
         "cancelled",
         "cancelled_by",
         "copies",
+        "excused",
+        "forwarded",
+        "held",
         "key",
-        "method",
+        "lane",
         "names",
         "number",
         "onward",
         "origin",
         "originated",
         "passes_on",
+        "policy_state",
         "purpose",
         "raw_id",
+        "retries",
         "rewriters",
+        "rights",
         "session",
         "size",
         "target",
         "target_id",
         "traced",
         "turn",
-        "visit",
+        "upstream",
         "watchers",
     )
+
+    lane: Lane
+    """Where it came into the component that carries it, which passes it on by `lane.other`."""
+    policy_state: PolicyState
+    """Of that component: kept here, since up to twelve steps of each request look at it."""
+    rights: int
+    forwarded: PendingRequest | None
+    """The component's request by which it was passed on."""
+    upstream: Answer | None
+    """The answer that came back for that."""
+    held: Held | None
+    """That answer, where it goes past the component and has to wait for it."""
+    excused: Excuse | None
+    retries: int
 
     def __init__(
         self,
@@ -199,6 +222,7 @@ class PendingRequest:
         self.key = key
         """The same in the spelling used for comparing."""
         self.method = method
+        self.state = State.CLOSED
         self.batch = batch
         self.answer_to = AnswerTo.ASKER
         self.purpose: Purpose = None
@@ -218,9 +242,7 @@ class PendingRequest:
         self.bypassed: tuple[tuple[Lane, Heading, Copied | None], ...] = ()
         """Bypassed components whose pending messages this answer must not overtake, outermost
         first: the lane it came in by, its heading, and the copy that was shown there."""
-        self.visit: Carried | None = None
-        """The record of the component that has it, where that has a policy state."""
-        self.passes_on: Carried | None = None
+        self.passes_on: PendingRequest | None = None
         """The carried request that a component with a policy state passes on by it."""
         self.onward: PendingRequest | None = None
         """Of a prompt that a trusted program has, which chooses ids: by which it passes it on."""
@@ -233,7 +255,7 @@ class PendingRequest:
         """The session that it names, as its origin calls that: of a prompt, and where policies
         are."""
         self.turn: Turn | None = None
-        """The turn it is part of, where a component passes it on or originated it."""
+        """What components make of it, and of what they send within it; None: none has seen it."""
         self.number = number
         """The number of this message."""
         self.answer_number = 0
@@ -261,10 +283,31 @@ class PendingRequest:
         """The request that a policed component passes on by it; None: it is its sender's own, or
         nobody polices that."""
         carried = self.passes_on
-        return carried.pending if carried is not None and carried.policy_state.enforced else None
+        return carried if carried is not None and carried.policy_state.enforced else None
+
+    def carry(self, lane: Lane, message: Message, rights: int) -> None:
+        """The component at `lane` is to have it."""
+        self.method, self.params, self.heading = message
+        self.begins()
+        self.order, self.round = 0, -1
+        self.lane, self.policy_state, self.rights = lane, lane.peer.policed, rights
+        self.forwarded, self.upstream, self.held, self.excused = None, None, None, None
+        self.retries = 0
+        if self.turn is None:
+            self.turn = Turn()
+
+    def stands_for(self, carried: PendingRequest, *, passed: bool) -> None:
+        """It takes the place of a request that a component has carried and not answered. `passed`:
+        the component has passed that on, so what it still answers is compared with the answer."""
+        self.answer_to, self.heading, self.excused = AnswerTo.PAST, carried.heading, carried.excused
+        self.lane, self.target, self.target_id = carried.lane, carried.lane, carried.target_id
+        self.forwarded, self.upstream = carried.forwarded, carried.upstream if passed else None
+        self.params, self.retries, self.policy_state = UNSET, 0, carried.policy_state
+        if self.forwarded is not None and self.forwarded.passes_on is carried:
+            self.forwarded.passes_on = self
 
 
-Purpose: TypeAlias = "Carried | Copied | Handshake | Params | None"
+Purpose: TypeAlias = "Copied | Handshake | Params | None"
 """What a request was sent for; `AnswerTo` says which."""
 
 
@@ -354,57 +397,6 @@ class PendingRequests:
                 del self.sent[oldest]
 
 
-class Carried(RequestInOrder):
-    """A request that a component carries, from its arrival to its answer."""
-
-    __slots__ = (
-        "excused",
-        "forwarded",
-        "held",
-        "id",
-        "lane",
-        "number",
-        "pending",
-        "policy_state",
-        "retries",
-        "rights",
-        "turn",
-        "upstream",
-    )
-
-    def __init__(
-        self,
-        lane: Lane,
-        message: Message,
-        pending: PendingRequest,
-        rights: int,
-    ) -> None:
-        self.method, self.params, self.heading = message
-        super().__init__()
-        self.order = 0
-        self.round = -1
-        self.lane = lane
-        """Where it came into the component; the component passes it on by `lane.other`."""
-        # Kept here, since up to twelve steps of each request look at it.
-        self.policy_state = lane.peer.policed
-        self.pending = pending
-        """The request as it waits for its answer."""
-        self.rights = rights
-        self.number = pending.number
-        self.id = b""
-        """The id it was delivered under."""
-        self.forwarded: PendingRequest | None = None
-        """The component's request by which it was passed on."""
-        self.upstream: Answer | None = None
-        """The answer that came back for that."""
-        self.held: Held | None = None
-        """That answer, where it goes past the component and has to wait for it."""
-        self.excused: Excuse | None = None
-        self.retries = 0
-        self.turn = pending.turn or Turn()
-        """What components make of the request, and of what they send within it."""
-
-
 class Copied(Request):
     """A request that a component was shown a copy of."""
 
@@ -464,7 +456,7 @@ class Lane:
         """The lane by which its peer sends on what comes in here."""
         self.direction = Direction.DOWN
         """Which way messages go that its peer sends here."""
-        self.in_flight: InFlight[Carried, Copied] = InFlight()
+        self.in_flight: InFlight[PendingRequest, Copied] = InFlight()
         """What a peer with a policy state was given that would leave here."""
         self.rights: dict[str, int] = {}
         """Its rights on what comes in here, by key, as far as they are known."""

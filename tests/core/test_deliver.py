@@ -35,7 +35,7 @@ def test_only_its_table_moves_a_carried_request() -> None:
         for one in ast.walk(node)
         if isinstance(one, ast.Attribute) and one.attr == "state" and isinstance(one.ctx, ast.Store)
     }
-    assert found == {"entries.__init__", "entries.moves", "entries.closes"}
+    assert found == {"entries.begins", "entries.moves", "entries.closes"}
 
 
 def test_one_function_tells_a_peer_anything() -> None:

@@ -13,7 +13,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.entries import Notification
 from conductor.core.policy.headings import Message
-from conductor.core.state import Carried, Lane, Peer, PendingRequest
+from conductor.core.state import Lane, Peer, PendingRequest
 from conductor.core.tracing import best_effort
 
 _Params = ParamSpec("_Params")
@@ -112,7 +112,9 @@ def originated(
 
 
 @_audit
-def request(exchange: Exchange, carried: Carried, params: Params, pending: PendingRequest) -> None:
+def request(
+    exchange: Exchange, carried: PendingRequest, params: Params, pending: PendingRequest
+) -> None:
     """A component has passed on a request, maybe changed, or too late."""
     lane = carried.lane.other
     if not _audited(exchange, lane):
@@ -130,7 +132,7 @@ def request(exchange: Exchange, carried: Carried, params: Params, pending: Pendi
             before=shown(carried.params),
             after=shown(after),
             source=_source(carried),
-            source_id=_text(carried.pending.raw_id),
+            source_id=_text(carried.raw_id),
             target=_towards(lane),
             target_id=_text(pending.raw_id),
         )
@@ -145,7 +147,7 @@ def request(exchange: Exchange, carried: Carried, params: Params, pending: Pendi
 
 
 @_audit
-def answer(exchange: Exchange, carried: Carried, member: bytes, body: bytes) -> None:
+def answer(exchange: Exchange, carried: PendingRequest, member: bytes, body: bytes) -> None:
     """A component has answered a request: by itself, or with what came back, maybe changed, or too
     late."""
     lane, upstream = carried.lane, carried.upstream
@@ -167,7 +169,7 @@ def answer(exchange: Exchange, carried: Carried, member: bytes, body: bytes) -> 
             source=None,
             source_id=None,
             target=_source(carried),
-            target_id=_text(carried.pending.raw_id),
+            target_id=_text(carried.raw_id),
         )
 
     if upstream is not None and not lane.in_flight.in_order(carried.heading.session, carried.order):
@@ -193,8 +195,8 @@ def _towards(lane: Lane) -> str | None:
     return None if lane.across is None else _owner(lane.across.peer).name
 
 
-def _source(carried: Carried) -> str | None:
-    origin = carried.pending.origin
+def _source(carried: PendingRequest) -> str | None:
+    origin = carried.origin
     return None if origin is None else _owner(origin.peer).name
 
 

@@ -132,13 +132,15 @@ class RequestInOrder(Request):
     __slots__ = ("order", "round", "state")
 
     state: State
-    """Where it stands; set by `moves` and `closes` alone."""
+    """Where it stands; set by `begins`, `moves` and `closes` alone."""
     order: int
     """Its place, or that of its answer, among all that came to leave by the same lane."""
     round: int
     """The component's round that delivers it, or its answer; -1 until it is sent."""
 
-    def __init__(self) -> None:
+    def begins(self) -> None:
+        """A component is to have it."""
+        assert self.state is State.CLOSED
         self.state = State.QUEUED
 
     def moves(self, event: Event) -> None:

@@ -14,7 +14,7 @@ from conductor.core.policy.checks import HOLD, IDENTITY
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.policy.own_answers import signed
-from conductor.core.state import Carried, Handshake, Lane, Peer, PendingRequest
+from conductor.core.state import Handshake, Lane, Peer, PendingRequest
 
 HOLD_INITIALIZE: Final = 60.0
 """Seconds that a component may hold `initialize`."""
@@ -109,11 +109,13 @@ class PolicedHandshake:
         return upstream
 
     @staticmethod
-    def _carried(peer: Peer, handshake: Handshake) -> Carried:
+    def _carried(peer: Peer, handshake: Handshake) -> PendingRequest:
         """A handshake as a request that is carried."""
         message = Message(INITIALIZE, handshake.params, _HEADING)
         rights = peer.policed.rights(_DOWN, INITIALIZE)
-        carried = Carried(peer.p, message, handshake.pending, rights)
+        asked = handshake.pending
+        carried = PendingRequest(asked.origin, asked.raw_id, asked.key, INITIALIZE)
+        carried.carry(peer.p, message, rights)
         carried.number, carried.upstream = handshake.number, handshake.upstream
         return carried
 

@@ -27,7 +27,7 @@ from conductor.core.policy.own_answers import plain, signed, unsigned
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import Event, State
-from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest, unread
+from conductor.core.state import Copied, Lane, PendingRequest, unread
 
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
@@ -50,7 +50,7 @@ class HeldRequests(ABC):
     # -- answers ---------------------------------------------------------------------------------
 
     def came_back(
-        self, carried: Carried, pending: PendingRequest, member: bytes, body: bytes
+        self, carried: PendingRequest, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
         """The answer to a request that a component passed on is delivered to it: to amend, or as a
         copy."""
@@ -71,7 +71,7 @@ class HeldRequests(ABC):
             carried.lane.in_flight.queue.append(carried)
         self._limit(carried)
 
-    def _reply_past(self, carried: Carried) -> None:
+    def _reply_past(self, carried: PendingRequest) -> None:
         """An answer goes past the component that passed its request on, in order."""
         lane, place = carried.lane, Heading("", carried.heading.session)
         # An array is written once all its answers are there: nothing may wait for a round with it.
@@ -121,20 +121,18 @@ class HeldRequests(ABC):
         )
         return copy if placed else None
 
-    def _finish(self, carried: Carried) -> None:
+    def _finish(self, carried: PendingRequest) -> None:
         """Answers a request as those after the component did."""
         assert carried.upstream is not None
         if carried.state is State.CLOSED:
             return
-        pending, forwarded = carried.pending, carried.forwarded
-        pending.answer_number = forwarded.answer_number if forwarded is not None else 0
-        if pending.traced is not None:
-            pending.traced.past = True
+        forwarded = carried.forwarded
+        carried.answer_number = forwarded.answer_number if forwarded is not None else 0
+        if carried.traced is not None:
+            carried.traced.past = True
         self.over(carried, *carried.upstream)
 
-    def answered(
-        self, carried: Carried, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def answered(self, carried: PendingRequest, member: bytes, body: bytes) -> None:
         """A component answers a request that it was given."""
         policy_state = carried.policy_state
         waited_for = carried.state is State.PASSED and carried.held is not None
@@ -147,7 +145,7 @@ class HeldRequests(ABC):
             return
         match carried.state:
             case State.GIVEN | State.RETURNED:
-                self._answer_held(carried, pending, member, body)
+                self._answer_held(carried, member, body)
             case State.PASSED if carried.held is not None:  # the answer has waited for just this
                 self.answered_past(carried, member, body)
                 carried.held.ready = True
@@ -162,9 +160,7 @@ class HeldRequests(ABC):
             case _:
                 self._parts.turns.end(carried)
 
-    def _answer_held(
-        self, carried: Carried, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def _answer_held(self, carried: PendingRequest, member: bytes, body: bytes) -> None:
         """A component answers a request that it holds, before or after the agent has answered."""
         lane, said = carried.lane, body
         body = unsigned(carried, member, said)
@@ -176,8 +172,8 @@ class HeldRequests(ABC):
                 body = signed(carried, member, body, said)
             self._learn(carried, member, body)
             changes.answer(self._exchange, carried, member, body)
-            if pending.traced is not None and carried.forwarded is not None:
-                pending.traced.answers = carried.forwarded.answer_number
+            if carried.traced is not None and carried.forwarded is not None:
+                carried.traced.answers = carried.forwarded.answer_number
             self._parts.notifications.leaves(lane, carried)
             self.over(carried, member, body)
             return
@@ -192,22 +188,22 @@ class HeldRequests(ABC):
         self._report(carried, violation)
         self._give_up(carried, error(lane.peer, violation))
 
-    def _samples_too_often(self, carried: Carried, member: bytes, body: bytes) -> bool:
+    def _samples_too_often(self, carried: PendingRequest, member: bytes, body: bytes) -> bool:
         """Whether an answer asks the agent's model once too often; then that is the answer."""
         if type(carried.heading.detail) is not tuple or carried.upstream == (member, body):
             return False
         own_prompts = self._parts.own_turns.own_prompts
-        wrong = own_prompts.samples(carried.lane, Raw(body), carried.pending, here=True)
+        wrong = own_prompts.samples(carried.lane, Raw(body), carried, here=True)
         if wrong is not None:
             self._fail(carried, error_object(wrong.code, wrong.text, wrong.data))
         return wrong is not None
 
-    def _report(self, carried: Carried, violation: Violation) -> None:
+    def _report(self, carried: PendingRequest, violation: Violation) -> None:
         lane = carried.lane
         self._parts.checks.report(lane.peer, lane.other.direction, carried.heading, violation)
 
     @staticmethod
-    def _fails_closed(carried: Carried) -> bool:
+    def _fails_closed(carried: PendingRequest) -> bool:
         """Whether a request that its component loses is answered with an error: the component
         fails closed, or nobody else can answer it."""
         peer, detail = carried.lane.peer, carried.heading.detail
@@ -215,7 +211,7 @@ class HeldRequests(ABC):
         open_ = carried.state is State.RETURNED
         return not open_ and (its_server or peer.policed.policy.fails == "closed")
 
-    def _give_up(self, carried: Carried, why: bytes) -> None:
+    def _give_up(self, carried: PendingRequest, why: bytes) -> None:
         """A component loses a request by a violation, or since it failed.
 
         Its answer is the one that came back. One that was not passed on goes on unchanged; if the
@@ -228,7 +224,7 @@ class HeldRequests(ABC):
         else:
             self._continue_without(carried)
 
-    def _learn(self, carried: Carried, member: bytes, body: bytes) -> None:
+    def _learn(self, carried: PendingRequest, member: bytes, body: bytes) -> None:
         """Remembers what an answer that goes on says about sessions."""
         policy_state = carried.policy_state
         if member != b"result" or carried.method not in FOLLOWED or not policy_state.enforced:
@@ -239,7 +235,7 @@ class HeldRequests(ABC):
         if policy_state.policy.grants.options:
             sessions.added(policy_state.name, body, carried.heading.session)
 
-    def answered_past(self, carried: Carried, member: bytes, body: bytes) -> None:
+    def answered_past(self, carried: PendingRequest, member: bytes, body: bytes) -> None:
         """A component answers a request after the answer has gone past it: its own is not sent. If
         the two differ, the component lacks a right."""
         upstream = carried.upstream
@@ -249,88 +245,86 @@ class HeldRequests(ABC):
         direction, key = carried.lane.other.direction, carried.heading.key
         self._report(carried, lacks(AMEND, direction, key))
 
-    def answered_elsewhere(self, carried: Carried) -> None:
+    def answered_elsewhere(self, carried: PendingRequest) -> None:
         """A request has its answer, from any side: nothing waits for the component any more."""
         self._close(carried)
-        self._release(carried)
+        self._release(carried.lane)
 
     # -- the end of a carried request --------------------------------------------------------------
 
-    def _close(self, carried: Carried) -> None:
+    def _close(self, carried: PendingRequest) -> None:
         """The component does not hold a request any more. For a while its messages about that are
         still recognised, by its id: its params, perhaps megabytes, are not kept."""
-        before = carried.state
+        passed, lane, id_ = carried.state is State.PASSED, carried.lane, carried.target_id
         carried.closes()
         carried.params = UNSET
-        carried.pending.visit = None
-        lane = carried.lane
         lane.other.in_flight.close(carried)
         lane.in_flight.leave(carried)
-        if lane.requests.sent.get(carried.id) is carried.pending:
-            leftover = unread(carried.method)
-            if before is State.PASSED and carried.forwarded is not None:
-                leftover.answer_to, leftover.purpose = AnswerTo.CARRIED_BEFORE, carried
-            leftover.target, leftover.target_id = lane, carried.id
+        left = carried
+        if lane.requests.sent.get(id_) is carried:
             # The component may still answer: under this id that is no error.
-            lane.requests.ignore(carried.id, leftover)
-        self._forget(lane.other, carried)
+            left = unread(carried.method)
+            left.stands_for(carried, passed=passed)
+            lane.requests.ignore(id_, left)
+        if lane.other.in_flight.requests.get(id_) is carried:
+            self._keep(lane.other.in_flight.requests, left)
 
-    def over(self, carried: Carried, member: bytes, body: bytes) -> None:
+    def over(self, carried: PendingRequest, member: bytes, body: bytes) -> None:
         """Answers a request in order, and sends on what has waited for it."""
         # Closed before its answer: else `Exchange.reply` would close it (`answered_elsewhere`).
         self._close(carried)
-        carried.pending.answer_to, carried.pending.purpose = AnswerTo.ASKER, None
         # The answer before what has waited for it.
-        self.reply_in_order(carried.pending, member, body)
-        self._release(carried)
+        self.reply_in_order(carried, member, body)
+        self._release(carried.lane)
 
     @staticmethod
-    def _release(carried: Carried) -> None:
-        """Sends on what has waited for a request."""
-        release(carried.lane.other)
-        release(carried.lane)
+    def _release(lane: Lane) -> None:
+        """Sends on what has waited for a request of the component at `lane`."""
+        release(lane.other)
+        release(lane)
 
     @staticmethod
-    def _forget(lane: Lane, carried: Carried) -> None:
-        """Forgets the oldest closed requests, once there are too many."""
-        requests = lane.in_flight.requests
-        if requests.get(carried.id) is carried:
-            # To the end: so the oldest closed requests come first below.
-            del requests[carried.id]
-            requests[carried.id] = carried
+    def _keep(requests: dict[bytes, PendingRequest], left: PendingRequest) -> None:
+        """Keeps what is left of a closed request, and forgets the oldest if these are too many."""
+        # To the end: so the oldest closed requests come first below.
+        del requests[left.target_id]
+        requests[left.target_id] = left
         # At twice the bound, down to the bound: the list is built once for each 256 requests.
         if len(requests) > 2 * _MOST_CLOSED:
             closed = [id_ for id_, other in requests.items() if other.state is State.CLOSED]
             for id_ in closed[:-_MOST_CLOSED]:
                 del requests[id_]
 
-    def _continue_without(self, carried: Carried) -> None:
+    def _continue_without(self, carried: PendingRequest) -> None:
         """A request goes on unchanged, past the component that has lost it."""
-        lane, pending, message = carried.lane, carried.pending, carried.message
+        lane, message = carried.lane, carried.message
         self._close(carried)
         if carried.method == PROMPT:
-            self._parts.turns.prompt_passed(lane.peer.policed, carried.heading.session, pending)
-        pending.answer_to, pending.purpose, pending.target = AnswerTo.ASKER, None, None
-        pending.bypassed = (*pending.bypassed, (lane, carried.heading, None))
-        self._bypass(lane.other, message, pending)
-        self._release(carried)
+            self._parts.turns.prompt_passed(lane.peer.policed, carried.heading.session, carried)
+        carried.target = None
+        carried.bypassed = (*carried.bypassed, (lane, carried.heading, None))
+        self._bypass(lane.other, message, carried)
+        self._release(lane)
 
-    def _fail(self, carried: Carried, failure: bytes) -> None:
-        carried.pending.answer_number = 0
+    def _fail(self, carried: PendingRequest, failure: bytes) -> None:
+        carried.answer_number = 0
         self.over(carried, b"error", failure)
 
-    def _limit(self, carried: Carried) -> None:
+    def _limit(self, carried: PendingRequest) -> None:
         """Has a component lose a request that it holds for too long."""
         policy_state = carried.policy_state
         seconds = HOLD_SETUP if carried.method in _BOUNDED else None
         if carried.method == PROMPT:
             seconds = policy_state.policy.hold
         if seconds is not None and policy_state.enforced:
-            late = partial(self._held_too_long, carried, carried.state, carried.retries, seconds)
+            since = carried.lane, carried.state, carried.retries
+            late = partial(self._held_too_long, carried, since, seconds)
             self._parts.deadlines.held(carried.lane.peer, seconds, late)
 
-    def _held_too_long(self, carried: Carried, state: State, retries: int, seconds: float) -> None:
-        if carried.state is state and carried.retries == retries:
+    def _held_too_long(
+        self, carried: PendingRequest, since: tuple[Lane, State, int], seconds: float
+    ) -> None:
+        if (carried.lane, carried.state, carried.retries) == since:
             text = f"held `{carried.method}` for more than {seconds:g} s"
             self._report(carried, violation := Violation(HOLD, text))
             self._give_up(carried, error(carried.lane.peer, violation))
@@ -350,7 +344,7 @@ class HeldRequests(ABC):
                 if carried.forwarded is not None and carried.forwarded.key == key:
                     carried.excused = Excuse.GOES_ON
 
-    def lost(self, carried: Carried) -> bool:
+    def lost(self, carried: PendingRequest) -> bool:
         """The component is gone, or cannot take the request; whether that goes on without it, or
         has its answer now."""
         policy_state = carried.policy_state

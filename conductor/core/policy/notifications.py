@@ -27,7 +27,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.observers import release
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.state import Carried, Lane, Peer, Source
+from conductor.core.state import Lane, Peer, PendingRequest, Source
 
 _STATE: Final = update(STATE_KIND)
 _OPTIONS: Final = update(OPTIONS_KIND)
@@ -345,7 +345,7 @@ class PolicedNotifications:
 
     # -- the order -------------------------------------------------------------------------------
 
-    def leaves(self, lane: Lane, entry: Notification | Carried) -> None:
+    def leaves(self, lane: Lane, entry: Notification | PendingRequest) -> None:
         """A component passes on an entry by `lane`.
 
         Its turn is over for what it was given before that in the session: unforwarded notifications
@@ -363,7 +363,7 @@ class PolicedNotifications:
                 changes.dropped(self._exchange, lane, older)
         in_flight.leave(entry)
 
-    def _leaves_before(self, lane: Lane, entry: Notification | Carried) -> None:
+    def _leaves_before(self, lane: Lane, entry: Notification | PendingRequest) -> None:
         in_flight = lane.in_flight
         session = entry.heading.session
         for other in in_flight.before(entry):
@@ -371,7 +371,7 @@ class PolicedNotifications:
                 continue
             if type(other) is Notification:
                 self._treat_as_swallowed(lane, other)
-            elif type(other) is Carried:
+            elif type(other) is PendingRequest:
                 in_flight.leave(other)
         for other in in_flight.before(entry):
             # One that goes may let go those behind it.

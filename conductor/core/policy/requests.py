@@ -29,7 +29,7 @@ from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_S
 from conductor.core.policy.settling import Refused, Settling
 from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
 from conductor.core.policy.turns import NO_QUESTIONS, TURNS
-from conductor.core.state import AnswerTo, Carried, Copied, Lane, PendingRequest
+from conductor.core.state import Copied, Lane, PendingRequest
 
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -80,7 +80,7 @@ class PolicedRequests(HeldRequests):
 
     def _forwarded_by(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest
-    ) -> Carried | None:
+    ) -> PendingRequest | None:
         """The carried request that a component's request passes on, by its id.
 
         In some programs a library chooses ids. There it is the request of equal params, else the
@@ -100,7 +100,7 @@ class PolicedRequests(HeldRequests):
         held = [carried for carried in in_flight.requests.values() if carried.state in NOT_PASSED]
         return meant(held, method, params)
 
-    def _forward(self, carried: Carried, params: Params, pending: PendingRequest) -> None:
+    def _forward(self, carried: PendingRequest, params: Params, pending: PendingRequest) -> None:
         """A component passes on a request that it carries."""
         lane = carried.lane.other
         if carried.state is State.STOPPED:
@@ -134,11 +134,11 @@ class PolicedRequests(HeldRequests):
         if not policy_state.enforced:  # a trusted component may make another message of it
             message = read_message(carried.method, allowed)
         self.leave(lane, message, pending)
-        if carried.pending.cancelled and policy_state.enforced:
-            self._parts.turns.cancel(pending, carried.pending.cancelled_by)
+        if carried.cancelled and policy_state.enforced:
+            self._parts.turns.cancel(pending, carried.cancelled_by)
         release(lane)
 
-    def _link(self, carried: Carried, params: Params, pending: PendingRequest) -> None:
+    def _link(self, carried: PendingRequest, params: Params, pending: PendingRequest) -> None:
         """Ties a carried request to the request by which its component passes it on."""
         pending.turn = carried.turn
         if pending.traced is not None:
@@ -147,7 +147,7 @@ class PolicedRequests(HeldRequests):
         if carried.policy_state.enforced and carried.method in FOLLOWED:
             self._exchange.follow(carried.lane.other, carried.method, params, pending)
 
-    def _may_retry(self, carried: Carried, policy_state: PolicyState) -> bool:
+    def _may_retry(self, carried: PendingRequest, policy_state: PolicyState) -> bool:
         """Whether a component may pass on again what it has the answer to: a few times, but no
         prompt that the user has cancelled, nor a prompt with a command of the user's that ran."""
         if not policy_state.enforced:
@@ -157,9 +157,13 @@ class PolicedRequests(HeldRequests):
             listed = self._exchange.sessions.find(carried.heading.session).commands
             if asks_for_one(carried.params, listed, policy_state.policy.grants):
                 return False
-        return not carried.turn.stopped and carried.turn.spend(policy_state, "again", MOST_RETRIES)
+        turn = carried.turn
+        assert turn is not None
+        return not turn.stopped and turn.spend(policy_state, "again", MOST_RETRIES)
 
-    def _allowed(self, carried: Carried, params: Params, pending: PendingRequest) -> Params | None:
+    def _allowed(
+        self, carried: PendingRequest, params: Params, pending: PendingRequest
+    ) -> Params | None:
         """The params that go on of a request that a component passes on as `params`.
 
         Where it breaks a rule these are the ones it was given; None if it fails closed.
@@ -293,7 +297,8 @@ class PolicedRequests(HeldRequests):
             if message.method == PROMPT:
                 self._parts.notifications.user_goes_on(onward, message.session)
             if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
-                self._give(Carried(lane, message, pending, rights))
+                pending.carry(lane, message, rights)
+                self._give(pending)
                 return
             if rights & (CARRY | ANSWER) and not lane.peer.left_out:
                 break
@@ -338,38 +343,35 @@ class PolicedRequests(HeldRequests):
         self._parts.notifications.defer(lane.other, held)
         return True
 
-    def _give(self, carried: Carried) -> None:
+    def _give(self, carried: PendingRequest) -> None:
         """Gives a component a request: now, or once it is ready for it."""
         peer, in_flight = carried.lane.peer, carried.lane.other.in_flight
-        carried.pending.visit = carried
         in_flight.carry(carried)
         if peer.ready:
             self._send(carried)
         else:
             peer.backlog.append(partial(self._send, carried))
 
-    def _send(self, carried: Carried) -> None:
+    def _send(self, carried: PendingRequest) -> None:
         if carried.state is not State.QUEUED:
             return
-        peer, pending = carried.lane.peer, carried.pending
-        if not pending.wanted:
+        peer = carried.lane.peer
+        if not carried.wanted:
             self._close(carried)
-            self._release(carried)
-            self._exchange.drop(pending)
+            self._release(carried.lane)
+            self._exchange.drop(carried)
             return
         if not peer.ready:
             if peer.ready_some_time:
                 peer.backlog.append(partial(self._send, carried))
             elif not (peer.left_out and self.lost(carried)):
-                self._exchange.forward(carried.lane, carried.method, carried.params, pending)
+                self._exchange.forward(carried.lane, carried.method, carried.params, carried)
             return
         del carried.lane.other.in_flight.queued[carried]
         carried.moves(Event.DELIVERED)
         carried.round = peer.policed.round
-        pending.answer_to, pending.purpose = AnswerTo.CARRIED, carried
-        self._exchange.send(carried.lane, carried.method, carried.params, pending)
-        carried.id = pending.target_id
-        carried.lane.other.in_flight.requests[carried.id] = carried
+        self._exchange.send(carried.lane, carried.method, carried.params, carried)
+        carried.lane.other.in_flight.requests[carried.target_id] = carried
         self._limit(carried)
 
     def may_cancel(self, pending: PendingRequest) -> bool:
@@ -378,7 +380,7 @@ class PolicedRequests(HeldRequests):
         carried = pending.passes_on
         if carried is None or not carried.policy_state.enforced:
             return True
-        if carried.pending.cancelled or carried.pending.origin is None:
+        if carried.cancelled or carried.origin is None:
             return True
         if carried.excused is not None:
             return False
@@ -395,6 +397,6 @@ def _with_rule(lane: Lane, heading: Heading, violation: Violation) -> Violation:
         return violation
     for carried in lane.in_flight.requests.values():
         if carried.heading == heading and carried.state is State.GIVEN:
-            rule = _ID_RULE.format(carried.id.decode(errors="replace"))
+            rule = _ID_RULE.format(carried.target_id.decode(errors="replace"))
             return Violation(violation.guard, f"{violation.text}\nhint: {rule}", violation.pointer)
     return violation

@@ -34,7 +34,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import IN_HAND, STOPPABLE, Event, State, to
 from conductor.core.policy.withheld import TOOLS, Withheld
-from conductor.core.state import Carried, Lane, PendingRequest, Source
+from conductor.core.state import Lane, PendingRequest, Source
 
 GRACE: Final = 2.0
 """Seconds that a component has for what was cancelled while it held it."""
@@ -46,9 +46,6 @@ _TEXT: Final = frozenset(map(update, (*TEXT_KINDS, SUGGESTIONS_KIND)))
 _STATE: Final = update(STATE_KIND)
 _TURNS: Final = _TEXT | TOOLS | {_STATE}
 """Keys of updates that belong to a turn, rather than to its session."""
-
-Over = Callable[[Carried, bytes, bytes], None]
-"""Answers a carried request: `PolicedRequests.over`."""
 
 _CANCELLED: Final = (b"result", b'{"stopReason":"cancelled"}')
 REFUSED: Final = (b"error", jsonrpc.error_object(REQUEST_CANCELLED, "Request cancelled"))
@@ -102,13 +99,14 @@ class Turns:
             self._parts.observers.notification(lane, message, must=True)
         self._cancelled(lane, session, held)
 
-    def _cancelled(self, lane: Lane, session: str | None, held: list[Carried]) -> None:
+    def _cancelled(self, lane: Lane, session: str | None, held: list[PendingRequest]) -> None:
         """The turns of a session are cancelled: what the component holds of them is answered so,
         it does not retry what it has passed on, and sends no prompts of its own within them."""
         for carried in held:
             self.stop(carried, turn_cancelled(self._exchange.version))
         if session is not None:
             for carried in lane.other.in_flight.prompts(session):
+                assert carried.turn is not None
                 carried.turn.stopped = True
 
     def cancel(self, pending: PendingRequest, source: Source | None = None) -> None:
@@ -120,19 +118,18 @@ class Turns:
         if pending.cancelled:
             return
         self._exchange.cancel_hop(pending, source)
-        carried = pending.visit
-        enforced = carried is not None and carried.policy_state.enforced
-        if carried is not None and enforced and carried.state in STOPPABLE:
-            self.stop(carried, REFUSED)
+        enforced = pending.state is not State.CLOSED and pending.policy_state.enforced
+        if enforced and pending.state in STOPPABLE:
+            self.stop(pending, REFUSED)
         for copy in pending.copies:
             if copy.shadow is not None:
                 self.cancel(copy.shadow, source)
         # It reaches who has the request now, whatever the component does.
-        if carried is not None and enforced and carried.state is State.PASSED:
-            assert carried.forwarded is not None
-            self.cancel(carried.forwarded, source)
+        if enforced and pending.state is State.PASSED:
+            assert pending.forwarded is not None
+            self.cancel(pending.forwarded, source)
 
-    def stop(self, carried: Carried, answer: tuple[bytes, bytes]) -> None:
+    def stop(self, carried: PendingRequest, answer: tuple[bytes, bytes]) -> None:
         """A request that a component has is cancelled: it is answered so, or as it was answered
         already by those after the component."""
         before, after = carried.state, to(carried.state, Event.CANCELLED)
@@ -146,18 +143,18 @@ class Turns:
             carried.lane.other.in_flight.leave(carried)
             self._parts.deadlines.after(GRACE, partial(self._grace_over, carried))
 
-    def _grace_over(self, carried: Carried) -> None:
+    def _grace_over(self, carried: PendingRequest) -> None:
         if to(carried.state, Event.GRACE_OVER) is not None:
             self.end(carried)
 
-    def end(self, carried: Carried) -> None:
+    def end(self, carried: PendingRequest) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
-        carried.pending.answer_number = 0
+        carried.answer_number = 0
         self._parts.policed.over(carried, *carried.upstream)
 
     @staticmethod
-    def _held(lane: Lane, session: str | None) -> list[Carried]:
+    def _held(lane: Lane, session: str | None) -> list[PendingRequest]:
         """The prompts of a session that the component at `lane` holds, or their answers."""
         if session is None:
             return []
@@ -174,16 +171,14 @@ class Turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
         if policy_state.policy.turns == "unprompted" or self.is_own_session(policy_state, session):
             return None
-        held = next(
-            (prompt for prompt in self.held(lane, session) if not prompt.turn.stopped), None
-        )
-        if held is None:
+        turns = (prompt.turn for prompt in self.held(lane, session))
+        pending.turn = next((turn for turn in turns if turn and not turn.stopped), None)
+        if pending.turn is None:
             return Violation(
                 TURNS,
                 "may prompt the agent only within a turn of the user's, while it holds that\n"
                 "hint: `,turns=unprompted` lets it at any time",
             )
-        pending.turn = held.turn
         return None
 
     def is_own_session(self, policy_state: PolicyState, session: str | None) -> bool:
@@ -263,7 +258,7 @@ class Turns:
         return [kept for one in self._hidden(policy_state, session) for kept in one.take()]
 
     @staticmethod
-    def held(lane: Lane, session: str) -> list[Carried]:
+    def held(lane: Lane, session: str) -> list[PendingRequest]:
         """The prompts of a session that the policed component which sends by `lane` holds, before
         or after the agent."""
         return [prompt for prompt in lane.in_flight.prompts(session) if prompt.state in IN_HAND]
@@ -381,6 +376,6 @@ def _count(policy_state: PolicyState, session: str, waiting: int, running: int) 
         policy_state.others.pop(session, None)
 
 
-def _seen(held: list[Carried]) -> bool:
+def _seen(held: list[PendingRequest]) -> bool:
     """Whether a component has been given one of these."""
     return any(carried.state in IN_HAND for carried in held)

@@ -23,9 +23,11 @@ from tests.harness.router.policed import (
     cancel,
     carried,
     chain,
+    chain_of,
     error,
     failed,
     given,
+    guest,
     lacks,
     notification,
     passed,
@@ -108,6 +110,7 @@ HAPPENS_NOT: Final = {
     # The agent has not got it, or has answered.
     *itertools.product(set(S) - {S.PASSED}, [E.CAME_BACK, E.WENT_PAST]),
 }
+HOLDS: Final = (("g", 7.0), ("h", 9.0))
 NO_AMEND: Final = "down:session/prompt:carry+answer"
 
 
@@ -459,3 +462,23 @@ def test_a_stopped_request_is_not_stopped_twice_nor_held_too_long() -> None:
         pb.wake(7.0)
         pb.wake(GRACE)
         pb << ("client", result("a", CANCELLED))
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_who_has_lost_a_request_has_no_say_over_it_with_the_next(late: bool) -> None:
+    """What waited behind it goes on as far as the request does; its time is the next one's own."""
+    guests = [guest("down:session/prompt:carry", name=name, hold=hold) for name, hold in HOLDS]
+    with chain_of(*guests) as pb:
+        given(pb)
+        pb >> ("client", notification("_x", {"sessionId": "S"}))
+        if late:
+            pb.wake(7.0)
+            broke(pb, "hold")
+        else:
+            pb >> ("g", "p", error(Hole("g-a"), -32603, "it failed"))
+            pb << Noted("warning", "g", "failed at `session/prompt`")
+        pb << ("h", "p", request(Hole("h-a"), PROMPT, prompt("hi")))
+        pb.wake(7.0)
+        pb >> ("h", "s", request(Hole("h-a"), PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
+        pb << ("agent", notification("_x", {"sessionId": "S"}))
