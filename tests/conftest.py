@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -52,6 +53,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if later:
         config.hook.pytest_deselected(items=later)
         items[:] = now
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, dict[str, Any], dict[str, Any]]:
+    """A report with half an emoji in it cannot cross to the process that prints it: without this
+    the failure of one test would end the whole run."""
+    data = yield
+    if data["outcome"] != "failed":
+        return data
+    text = json.dumps(data, ensure_ascii=False, default=str).encode(errors="replace")
+    taken: dict[str, Any] = json.loads(text)
+    return taken
 
 
 @pytest.fixture(scope="session", autouse=True)

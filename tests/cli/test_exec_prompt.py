@@ -11,7 +11,7 @@ import pytest
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import Running, conductor, environment
 
-PYTHON: Final = Path(sys.executable).name
+PYTHON: Final = Path(sys.executable).stem
 """How a component is called whose command begins with the interpreter."""
 OWN: Final = [sys.executable, str(components_folder() / "demo" / "agent.py")]
 """An agent that conductor does not know."""
