@@ -24,6 +24,7 @@ from conductor.errors import ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run import spawn
 from conductor.run.launch import obliged
+from conductor.run.owner import Owner
 from conductor.spec import lacking, limits, managed, paths
 from conductor.spec.catalog import resolve_all
 from conductor.spec.consent import Where
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from conductor.cli.options import Parsed
     from conductor.cli.status import Shown, Status
     from conductor.control.server import About, Server
+    from conductor.core import Closure
     from conductor.record.trace.sinks import Sink
     from conductor.run.consent import Consent
     from conductor.run.report_checks import Tracing
@@ -114,7 +116,7 @@ def _early() -> list[int]:
     return seen
 
 
-class Started:
+class Started(Owner):
     """A chain whose components run, and all that belongs to it. Raises `ConductorError`."""
 
     def __init__(
@@ -149,7 +151,9 @@ class Started:
         """Opens the control socket."""
         self.in_process = False
         """Whether Python code of others runs in this process."""
-        self._shown: Shown = "nowhere"
+        self._shown: Shown | None = None
+        """Where the stages are shown; None: nobody follows them."""
+        self._says_failure = False
         self._compiles = False
         """Whether a host has announced that it compiles the Python guest."""
         specs = self._resolved(parsed)
@@ -186,8 +190,10 @@ class Started:
                 self._status.compiles()
         self.log.heard(name, line, shown=not compiles or self._shown != "line")
 
-    def runtime(self, upstream: Transport, **others: Any) -> Runtime:
-        """The runtime of the chain, with `upstream` at the client's end of it."""
+    def runtime(self, upstream: Transport, *, says_failure: bool = False) -> Runtime:
+        """The runtime of the chain, with `upstream` at the client's end of it. `says_failure`:
+        standard error gets why the chain fails, at once."""
+        from conductor.run.records import Records
         from conductor.run.runtime import Runtime  # the event loop: while the components start
 
         chosen = self.parsed.chosen
@@ -197,19 +203,18 @@ class Started:
             from conductor.run.judged_folder import JudgedFolder
 
             upstream = JudgedFolder(upstream, *chosen, self.log.say)
-        self._runtime = Runtime(
-            self._opened.planned,
-            self.parsed.mode,
-            upstream,
-            self.parsed.options,
-            log=self.log.say,
+        self._says_failure = says_failure
+        if self.parsed.dialect:
+            self.outer_dialect = DIALECTS.get(self.parsed.dialect)
+        records = Records(
+            self.log.say,
             tracers=self._tracers(),
             auditor=self._opened.auditor,
-            preparation=self,
-            log_file=self.log.path,
             ring=self._ring(),
-            **others,
+            log_file=self.log.path,
         )
+        planned, parsed = self._opened.planned, self.parsed
+        self._runtime = Runtime(planned, parsed.mode, upstream, parsed.options, records, self)
         if self._telemetry is not None:
             self._telemetry.attach(self._runtime)
         return self._runtime
@@ -238,9 +243,28 @@ class Started:
 
     def follow(self, shown: Shown) -> None:
         """Follows the stages of the chain, from the client's first message on."""
-        assert self._runtime is not None
         self._shown = shown
-        self._runtime.after_feed = self._followed
+
+    def passed(self) -> None:
+        """See `Owner`."""
+        if self._status is not None:
+            self._status.passed()
+        elif self._shown is not None:
+            self._followed().passed()
+
+    def answered(self, lines: bytes) -> None:
+        """See `Owner`."""
+        if self._status is not None:
+            self._status.answered(lines)
+
+    def failed(self, reason: Closure) -> None:
+        """See `Owner`."""
+        if self._says_failure:
+            report.error(reason.text, reason.hint)
+
+    def stamped(self, number: int, params: bytes) -> bytes:
+        """See `Owner`."""
+        return params if self._telemetry is None else self._telemetry.stamped(number, params)
 
     def _followed(self) -> Status:
         """What follows the stages. Made when the first message has gone on: nobody waits for us
@@ -249,10 +273,9 @@ class Started:
             from conductor.cli.status import Status
 
             assert self._runtime is not None
-            self._status = Status(self._runtime, self.log.say, self._shown)
+            self._status = Status(self._runtime, self.log.say, self._shown or "nowhere")
             if self._compiles:
                 self._status.compiles()
-            self._status.passed()
         return self._status
 
     def answers(self) -> None:
@@ -327,7 +350,7 @@ class Started:
         return Where.NOWHERE if is_late else self._where
 
     def connected(self) -> None:
-        """See `conductor.run.runtime.Preparation`. Has questions asked while the chain runs, and
+        """See `Owner`. Has questions asked while the chain runs, and
         what the user trusts looked after."""
         self._control_comes()
         agreements, runtime = self._agreements, self._runtime
@@ -359,7 +382,7 @@ class Started:
         self._control = Server.opened(self._runtime, about, self.log.say)
 
     def held(self, session: str | None) -> None:
-        """See `conductor.run.runtime.Preparation`."""
+        """See `Owner`."""
         if self._consent is not None:
             self._consent.prompted(session)
 
@@ -488,11 +511,7 @@ def _run(started: Started, early: list[int]) -> int:
         from conductor.cli.status import Uncovering
 
         upstream = Uncovering(upstream, started.answers)
-    runtime = started.runtime(
-        upstream,
-        on_failure=lambda reason: report.error(reason.text, reason.hint),
-        outer_dialect=DIALECTS.get(parsed.dialect) if parsed.dialect else None,
-    )
+    runtime = started.runtime(upstream, says_failure=True)
     started.follow("line" if drawn else "nowhere")
     settled_memory()
     stopped: list[int] = []
@@ -570,7 +589,7 @@ class RingOnDemand:
 
     def _begin(self) -> None:
         self._waits, self._next = False, time.monotonic() + 1.0
-        self._runtime.start(self._write())
+        self._runtime.tasks.start(self._write())
 
     async def _write(self) -> None:
         path = await self._runtime.save_ring("SIGUSR2")

@@ -64,9 +64,7 @@ async def served(parsed: Parsed, early: list[int], stopped: list[int]) -> int:
             client.refuse(launch, error)
             continue
         spawn.discard()  # nobody took the host
-        runtime = started.runtime(
-            client, on_failure=lambda reason: report.error(reason.text, reason.hint)
-        )
+        runtime = started.runtime(client, says_failure=True)
         started.follow("nowhere")
         settled_memory()
         code = await until_done(runtime, stopped, early)

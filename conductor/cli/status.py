@@ -57,8 +57,6 @@ class Status:
         """The stage in which the answer has begun: it is not shown any more."""
         self._said: set[tuple[Stage, bool]] = set()
         """Stages that have got their one line, and whether that was the advice."""
-        runtime.after_feed = self.passed
-        runtime.before_answer = self._answers
 
     @property
     def draws(self) -> bool:
@@ -72,8 +70,8 @@ class Status:
             if self._gathering is None:
                 self._gathering = self._loop.call_later(_GATHERED, self._look)
 
-    def _answers(self, data: bytes) -> None:
-        """Lines go to the client."""
+    def answered(self, data: bytes) -> None:
+        """Lines are about to be written to the client."""
         for text in self._stages.answered(data):
             self._log("info", "conductor", text)
 

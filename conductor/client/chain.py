@@ -26,7 +26,9 @@ from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run.host_log import ENTRY, FURTHER
 from conductor.run.launch import obliged
+from conductor.run.owner import Owner
 from conductor.run.plan import Options
+from conductor.run.records import Records
 from conductor.run.runtime import Runtime
 from conductor.services.log_lines import LogLines
 from conductor.spec import limits, managed
@@ -162,6 +164,17 @@ def _telemetry(options: Options, specs: list[Spec], setup: Setup) -> Telemetry |
     return live.wanted(options, specs, setup.log)
 
 
+class _Stamping(Owner):
+    """Has requests to the agent carry the trace context."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+
+    def stamped(self, number: int, params: bytes) -> bytes:
+        """See `Owner`."""
+        return self._telemetry.stamped(number, params)
+
+
 class Chain(Session):
     """A running chain, and its first session. `conductor.open` makes it."""
 
@@ -188,9 +201,8 @@ class Chain(Session):
             "agent",
             upstream,
             options,
-            log=self._lines.say,
-            tracers=opened.tracers,
-            auditor=opened.auditor,
+            Records(self._lines.say, tracers=opened.tracers, auditor=opened.auditor),
+            _Stamping(telemetry) if telemetry is not None else None,
         )
         if telemetry is not None:
             telemetry.attach(self._runtime)

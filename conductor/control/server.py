@@ -247,7 +247,7 @@ class Server:
     async def _count(self, wanted: str, watched: list[Figures]) -> AsyncIterator[str]:
         """Counts what has passed since, a part at a time: the chain goes on between. Says what the
         asker waits for, about each second. Raises `UsageError`."""
-        ring = self._runtime.ring
+        ring = self._runtime.records.ring
         if ring is None:
             return
         module = await asyncio.to_thread(importlib.import_module, _FIGURES)

@@ -54,15 +54,15 @@ def _components(runtime: Runtime, figures: Figures | None) -> Iterator[Component
                 memory=None if process is None else memory(process),
                 open=len(runtime.router.waiting_on(name)),
                 waiting=runtime.connections.held(name),
-                restarts=runtime.count("restart", component),
-                verdicts=runtime.count("violation", component),
+                restarts=runtime.records.events["restart", component],
+                verdicts=runtime.records.events["violation", component],
                 cpu=None if process is None else processor_time(process),
                 figures=counted.get(name),
             )
 
 
 def _state(runtime: Runtime, name: str, component: str) -> str:
-    if runtime.left_out(component):
+    if runtime.records.left_out(component):
         return "left out"
     state = health.state(runtime.router, name)
     return "paused" if state == "up" and component in runtime.pauses.names else state

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import json_text, jsonrpc
+from conductor.core import UPSTREAM, json_text, jsonrpc
 from conductor.core.json_text import holds
 from conductor.core.message import Message
 from conductor.core.policy.key_table import EVENTS, OF_EDITOR, UPDATE
@@ -55,10 +55,10 @@ class DeskTransport(Wrapper):
         inner: Transport,
         router: Router,
         log: Callable[[str, str, str], None],
-        adapted: Callable[[str, bool], None],
+        adapted: Callable[[str, str, bool], None],
     ) -> None:
         """`log` takes level, component and text. `adapted` hears that the client got words for
-        content that it does not take: a sentence, and whether it did before."""
+        content that it does not take: its name, a sentence, and whether it did before."""
         super().__init__(inner)
         self._router = router
         self._log = log
@@ -111,7 +111,7 @@ class DeskTransport(Wrapper):
             again = (session, type_) in self._said or len(self._said) >= _MOST_ADAPTED
             self._said.add((session, type_))
             text = f"the editor shows no content of the type `{type_}`: it gets words"
-            self._adapted(text, again)
+            self._adapted(UPSTREAM, text, again)
         return _WRITER.notification(UPDATE, params) if types else line
 
     def _up(self, line: bytes) -> Iterable[Effect] | None:

@@ -26,7 +26,8 @@ from conductor.fleet.placing import Lease
 from conductor.fleet.sealed import Identity
 from conductor.fleet.transport import RoomTransport, Seat
 from conductor.run.plan import Options, Planned
-from conductor.run.runtime import Keeping, Runtime
+from conductor.run.records import Records
+from conductor.run.runtime import Runtime
 from conductor.version import version
 
 if TYPE_CHECKING:
@@ -146,14 +147,12 @@ class Hosted:
             control="off",
             ring=0,
             log_file="none",
+            keeping="nowhere",  # the conductor of the worker keeps what its components add
             line_limit=gateway.message,
             stall=gateway.patience,
             drain=0.0,  # once a client has left for good nobody reads what is answered
         )
-        # The conductor of the worker keeps what its components add.
-        self._runtime = Runtime(
-            [planned], "agent", upstream, options, log=log, keeping=Keeping.NOWHERE
-        )
+        self._runtime = Runtime([planned], "agent", upstream, options, Records(log))
 
     async def run(self) -> tuple[str, str]:
         """Runs it to its end: why it failed, and a hint; two empty texts: it did not."""

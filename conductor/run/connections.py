@@ -218,6 +218,11 @@ class Connections:
         if gone is not None:
             gone.set()
 
+    def disconnect(self, name: str) -> Coroutine[Any, Any, None]:
+        """Ignores what still comes from a component; what is returned closes its transport."""
+        self.silence(name)
+        return self.close(name)
+
     def close(self, name: str) -> Coroutine[Any, Any, None]:
         """What closes the transport that a component has now."""
         # A host that compiles does not see that its input ends, and its guests need no time.

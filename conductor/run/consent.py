@@ -55,6 +55,7 @@ class Consent:
     ) -> None:
         self._agreements = agreements
         self._runtime = runtime
+        self._log = runtime.records.log
         self._asks = asks
         self._renewed = renewed
         self._asking = Asking(lambda: f"conductor-{os.urandom(16).hex()}")
@@ -62,7 +63,7 @@ class Consent:
         self._holds = False
         self._told: set[str] = set()
         """Components whose missing rights the user has been told of."""
-        runtime.start(self._look())
+        runtime.tasks.start(self._look())
 
     def put(self) -> None:
         """The components are others than before: the next prompt waits if there are questions."""
@@ -71,8 +72,8 @@ class Consent:
         self._asking.put(self._agreements.questions)
         if self._asking.state is State.WAITING and not self._holds:
             self._holds = True
-            self._runtime.hold()
-        self._runtime.start(self._let_go())
+            self._runtime.router.hold()
+        self._runtime.tasks.start(self._let_go())
 
     def prompted(self, session: str | None) -> None:
         """A prompt waits."""
@@ -105,8 +106,8 @@ class Consent:
                     self._stays_narrow(questions, why)
                 case Resume():
                     self._agreements.asks = False
-                    runtime.start(self._renew())
-                    runtime.start(self._let_go())
+                    runtime.tasks.start(self._renew())
+                    runtime.tasks.start(self._let_go())
 
     def _answer_to(self, token: int) -> Callable[[bytes, bytes], None]:
         def take(member: bytes, body: bytes) -> None:
@@ -121,7 +122,7 @@ class Consent:
         problem = self._agreements.agree(question, lasting=lasting)
         if problem:
             text = f"agreed to until this conductor ends only: {problem}"
-            self._runtime.log("warning", question.component, text)
+            self._log("warning", question.component, text)
 
     def _stays_narrow(self, questions: Sequence[Question], why: str) -> None:
         runtime = self._runtime
@@ -131,7 +132,7 @@ class Consent:
         text = f"{names}: runs with the default rights, since {why}; {TRUST}"
         shown = runtime.router.notice(self._session, "warning", text)
         if shown is None:
-            runtime.log("warning", questions[0].component, text)
+            self._log("warning", questions[0].component, text)
         else:
             runtime.apply(shown)
 
@@ -164,7 +165,7 @@ class Consent:
         self._told |= asked
         for spec in (spec for spec in specs if spec.name in asked):
             for text in lacking.notes(spec):
-                self._runtime.log("warning", spec.name, text)
+                self._log("warning", spec.name, text)
 
     async def _follow(self) -> None:
         """What the user trusts has changed."""
@@ -178,4 +179,4 @@ class Consent:
             await asyncio.sleep(_LOOK)
             if self._agreements.changed():
                 # Beside this one: what waits for a turn to end must not hide the next change.
-                self._runtime.start(self._follow())
+                self._runtime.tasks.start(self._follow())

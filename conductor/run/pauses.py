@@ -22,6 +22,7 @@ class Pauses:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self._log = runtime.records.log
         self.names: set[str] = set()
         """The components that are paused."""
 
@@ -44,7 +45,7 @@ class Pauses:
                 f"{shown} may not be paused: the managed policy requires it",
                 "`conductor config show` names the policy",
             )
-        if runtime.left_out(name):
+        if runtime.records.left_out(name):
             return ConductorError(f"{shown} has ended, and the chain goes on without it")
         return None
 
@@ -58,7 +59,7 @@ class Pauses:
             return
         self.names ^= {name}
         self.apply()
-        self._runtime.log("warning", name, _WORDS[paused])
+        self._log("warning", name, _WORDS[paused])
         self._runtime.record("pause" if paused else "resume", name, _WORDS[paused])
 
     def apply(self) -> None:
@@ -79,7 +80,7 @@ class Pauses:
             paused = self.names.intersection(each.guests)
             assert each.belongings is not None
             each.belongings.paused = paused
-            self._runtime.tell_paused(name, paused)
+            self._runtime.services.pause(name, paused)
 
 
 def _guests(planned: Planned) -> tuple[str, ...]:

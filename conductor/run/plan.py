@@ -98,6 +98,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The file of the values that components keep (`kv`); None: the user's."""
     keeper: Any = None
     """What keeps them instead of a file: a `conductor.services.kv.Values`."""
+    keeping: str = "file"
+    """Where is kept what components add to prompts (`conductor.run.kept_prompts`): in a `file` of
+    the user's, in `memory`, or `nowhere`."""
     keep_values: int = 180
     """Days that values stay which their component does not use; 0: for ever."""
     metrics: str | None = None

@@ -26,7 +26,6 @@ from conductor.spec import peer_agents
 from conductor.spec.model import Spec
 
 if TYPE_CHECKING:
-    from conductor.run.launch import Launcher
     from conductor.run.runtime import Runtime
 
 _LOOK: Final = 0.02
@@ -85,10 +84,9 @@ class _Joining:
 class Rearrangement:
     """Changes the components of one chain."""
 
-    def __init__(self, runtime: Runtime, launcher: Launcher | None) -> None:
-        """`launcher` is needed for other components, and not to pause one."""
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._launcher = launcher
+        self._log = runtime.records.log
         self._lock = asyncio.Lock()
         self._latest: object = None
         """The newest attempt: one that waits gives way to it."""
@@ -99,24 +97,21 @@ class Rearrangement:
         self._joining: dict[str, _Joining] = {}
         """By the name they have before they join (`newcomer`)."""
         self._refused: str | None = None
+        self._quiet: asyncio.Event | None = None
+        """Set once nothing is open; None: nobody waits for that."""
 
     async def rearrange(
-        self,
-        specs: Sequence[Spec],
-        *,
-        now: bool = False,
-        kept: Callable[[Sequence[Planned], bool], None] = lambda planned, changed: None,
+        self, specs: Sequence[Spec], *, now: bool = False, reloads: bool = False
     ) -> bool:
-        """See `Runtime.rearrange`. Calls `kept` with what stays of the chain, and whether anything
-        else changes, before that waits for anything."""
+        """See `Runtime.rearrange`. `reloads`: what stays is replaced by its new builds, before
+        anything is waited for."""
         mark = self._latest = object()
         self._urgent = self._urgent or now
         async with self._lock:
             if self._latest is not mark and not now:
-                kept((), True)
                 return False
             try:
-                return await self._attempt(specs, mark, kept)
+                return await self._attempt(specs, mark, reloads=reloads)
             finally:
                 if self._latest is mark:
                     self._over, self._urgent = mark, False
@@ -141,28 +136,28 @@ class Rearrangement:
         while self._over is not self._latest:
             await asyncio.sleep(_LOOK)
 
-    async def _attempt(
-        self,
-        specs: Sequence[Spec],
-        mark: object,
-        kept: Callable[[Sequence[Planned], bool], None],
-    ) -> bool:
+    async def _attempt(self, specs: Sequence[Spec], mark: object, *, reloads: bool) -> bool:
+        supervisor = self._runtime.supervisor
         running = list(self._runtime.planned.values())
         try:
             planned = self._planned(specs, running)
         except ConductorError as error:
             self._not_used(error.with_hint, running if self._urgent else [])
+            if reloads:
+                supervisor.reload()
             return False
         before = {id(each.transport) for each in running}
         planned = [
-            each if id(each.transport) in before else self._runtime.watched(each)
+            each if id(each.transport) in before else self._runtime.records.watched(each)
             for each in planned
         ]
         new = [each for each in planned if id(each.transport) not in before]
         stay = [each for each in planned if id(each.transport) in before]
         changed = [_name(each) for each in planned] != [_name(each) for each in running]
         former = [each.specs for each in running]
-        kept(stay, [each.specs for each in planned] != former)
+        if reloads:
+            differs = [each.specs for each in planned] != former
+            supervisor.reload([_name(each) for each in stay], only_new=differs)
         if changed or new:
             gone = [each for each in running if each.transport not in _transports(stay)]
             try:
@@ -180,34 +175,35 @@ class Rearrangement:
 
     def _planned(self, specs: Sequence[Spec], running: Sequence[Planned]) -> list[Planned]:
         """The plan, with the agent that runs. Raises `ConductorError`."""
-        specs = list(specs)
-        assert self._launcher is not None
-        if self._launcher.agent_last:
+        specs, launcher = list(specs), self._runtime.owner.launcher
+        assert launcher is not None
+        if launcher.agent_last:
             (agent,) = running[-1].specs
             if specs and specs[-1] != agent:
                 text = f"the agent `{agent.name}` stays as it is: it cannot change while it runs"
-                self._runtime.log("warning", agent.name, f"{text}\nhint: start the chain anew")
+                self._log("warning", agent.name, f"{text}\nhint: start the chain anew")
             specs[-1:] = [agent]
         peers = [spec for each in running for spec in each.specs if spec.peer_agent]
         if peers != [spec for spec in specs if spec.peer_agent]:
             text = "peer agents stay as they are: they cannot change while they run"
-            self._runtime.log("warning", _NAME, f"{text}\nhint: start the chain anew")
+            self._log("warning", _NAME, f"{text}\nhint: start the chain anew")
         specs = peer_agents.among(
             [spec for spec in specs if not spec.peer_agent],
             peers,
-            agent_last=self._launcher.agent_last,
+            agent_last=launcher.agent_last,
         )
-        return self._launcher.plan(specs, running)
+        return launcher.plan(specs, running)
 
     def _not_used(self, why: str, cut: Sequence[Planned]) -> None:
         """The chain stays as it was, but for what must not go on (`now`)."""
         if why:
-            self._runtime.log("error", _NAME, f"the chain stays as it was: {why}")
+            self._log("error", _NAME, f"the chain stays as it was: {why}")
         for each in cut:
             name = _name(each)
             label = self._runtime.router.peers[name].label
             reason = Closure(f"{label} may not go on, and nothing can take its place")
-            self._runtime.cut(name, reason)
+            self._runtime.connections.silence(name)
+            self._runtime.component_ended(name, reason, final=True)
 
     # -- beside the chain ----------------------------------------------------------------------
 
@@ -224,7 +220,8 @@ class Rearrangement:
         await self._start(planned, new)
         if now:
             # Its role it may take later: else it could keep its former instance going meanwhile.
-            await self._until(lambda: self._loaded() and self._runtime.is_settled(gone), mark)
+            settled = self._runtime.supervisor.is_settled
+            await self._until(lambda: self._loaded() and settled(gone), mark)
             self._take_over(planned, gone)
             return
         await self._until(self._ready, mark)
@@ -239,7 +236,7 @@ class Rearrangement:
         self._refused = None
         try:
             effects = runtime.router.prepare(
-                [each.component for each in planned], names, runtime.audited_among(new)
+                [each.component for each in planned], names, runtime.records.audited_among(new)
             )
         except ValueError as error:
             for each in new:
@@ -300,7 +297,7 @@ class Rearrangement:
         if effect.service == services.LAST_WORDS:
             self._refused = last_words(effect.params).text
         elif effect.service in LOCAL:
-            self._runtime.serve(_named(effect))
+            self._runtime.performer.serve(_named(effect))
         elif not joining.keep(effect):
             label = joining.planned.component.label
             self._refused = self._refused or f"{label} requests too much before it joins"
@@ -352,24 +349,27 @@ class Rearrangement:
 
     async def _until_nothing_is_open(self, gone: Sequence[Planned], mark: object) -> None:
         """Holds the client's prompts from the first moment at which nothing is open."""
-        quiet = asyncio.Event()
-
-        def look() -> bool:
-            if not quiet.is_set() and self._is_quiet(gone):
-                self._runtime.hold()
-                quiet.set()
-            return quiet.is_set()
-
-        # At each message: between a prompt's answer and the next prompt may be no time at all.
-        self._runtime.after_message = look
+        quiet = self._quiet = asyncio.Event()
+        self._gone = gone
         try:
-            await self._until(look, mark)
+            await self._until(self.passed, mark)
         except BaseException:
             if quiet.is_set():
                 self._runtime.release()
             raise
         finally:
-            self._runtime.after_message = None
+            self._quiet = None
+
+    def passed(self) -> bool:
+        """Messages have been routed: looks whether nothing is open, if that is waited for. At each
+        message: between a prompt's answer and the next prompt may be no time at all."""
+        quiet = self._quiet
+        if quiet is None:
+            return False
+        if not quiet.is_set() and self._is_quiet(self._gone):
+            self._runtime.router.hold()
+            quiet.set()
+        return quiet.is_set()
 
     def _is_quiet(self, gone: Sequence[Planned]) -> bool:
         runtime, peers = self._runtime, self._runtime.router.peers
@@ -378,7 +378,7 @@ class Rearrangement:
             for name, transport in runtime.connections.transports.items()
             if (peer := peers.get(name)) is not None and peer.closure is None
         )
-        return runtime.router.quiet() and not buffered and runtime.is_settled(gone)
+        return runtime.router.quiet() and not buffered and runtime.supervisor.is_settled(gone)
 
     def _take_over(self, planned: Sequence[Planned], gone: Sequence[Planned]) -> None:
         """The one step: nothing is awaited from here to its end."""
@@ -393,21 +393,21 @@ class Rearrangement:
         )
         runtime.rearranged(planned, former, {key: _name(j.planned) for key, j in joining.items()})
         for event, name, text in _events(gone, [j.planned for j in joining.values()]):
-            runtime.log("warning", name, text)
+            self._log("warning", name, text)
             runtime.record(event, name, text)
         order = " ".join(guest for each in planned for guest in each.guests or (_name(each),))
-        runtime.log("info", _NAME, f"the chain is now: {order}")
+        self._log("info", _NAME, f"the chain is now: {order}")
         runtime.apply(effects)
         for joined in joining.values():
             for requested in joined.requested:
-                runtime.serve(_named(requested))
+                runtime.performer.serve(_named(requested))
 
     def _set_anew(self, stay: Sequence[Planned], running: Sequence[Planned]) -> None:
         """Sends changed settings to what stays."""
         for each in stay:
             before = next(one for one in running if one.transport is each.transport)
             for configuration in changed_settings(before, each):
-                self._runtime.supervisor.settle(configuration)
+                self._runtime.supervisor.reconfigure(configuration)
             self._runtime.planned[_name(each)] = each
 
 

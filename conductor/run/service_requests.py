@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor.core import Effect, Router, Serve, json_text
+from conductor.core import Effect, Serve, json_text
 from conductor.core.aliases import KEPT
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.rebinding import REBIND
 from conductor.core.service_table import CALLS, LOCAL, TURN_BEGIN, TURN_END
 from conductor.core.services import KEEP, RELAYED, too_large
-from conductor.run.plan import Options, Planned
+from conductor.run.plan import Planned
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, TELL, Relayed
 from conductor.services.calls import Grantee
 from conductor.services.local import LocalServices
@@ -25,56 +25,20 @@ from conductor.services.roots import Roots
 from conductor.spec import paths
 
 if TYPE_CHECKING:
-    from conductor.run.report_checks import Auditing
+    from conductor.run.runtime import Runtime
     from conductor.services.executor import Done, ServiceExecutor
     from conductor.services.kv import Values
 
 
-Tell = Callable[[str, str, bytes], None]
-"""Sends a component a notification: name, method, params."""
-
-Answer = tuple[bytes | None, bytes | None]
-"""The raw result, or None and the raw error object."""
-
-Stand = Callable[[str, str, bytes | None, Tell], Answer | None]
-"""Stands in for the performers: component, call and params in, the answer out; None: the call is
-performed."""
-
-
 class ServiceRequests:
-    """The services of one chain, as its runtime uses them.
+    """The services of one chain, as its runtime uses them."""
 
-    Args:
-        planned: The components of the chain.
-        router: Routes the answers.
-        options: How the chain is run.
-        log: Writes a line: level, component name, text.
-        apply: Performs effects of answers that come later.
-        held: Bytes that wait to be written to a peer.
-        audit: Records what services do outside of the chain; None: no audit.
-        stand: Is asked before any service is performed; None: nobody is.
-    """
-
-    def __init__(
-        self,
-        planned: Sequence[Planned],
-        router: Router,
-        options: Options,
-        log: Callable[[str, str, str], None],
-        apply: Callable[[Iterable[Effect]], None],
-        *,
-        held: Callable[[str], int] = lambda name: 0,
-        stand: Stand | None = None,
-        audit: Auditing | None = None,
-    ) -> None:
-        self._log = log
-        self._stand = stand
-        self._audit = audit
-        self._local = LocalServices(log, options.clock)
-        self._held = held
-        self._router = router
-        self._options = options
-        self._apply = apply
+    def __init__(self, runtime: Runtime, planned: Sequence[Planned]) -> None:
+        self._runtime = runtime
+        self._log = runtime.records.log
+        self._router = runtime.router
+        self._options = runtime.options
+        self._local = LocalServices(self._log, self._options.clock)
         self._grantees: dict[str, Grantee] = {}
         self._executor: ServiceExecutor | None = None
         self._roots = Roots()
@@ -127,7 +91,7 @@ class ServiceRequests:
                 guests = (belongings.kept[one] for one, at in self._hosts.items() if at == host)
                 self._router.aliased(host, [bytes(kept.get(KEPT) or b"{}") for kept in guests])
                 return []
-        answer = self._stand(name, call, params, self._tell) if self._stand is not None else None
+        answer = self._runtime.owner.perform(name, call, params, self._tell)
         if answer is None and call in LOCAL:
             answer = self._local.serve(name, call, params)
         if answer is not None:
@@ -135,22 +99,22 @@ class ServiceRequests:
 
         def done(result: bytes | None, error: bytes | None) -> None:
             if token is not None:
-                self._apply(self._router.served(token, result, error))
+                self._runtime.apply(self._router.served(token, result, error))
 
         self._open().serve(name, call, params, self._recorded(name, call, params, done))
         return []
 
     def _recorded(self, name: str, call: str, params: bytes | None, done: Done) -> Done:
         """What a performer calls: an effect outside of the chain goes on record before `done`."""
-        audit = self._audit
-        if audit is None or call not in CALLS or not CALLS[call].outside:
+        records = self._runtime.records
+        if not records.audits or call not in CALLS or not CALLS[call].outside:
             return done
 
         def recorded(result: bytes | None, error: bytes | None) -> None:
             from conductor.services.account import account
 
             try:
-                audit.effect(name, call, *account(call, params, result, error))
+                records.audit.effect(name, call, *account(call, params, result, error))
             finally:
                 done(result, error)
 
@@ -186,7 +150,7 @@ class ServiceRequests:
         """Sends a proxy its changed configuration."""
         host = self._hosts.get(name)
         if host is None:
-            self._apply(self._router.reconfigure(name, params))
+            self._runtime.apply(self._router.reconfigure(name, params))
         else:
             self._relay(host, RECONFIGURE, Relayed(name, "configure", msgspec.Raw(params)))
 
@@ -229,7 +193,7 @@ class ServiceRequests:
                 Files(self._roots),
                 self._tell,
                 self._log,
-                held=lambda name: self._held(self._hosts.get(name, name)),
+                held=lambda name: self._runtime.connections.held(self._hosts.get(name, name)),
                 store=self._values(),
                 metrics=Metrics(self._options.metrics, self._log),
             )
@@ -245,9 +209,9 @@ class ServiceRequests:
     def _tell(self, name: str, method: str, params: bytes) -> None:
         host = self._hosts.get(name)
         if host is None:
-            self._apply(self._router.tell(name, method, params))
+            self._runtime.apply(self._router.tell(name, method, params))
         else:
             self._relay(host, TELL, Relayed(name, method, msgspec.Raw(params)))
 
     def _relay(self, host: str, how: str, relayed: Relayed) -> None:
-        self._apply(self._router.tell(host, how, json_text.encode(relayed)))
+        self._runtime.apply(self._router.tell(host, how, json_text.encode(relayed)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from conductor.core import Closure
@@ -63,13 +63,10 @@ class _Waiting(NamedTuple):
 class Supervisor:
     """Looks after the components of one chain."""
 
-    def __init__(
-        self, runtime: Runtime, planned: Mapping[str, Planned], start: Callable[..., None]
-    ) -> None:
-        """`start` runs a coroutine as a task that ends with the chain."""
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._planned = planned
-        self._start = start
+        self._log = runtime.records.log
+        self._planned = planned = runtime.planned
         self._recoveries = {
             name: Recovery(component.on_failure) for name, component in planned.items()
         }
@@ -86,9 +83,9 @@ class Supervisor:
 
     # -- other components ----------------------------------------------------------------------
 
-    def is_settled(self, names: Iterable[str]) -> bool:
-        """Whether no transport of these is being put in place."""
-        return not any(self._places[name].locked() for name in names)
+    def is_settled(self, planned: Iterable[Planned]) -> bool:
+        """Whether none of these is being started again or replaced at this moment."""
+        return not any(self._places[each.component.name].locked() for each in planned)
 
     def rearranged(self, joined: Iterable[str]) -> None:
         """The chain has other components; `joined` are new."""
@@ -102,10 +99,6 @@ class Supervisor:
             for configuration in planned.configurations:
                 self._configured.pop(configuration.component, None)
         self.keep_time()
-
-    def settle(self, configuration: Configuration) -> None:
-        """Sends a component that goes on its other settings."""
-        self._reconfigure(configuration)
 
     # -- failures ------------------------------------------------------------------------------
 
@@ -123,24 +116,24 @@ class Supervisor:
         match action:
             case Restart(delay, number, most):
                 text = f"{reason.text}; it is started again ({number} of {most})"
-                runtime.log("warning", name, text)
+                self._log("warning", name, text)
                 runtime.record("restart", name, text)
                 runtime.connections.silence(name)  # one that stalls may still say something
                 runtime.apply(runtime.router.leaving(name, reason))
-                self._start(self._restart(name, delay, self._places[name]))
+                self._runtime.tasks.start(self._restart(name, delay, self._places[name]))
             case Bypass():
                 text = f"{reason.text}; the chain goes on without it"
-                runtime.log("warning", name, text)
+                self._log("warning", name, text)
                 runtime.record("bypass", name, text)
                 runtime.apply(runtime.router.bypassed(name, reason))
-                self._start(runtime.disconnect(name))
+                self._runtime.tasks.start(runtime.connections.disconnect(name))
             case GiveUp():
                 if planned is not None and planned.component.peer_agent:
                     if runtime.router.peers[name].closure is None:  # else that has been logged
                         text = f"{reason.text}; the chain goes on without this peer agent"
-                        runtime.log("error", name, text)
+                        self._log("error", name, text)
                 else:
-                    reason = runtime.logged(reason)
+                    reason = runtime.records.named(reason, lambda: runtime.router.mode)
                 runtime.record("failure", str(reason.data.get("component", name)), reason.text)
                 runtime.apply(runtime.router.closed(name, reason))
 
@@ -196,7 +189,7 @@ class Supervisor:
                 return  # it left before that
             planned = self._planned[name]
             assert planned.renew is not None
-            await self._runtime.disconnect(name)
+            await self._runtime.connections.disconnect(name)
             await asyncio.sleep(delay)
             self._builds[name] = _stamp(planned.files)
             try:
@@ -206,7 +199,6 @@ class Supervisor:
                 return
             if await self._runtime.connect(name, transport):
                 self._runtime.returned(name)
-                self.keep_time()
 
     # -- new builds ----------------------------------------------------------------------------
 
@@ -218,7 +210,8 @@ class Supervisor:
             names: Which proxies; None: all.
             only_new: Only those with a new build.
         """
-        self.reconfigure()
+        for source in self._configurations():
+            self.reconfigure(source)
         for name in list(self._planned if names is None else names):
             planned = self._planned[name]
             same = only_new and _stamp(planned.files) == self._builds[name]
@@ -230,15 +223,15 @@ class Supervisor:
         """Replaces one proxy by its new build, between two messages."""
         if self._is_agent(name):
             text = "an agent cannot be replaced while it runs; start the chain anew"
-            self._runtime.log("warning", name, f"the new build is not used: {text}")
+            self._log("warning", name, f"the new build is not used: {text}")
         elif self._launches(name):
             text = "a proxy that launches its successor itself cannot be replaced while it runs"
-            self._runtime.log("warning", name, f"the new build is not used: {text}")
+            self._log("warning", name, f"the new build is not used: {text}")
         elif name in self._swapping:
             self._swapping[name] = True
         else:
             self._swapping[name] = True
-            self._start(self._swap(name))
+            self._runtime.tasks.start(self._swap(name))
 
     async def _swap(self, name: str) -> None:
         try:
@@ -256,7 +249,7 @@ class Supervisor:
             fresh = planned.renew()
             await fresh.open(events)
         except ComponentError as error:
-            runtime.log("error", name, f"the new build is not used: {error.text}")
+            self._log("error", name, f"the new build is not used: {error.text}")
             return
         try:
             refused = None
@@ -264,7 +257,7 @@ class Supervisor:
                 await events.heard.wait()
                 refused = events.refused()
             if refused is not None:
-                runtime.log("error", name, f"the new build is not used: {refused}")
+                self._log("error", name, f"the new build is not used: {refused}")
             else:
                 taken = await self._take_over(name, place, fresh, events)
         finally:
@@ -275,7 +268,7 @@ class Supervisor:
         same = build == self._builds[name]
         self._builds[name] = build
         text = _SAME if same else "replaced by its new build"
-        runtime.log("warning", name, text)
+        self._log("warning", name, text)
         runtime.record("swap", name, text)
 
     async def _take_over(
@@ -290,9 +283,8 @@ class Supervisor:
                     label = runtime.router.peers[name].label
                     reason = Closure(f"{label} is being replaced by a new build")
                     runtime.apply(runtime.router.leaving(name, reason))
-                    await runtime.adopt(name, fresh, events)
+                    runtime.adopt(name, fresh, events)
                     runtime.returned(name)
-                    self.keep_time()
                     return True
             await asyncio.sleep(_IDLE)
         return False
@@ -316,7 +308,7 @@ class Supervisor:
                 now = _stamp((source.file,))
                 if settings.setdefault(source, now) != now:
                     settings[source] = now
-                    self._reconfigure(source)
+                    self.reconfigure(source)
             for name, planned in self._planned.items():
                 now = _stamp(planned.files)
                 if seen.setdefault(name, now) == now:
@@ -330,15 +322,10 @@ class Supervisor:
 
     def _sources(self) -> tuple[object, ...]:
         """The files of the configuration, as they are now."""
-        files = tuple(self._runtime.sources())
+        files = tuple(self._runtime.owner.sources())
         return files, _stamp(files)
 
     # -- settings ------------------------------------------------------------------------------
-
-    def reconfigure(self) -> None:
-        """Sends every component its settings, if they have changed."""
-        for source in self._configurations():
-            self._reconfigure(source)
 
     def _configurations(self) -> Iterator[Configuration]:
         planned = self._planned.values()
@@ -346,18 +333,19 @@ class Supervisor:
             source for component in planned for source in component.configurations if source.file
         )
 
-    def _reconfigure(self, configuration: Configuration) -> None:
+    def reconfigure(self, configuration: Configuration) -> None:
+        """Sends a component its settings, if they have changed."""
         name = configuration.component
         try:
             params = configuration.params()
         except ConductorError as error:
-            self._runtime.log("error", name, f"its settings stay as they were: {error.text}")
+            self._log("error", name, f"its settings stay as they were: {error.text}")
             return
         if self._configured.get(name) != params:
             self._configured[name] = params
             where = configuration.file or "as they are written now"
-            self._runtime.log("info", name, f"told its settings, {where}")
-            self._runtime.reconfigure(name, params)
+            self._log("info", name, f"told its settings, {where}")
+            self._runtime.services.reconfigure(name, params)
 
     # -- long waits ----------------------------------------------------------------------------
 
@@ -365,7 +353,7 @@ class Supervisor:
         """Ends long waits from now on."""
         if not self._timing:
             self._timing = True
-            self._start(self._time_out())
+            self._runtime.tasks.start(self._time_out())
 
     async def _time_out(self) -> None:
         """Ends components that do not answer `initialize`. Fails other requests that a component
@@ -447,7 +435,7 @@ class Supervisor:
     def _end_turn(self, name: str, key: bytes, limit: float) -> None:
         label = self._runtime.router.peers[name].label
         text = f"nothing came from {label} for {limit:g} s, so its turn was cancelled"
-        self._runtime.log("warning", name, text)
+        self._log("warning", name, text)
         hint = f"raise its `quiet={limit:g}` if such pauses are normal"
         reason = Closure(text, hint, {"component": name, "quiet": limit})
         self._runtime.apply(self._runtime.router.end_turn(name, key, reason))
@@ -456,7 +444,7 @@ class Supervisor:
         label = self._runtime.router.peers[name].label
         text = f"{label} did not answer `{method}` within {limit:g} s"
         hint = f"raise the component's `timeout={limit:g}` if that is normal"
-        self._runtime.log("warning", name, text)
+        self._log("warning", name, text)
         reason = Closure(text, hint, {"component": name, "timeout": limit})
         self._runtime.apply(self._runtime.router.expire(name, key, reason))
 

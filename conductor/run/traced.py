@@ -25,12 +25,7 @@ class TracedChain:
     Whatever becomes of the trace, the chain goes on. `log` takes level, component and text.
     """
 
-    def __init__(
-        self,
-        tracers: Sequence[Tracing],
-        planned: Sequence[Planned],
-        log: Callable[[str, str, str], None],
-    ) -> None:
+    def __init__(self, tracers: Sequence[Tracing], log: Callable[[str, str, str], None]) -> None:
         self._tracers = tracers
         self._log = log
         self._readers: dict[str, RecordReader] = {}
@@ -40,7 +35,10 @@ class TracedChain:
         then."""
         self._incomplete: set[str] = set()
         """Of whom it was said that their part of the trace is incomplete."""
-        for each in tracers:
+
+    def begin(self, planned: Sequence[Planned]) -> None:
+        """The chain begins with these components."""
+        for each in self._tracers:
             each.begin(named(planned))
 
     def rearranged(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:

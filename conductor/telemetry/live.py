@@ -99,9 +99,8 @@ class Telemetry:
     def attach(self, runtime: Runtime) -> None:
         """The chain that is measured."""
         self._runtime = runtime
-        runtime.in_context = self._in_context
         if self._to_file:
-            self._changed = runtime.measuring(self._book.text)
+            self._changed = runtime.services.measuring(self._book.text)
 
     # -- a sink --------------------------------------------------------------------------------
 
@@ -156,7 +155,7 @@ class Telemetry:
         text = f"telemetry ends here, by a mistake of conductor: {error!r}"
         self._log("error", "conductor", text)
 
-    def _in_context(self, number: int, params: bytes) -> bytes:
+    def stamped(self, number: int, params: bytes) -> bytes:
         """The params of a request to the agent, with the context of its span in them."""
         translator, sending = self._translator, self._sending
         if self.failed or translator is None or sending is None or sending.spans is None:
@@ -177,7 +176,7 @@ class Telemetry:
             return
         planned = dict(runtime.planned)
         guests = [guest for name, it in planned.items() for guest in it.guests or (name,)]
-        happened = dict(runtime.happened())
+        happened = dict(runtime.records.events)
         for guest in guests:
             yield RESTARTS, {"component": guest}, float(happened.get(("restart", guest), 0))
         for name in planned:

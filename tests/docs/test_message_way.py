@@ -114,7 +114,7 @@ def test_through_the_conductor(guests: list[str]) -> None:
     options = Options()
     specs = resolve_all([*guests, "demo"])
     planned, guardian = plan(specs, options, agent_last=True, on_stderr=lambda *_: None)
-    runtime = Runtime(planned, "agent", MemoryTransport(editor), options, log=lambda *_: None)
+    runtime = Runtime(planned, "agent", MemoryTransport(editor), options)
     assert asyncio.run(asyncio.wait_for(runtime.run(), PATIENCE)) == 0
     guardian.release()
     down.take("conductor")

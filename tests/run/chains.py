@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from conductor.core import CHANNEL, Component
 from conductor.run.plan import Options, Planned
+from conductor.run.records import Records
 from conductor.run.runtime import Runtime
 from conductor.transports.memory import Channel, MemoryTransport
 
@@ -122,7 +123,7 @@ class Chain:
     """A running chain and its client, which a test plays."""
 
     def __init__(self, planned: Sequence[Planned], options: Options, **more: Any) -> None:
-        """`more`: further arguments of `Runtime`."""
+        """`more`: further arguments of `Records`, and an `owner`."""
         self.log: list[str] = []
         """Lines: level, component and text."""
         self.received: list[Json] = []
@@ -136,7 +137,9 @@ class Chain:
         """Whether the client reads; cleared, it takes nothing."""
         self.reading.set()
         upstream = MemoryTransport(self._client)
-        self.runtime = Runtime(planned, "agent", upstream, options, log=self._log, **more)
+        owner = more.pop("owner", None)
+        records = Records(self._log, **more)
+        self.runtime = Runtime(planned, "agent", upstream, options, records, owner)
 
     def _log(self, *words: str) -> None:
         self.log.append(" ".join(words))

@@ -11,8 +11,9 @@ import msgspec
 
 from conductor.core import CHANNEL, Component
 from conductor.errors import ComponentError
+from conductor.run.launch import Launcher
+from conductor.run.owner import Owner
 from conductor.run.plan import Belongings, Planned
-from conductor.run.runtime import Preparation
 from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport
@@ -36,14 +37,11 @@ class Plans:
         return [same.get(spec.name) or planned(self._make[spec.name](), spec) for spec in specs]
 
 
-class Prepared:
-    """What a chain is prepared by, as far as these tests change it themselves."""
+class Prepared(Owner):
+    """Who has a chain run, as far as these tests change it themselves."""
 
     def __init__(self, launcher: Plans) -> None:
-        self.launcher = launcher
-
-    def connected(self) -> None:
-        """Nothing is to be done then."""
+        self.launcher = cast("Launcher", launcher)
 
 
 def planned(one: Planned, spec: Spec) -> Planned:
@@ -53,9 +51,9 @@ def planned(one: Planned, spec: Spec) -> Planned:
 
 def changing(play: Any, first: Planned, **make: Callable[[], Planned]) -> int:
     """Runs a chain of `p` and an agent that may change."""
-    preparation = cast("Preparation", Prepared(Plans(**make)))
+    owner = Prepared(Plans(**make))
     chain = planned(first, Spec(name="p")), planned(agent(), Spec(name="agent"))
-    return run(play, *chain, preparation=preparation)
+    return run(play, *chain, owner=owner)
 
 
 class Holding:
@@ -122,7 +120,7 @@ def test_what_must_go_goes_also_if_nothing_can_take_its_place() -> None:
 
 def test_the_conductor_asks_the_client_while_prompts_wait() -> None:
     async def play(chain: Chain) -> None:
-        chain.runtime.hold()
+        chain.runtime.router.hold()
         await chain.initialize()
         prompt = await chain.begin_prompt("hi")
         answers: list[tuple[bytes, bytes]] = []
@@ -147,7 +145,7 @@ def test_a_client_that_has_left_answers_nothing() -> None:
     answers: list[tuple[bytes, bytes]] = []
 
     async def play(chain: Chain) -> None:
-        chain.runtime.hold()
+        chain.runtime.router.hold()
         await chain.initialize()
 
         def taken(member: bytes, body: bytes) -> None:

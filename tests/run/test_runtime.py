@@ -11,8 +11,9 @@ import pytest
 import uvloop
 
 from conductor.core import CHANNEL, UPSTREAM, Component
-from conductor.run import runtime as runtime_module
+from conductor.run import performer
 from conductor.run.plan import Options, Planned
+from conductor.run.records import Records
 from conductor.run.runtime import Runtime
 from conductor.transports.memory import Channel, MemoryTransport
 
@@ -38,7 +39,7 @@ def test_a_fault_in_a_callback_fails_the_chain_instead_of_leaving_it_waiting(loo
         raise ZeroDivisionError("of ours")
 
     planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(_agent))
-    runtime = Runtime([planned], "agent", MemoryTransport(editor), Options(), log=log)
+    runtime = Runtime([planned], "agent", MemoryTransport(editor), Options(), Records(log))
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         before = runner.get_loop().get_exception_handler()
         assert runner.run(asyncio.wait_for(runtime.run(), 60)) == 1
@@ -65,7 +66,7 @@ async def _says_nothing_of_launching(channel: Channel) -> None:
 def test_a_proxy_that_passes_over_its_launch_keeps_nobody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runtime_module, "_LAUNCH", 0)
+    monkeypatch.setattr(performer, "_LAUNCH", 0)
     answers: list[bytes | None] = []
 
     async def editor(channel: Channel) -> None:
@@ -77,7 +78,7 @@ def test_a_proxy_that_passes_over_its_launch_keeps_nobody_waiting(
         Planned(Component("p"), MemoryTransport(_says_nothing_of_launching)),
         Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(_agent)),
     ]
-    runtime = Runtime(planned, "agent", MemoryTransport(editor), Options(), log=lambda *_: None)
+    runtime = Runtime(planned, "agent", MemoryTransport(editor), Options())
     with asyncio.Runner() as runner:
         assert runner.run(asyncio.wait_for(runtime.run(), 60)) == 0
     assert answers[0] is not None
@@ -108,7 +109,7 @@ def test_what_a_function_raises_fails_the_chain_with_its_name(
 
     planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(failing))
     upstream = MemoryTransport(editor)
-    runtime = Runtime([planned], "agent", upstream, Options(), log=lambda *_: None)
+    runtime = Runtime([planned], "agent", upstream, Options())
     with asyncio.Runner() as runner:
         assert runner.run(asyncio.wait_for(runtime.run(), 60)) == 1
     assert runtime.failure is not None
@@ -132,7 +133,7 @@ def test_what_a_function_raises_at_the_end_is_in_the_log() -> None:
         planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(agent))
         upstream = MemoryTransport(editor)
         log = lambda *line: lines.append(line)  # noqa: E731
-        return await Runtime([planned], "agent", upstream, Options(drain=0), log=log).run()
+        return await Runtime([planned], "agent", upstream, Options(drain=0), Records(log)).run()
 
     with asyncio.Runner() as runner:
         assert runner.run(asyncio.wait_for(whole(), 60)) == 0
@@ -152,7 +153,7 @@ def test_a_function_that_will_not_end_keeps_no_chain() -> None:
         planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(stubborn))
         options = Options(drain=0, grace=0.01)
         upstream = MemoryTransport(editor)
-        runtime = Runtime([planned], "agent", upstream, options, log=lambda *_: None)
+        runtime = Runtime([planned], "agent", upstream, options)
         try:
             return await runtime.run()
         finally:

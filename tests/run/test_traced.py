@@ -6,7 +6,7 @@ import json
 import tracemalloc
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pytest
 
@@ -14,7 +14,6 @@ from conductor.core import CHANNEL, Component, Trace
 from conductor.record.trace.tracer import Tracer
 from conductor.run.host_record import HostRecord
 from conductor.run.plan import Planned
-from conductor.run.runtime import Preparation
 from conductor.spec.model import Spec
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.memory import Channel
@@ -106,7 +105,7 @@ def _joining(path: Path, *attempts: Planned) -> tuple[list[Any], list[str]]:
     """What guests said by the trace of a chain that gets other hosts, and the log."""
     names = [one.component.name for one in attempts]
     made = dict(zip(names, attempts, strict=True))
-    preparation = cast("Preparation", Prepared(Plans(**{k: lambda k=k: made[k] for k in made})))
+    owner = Prepared(Plans(**{k: lambda k=k: made[k] for k in made}))
     log: list[str] = []
 
     async def play(chain: Chain) -> None:
@@ -119,7 +118,7 @@ def _joining(path: Path, *attempts: Planned) -> tuple[list[Any], list[str]]:
 
     first = proxy("p", specs=(Spec(name="p"),))
     last = agent(specs=(Spec(name="agent"),))
-    return traced(path, play, first, last, preparation=preparation), log
+    return traced(path, play, first, last, owner=owner), log
 
 
 def test_nonsense_of_a_host_that_joins_leaves_the_chain_whole(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -9,7 +10,9 @@ import msgspec
 from conductor.core import Component, Effect, Router, Send, Serve
 from conductor.core.dialects import CHANNEL
 from conductor.core.services import RELAYED
+from conductor.run.owner import Owner
 from conductor.run.plan import Belongings, Options, Planned
+from conductor.run.records import Records
 from conductor.run.service_requests import ServiceRequests
 from tests.services.support import grantee
 
@@ -23,7 +26,11 @@ def test_what_a_host_relays_is_held_to_the_limits_of_its_guest() -> None:
     planned = Planned(
         host, transport, guests=("a", "b"), grantees=grantees, belongings=Belongings()
     )
-    serving = ServiceRequests([planned], router, Options(), lambda *line: None, sent.extend)
+    runtime: Any = SimpleNamespace(
+        router=router, options=Options(), records=Records(lambda *line: None), owner=Owner(),
+        apply=sent.extend,
+    )  # fmt: skip
+    serving = ServiceRequests(runtime, [planned])
 
     def ask(method: str, params: object) -> Any:
         relayed = {"component": "a", "method": method, "params": params}

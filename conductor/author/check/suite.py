@@ -29,7 +29,8 @@ from conductor.core.policy.rules import TRUSTED
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import guest_host, launch
 from conductor.run.plan import Options, Planned
-from conductor.run.runtime import Keeping, Runtime
+from conductor.run.records import Records
+from conductor.run.runtime import Runtime
 from conductor.spec import managed, paths, trust
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
@@ -205,21 +206,14 @@ class _Runner:
         chain = ScriptedChain(self._folder)
         spec = as_checked(check, self._spec)
         chain.memory = {**DEFAULT_LIMITS, **spec.limits}["memory_bytes"]
-        options = Options(grace=_ENDING, drain=0.0, values=self._values)
+        options = Options(grace=_ENDING, drain=0.0, values=self._values, keeping="nowhere")
         try:
             planned, guardian = self._planned(check, spec, chain, options)
         except ConductorError as error:
             return _outcome(check, "fail", chain, why=error.text)
-        closures: list[Closure] = []
-        runtime = Runtime(
-            planned,
-            "agent",
-            MemoryTransport(chain.client.run),
-            options,
-            log=lambda level, name, text: chain.stderr.append(f"{level}: {name}: {text}"),
-            on_failure=closures.append,
-            keeping=Keeping.NOWHERE,
-        )
+        records = Records(lambda level, name, text: chain.stderr.append(f"{level}: {name}: {text}"))
+        client = MemoryTransport(chain.client.run)
+        runtime = Runtime(planned, "agent", client, options, records)
 
         def dialect() -> str:
             known = runtime.router.peers[planned[0].component.name].dialect
@@ -227,7 +221,7 @@ class _Runner:
 
         chain.dialect = dialect
         try:
-            return await self._tried(check, chain, runtime, closures)
+            return await self._tried(check, chain, runtime)
         finally:
             guardian.release()
 
@@ -256,9 +250,7 @@ class _Runner:
         component = msgspec.structs.replace(component, transport=tapped, renew=again)
         return [component, agent], guardian
 
-    async def _tried(
-        self, check: Check, chain: ScriptedChain, runtime: Runtime, closures: list[Closure]
-    ) -> CheckOutcome:
+    async def _tried(self, check: Check, chain: ScriptedChain, runtime: Runtime) -> CheckOutcome:
         assert check.over_chain is not None
         running = asyncio.ensure_future(runtime.run())
         trying = asyncio.ensure_future(check.over_chain(chain))
@@ -269,7 +261,7 @@ class _Runner:
             if not trying.done() and running.done():
                 # The end of the chain may be what the check waits for: let it see that first.
                 await asyncio.wait({trying}, timeout=0)
-            return self._verdict(check, chain, trying, closures)
+            return self._verdict(check, chain, trying, runtime.failure)
         finally:
             trying.cancel()
             await asyncio.gather(trying, return_exceptions=True)
@@ -285,9 +277,9 @@ class _Runner:
         check: Check,
         chain: ScriptedChain,
         trying: asyncio.Future[None],
-        closures: list[Closure],
+        failed: Closure | None,
     ) -> CheckOutcome:
-        failure = f"it failed: {closures[0].text}" if closures else ""
+        failure = f"it failed: {failed.text}" if failed is not None else ""
         if not trying.done():
             why = failure or f"nothing more came within {self._bound:g} s"
             lines = chain.tap.lines

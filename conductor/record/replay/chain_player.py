@@ -25,7 +25,8 @@ from conductor.record.turns import reader as turns
 from conductor.record.turns.lines import HeldLines
 from conductor.run.launch import started
 from conductor.run.plan import Options, Planned
-from conductor.run.runtime import Keeping, Runtime
+from conductor.run.records import Records
+from conductor.run.runtime import Runtime
 from conductor.spec.model import Spec
 from conductor.transports.memory import Channel, MemoryTransport
 
@@ -151,11 +152,9 @@ class ChainPlayer:
             [*planned, agent],
             "agent",
             MemoryTransport(self._play_client),
-            options,
-            log=self._log,
-            tracers=[tracer],
-            stand=self._services,
-            keeping=Keeping.MEMORY,
+            msgspec.structs.replace(options, keeping="memory"),
+            Records(self._log, tracers=[tracer]),
+            self._services,
         )
         watching = asyncio.get_running_loop().create_task(self._watch())
         try:

@@ -18,8 +18,8 @@ from conductor.core import json_text, jsonrpc
 from conductor.record import diff
 from conductor.record.redaction import redacted
 from conductor.record.replay.chain_recording import CONDUCTOR, TraceEvent, members
+from conductor.run.owner import Answer, Owner, Tell
 from conductor.run.segment_spec import FIRED
-from conductor.run.service_requests import Answer, Tell
 
 PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
 _NOT_RECORDED: Final = "in a replay nothing is performed, and the recording has no such call"
@@ -36,8 +36,8 @@ class _Call(msgspec.Struct):
     answer: Answer | None = None
 
 
-class RecordedServices:
-    """Stands in for the performers of services (`conductor.run.service_requests.Stand`)."""
+class RecordedServices(Owner):
+    """Stands in for the performers of services."""
 
     def __init__(
         self, events: Iterable[TraceEvent], performed: Collection[str] = PERFORMED
@@ -77,8 +77,8 @@ class RecordedServices:
                     payload = bytes(event.payload)
                     asked.answer = (None, payload) if event.is_error else (payload, None)
 
-    def __call__(self, name: str, call: str, params: bytes | None, tell: Tell) -> Answer | None:
-        """See `conductor.run.service_requests.Stand`."""
+    def perform(self, name: str, call: str, params: bytes | None, tell: Tell) -> Answer | None:
+        """See `Owner`."""
         recorded = self._recorded(name, call, params or b"null")
         if recorded is not None:
             self._tell_fired(name, call, recorded, tell)

@@ -223,7 +223,8 @@ class HostedChain:
             Router(components, options=RouterOptions(audited=names, tracing=tracer is not None))
         )
         if tracer is not None:
-            self._traced = TracedChain([tracer], planned, _log)
+            self._traced = TracedChain([tracer], _log)
+            self._traced.begin(planned)
         self.play([Step("client", {"id": 0, "method": "initialize", "params": VERSION})])
 
     def _host(

@@ -13,7 +13,7 @@ def test_values_of_a_replay_have_revisions() -> None:
     services = RecordedServices(())
 
     def ask(call: str, **params: object) -> Any:
-        answer = services("p", call, msgspec.json.encode(params), lambda *told: None)
+        answer = services.perform("p", call, msgspec.json.encode(params), lambda *told: None)
         assert answer is not None
         return msgspec.json.decode(answer[0] or answer[1] or b"")
 

@@ -1,0 +1,249 @@
+"""Performs the effects of one chain's router (`conductor.core.effects`) that send nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from conductor.core import (
+    Adapted,
+    Answered,
+    Changed,
+    Closure,
+    Effect,
+    Fail,
+    Held,
+    Keep,
+    Listen,
+    LogLine,
+    OwnedAddresses,
+    Propagate,
+    Reached,
+    Recall,
+    Reopen,
+    Resolve,
+    Serve,
+    Trace,
+    Violated,
+    Wake,
+    services,
+)
+from conductor.core.policy import checks
+from conductor.core.rearranging import newcomer
+from conductor.core.writer import Writer
+from conductor.run.report_checks import ALLOWED, REFUSED, Reports
+from conductor.run.segment_spec import Recovered
+
+if TYPE_CHECKING:
+    from conductor.core.state import Peer
+    from conductor.run.kept_prompts import KeptPrompts
+    from conductor.run.runtime import Runtime
+
+_LAUNCH: Final = 5.0
+"""Seconds a proxy of unknown dialect has to launch its successor, or to refuse to."""
+
+_NEWCOMER: Final = newcomer("")
+"""How the name of a component ends that is to join the chain."""
+
+_PLAIN: Final = Writer()
+"""Writes messages as agents read them."""
+
+Taker = Callable[[bytes, bytes], None]
+"""Takes the answer to a request of the conductor's own: `b"result"` or `b"error"`, and its JSON."""
+
+
+class Performer:
+    """The part of a runtime that performs effects."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._records = runtime.records
+        self._takers: dict[int, Taker] = {}
+        """Of open requests of `ask`, by token."""
+        self._tokens = itertools.count(1)
+        self.reports = Reports(runtime.planned, runtime.router, runtime.records.audit)
+
+    def ask(self, method: str, params: bytes, taker: Taker) -> None:
+        """See `Runtime.ask`."""
+        token = next(self._tokens)
+        self._takers[token] = taker
+        self._runtime.apply(self._runtime.router.ask(method, params, token))
+
+    def perform(self, effect: Effect) -> None:
+        """Performs an effect that sends nothing."""
+        runtime, records = self._runtime, self._records
+        match effect:
+            case Serve():
+                self.serve(effect)
+            case LogLine(level, peer, text):
+                records.log(level, peer.removesuffix(_NEWCOMER), text)
+            case Trace():
+                assert records.traced is not None
+                records.traced.crossed(effect, runtime.router.mode)
+            case Propagate(peer, id_, method, params, number):
+                line = _PLAIN.request(id_, method, runtime.owner.stamped(number, params))
+                runtime.outboxes.post(peer, line, runtime.outboxes.cause)
+            case Resolve():
+                runtime.tasks.start(self._resolve(effect))
+            case Keep(agent, session, record):
+                self._kept_prompts.keep(agent, session, record)
+            case Recall(agent, token, theirs):
+                # At once: what the client sends behind its request must not overtake that.
+                records_of_it = self._kept_prompts.recall(agent, theirs)
+                runtime.outboxes.apply(runtime.router.recalled(token, records_of_it))
+            case Fail(_, reason):
+                joins = runtime.rearrangement is not None and runtime.rearrangement.refuse(effect)
+                if not joins and not runtime.is_closing:
+                    runtime.fail(reason)
+            case Violated():
+                if effect.peer in runtime.planned:
+                    runtime.connections.hear(effect.peer)
+                self._violated(effect)
+            case Wake(token, seconds):
+                asyncio.get_running_loop().call_later(seconds, self._woken, token)
+            case OwnedAddresses():
+                pass  # this router lasts as long as the chain
+            case Changed():
+                records.audit.changed(effect)
+            case Reached(peer, what, where, size, refused):
+                outcome = REFUSED if refused else ALLOWED
+                records.audit.effect(peer, what, where, size, outcome, refused)
+            case Adapted(agent, session, text, again):
+                self._adapted(agent, session, text, again=again)
+            case Held(session):
+                runtime.owner.held(session)
+            case Answered(token, member, body):
+                self._takers.pop(token)(member, body)
+            case Reopen(peer):
+                runtime.tasks.start(self._reopen(peer))
+            case Listen(peer):
+                runtime.tasks.start(self._listen(peer))
+            case _:
+                raise AssertionError(effect)
+
+    @cached_property
+    def _kept_prompts(self) -> KeptPrompts:
+        from conductor.run.kept_prompts import KeptPrompts  # no start waits for it
+
+        return KeptPrompts(self._records.log, in_memory=self._runtime.options.keeping == "memory")
+
+    def close(self) -> None:
+        """Writes what is kept of prompts."""
+        if "_kept_prompts" in self.__dict__:
+            self._kept_prompts.flush()
+
+    async def _resolve(self, effect: Resolve) -> None:
+        """Looks where folders lead, unless the agent has them on another machine."""
+        planned = self._runtime.planned.get(effect.peer)
+        found: list[tuple[str, ...]] = [(), ()]
+        if planned is None or not any(spec.address for spec in planned.specs):
+            lists = (effect.folders, effect.theirs)
+            found = [await asyncio.to_thread(_real, each) for each in lists]
+        self._runtime.apply(self._runtime.router.resolved(effect.token, found[0], found[1]))
+
+    # -- services and reports ------------------------------------------------------------------
+
+    def serve(self, effect: Serve) -> None:
+        """Takes a request of a service, or a report, to its performer, unless its component is to
+        join the chain."""
+        runtime = self._runtime
+        if runtime.rearrangement is not None and runtime.rearrangement.serve(effect):
+            return
+        if effect.service in services.INTERNAL and effect.service != services.RELAYED:
+            self._report(effect.peer, effect.service, effect.params)
+        else:
+            runtime.outboxes.apply(runtime.services.serve(effect))
+
+    def _report(self, host: str, service: str, params: bytes | None) -> None:
+        """A host of guests reports something of them."""
+        runtime = self._runtime
+        if service == services.VIOLATED:
+            runtime.connections.hear(host)
+        try:
+            reported = self.reports.take(host, service, params)
+        except ValueError as wrong:
+            self._records.log("warning", host, f"its report `{service}` is dropped: {wrong}")
+            return
+        if service == services.READY:
+            runtime.outboxes.apply(runtime.router.loaded(host))
+        match reported:
+            case Violated():
+                self._violated(reported)
+            case Recovered(guest, action, text):  # the host starts it again, or bypasses it
+                runtime.router.faltered(guest, goes_on=True)
+                runtime.services.forget(guest)
+                runtime.record(action, guest, text)
+            case Closure():
+                runtime.router.faltered(host, goes_on=False)
+
+    def _violated(self, violation: Violated) -> None:
+        self._records.violated(violation)
+        if violation.fatal and violation.peer in self._runtime.planned:
+            self._runtime.connections.silence(violation.peer)
+            self._runtime.component_ended(violation.peer, checks.closure(violation))
+
+    def _adapted(self, agent: str, session: str, text: str, *, again: bool) -> None:
+        """An agent got words for what it does not take: its user sees that once."""
+        router = self._runtime.router
+        self._records.adapted(agent, text, again)
+        if not again and not router.sessions.find(session).client:
+            notice = router.notice(session, "warning", text)
+            if notice is not None:
+                self._runtime.outboxes.apply(notice)
+
+    # -- later ---------------------------------------------------------------------------------
+
+    def _woken(self, token: int) -> None:
+        if not self._runtime.is_closing:
+            self._runtime.apply(self._runtime.router.woken(token))
+
+    async def _reopen(self, name: str) -> None:
+        """Starts a component once more, for the role request of another dialect."""
+        runtime = self._runtime
+        planned = runtime.component(name)
+        if planned is None:
+            return  # it is not used
+        peer, renew = runtime.router.peers[name], planned.renew
+        assert renew is not None
+        await runtime.connections.close(name)
+        # Meanwhile it may have joined the chain, under its own name, or is not used any more.
+        if not self._is_there(peer):
+            return
+        if await runtime.connect(peer.name, renew()) and self._is_there(peer):
+            runtime.apply(runtime.router.reopened(peer.name))
+
+    def _is_there(self, peer: Peer) -> bool:
+        return self._runtime.router.peers.get(peer.name) is peer
+
+    async def _listen(self, name: str) -> None:
+        """Listens for the successor connection that a proxy launches itself."""
+        from conductor.core.roles.initialize import successor_name
+        from conductor.transports.socket import ListeningTransport
+
+        runtime = self._runtime
+        peer = runtime.router.peers.get(name)
+        if peer is None:
+            return  # it is not used
+        transport = ListeningTransport(line_limit=runtime.options.line_limit)
+        successor = successor_name(name)
+        effects = runtime.router.listening(name, transport.server(successor))
+        await runtime.connect(successor, transport)
+        runtime.apply(effects)
+        await asyncio.sleep(_LAUNCH)
+        if self._is_there(peer):
+            runtime.apply(runtime.router.not_launching(peer.name))
+
+
+def _real(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Folders without links. What no path can be lies nowhere."""
+    real = []
+    for folder in folders:
+        try:
+            real.append(os.path.realpath(folder))
+        except (OSError, ValueError):
+            real.append("/")
+    return tuple(real)

@@ -1,0 +1,171 @@
+"""What is kept of one chain while it runs: log, traces, audit, the last messages, counts."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from conductor.core import Closure, Violated, services
+from conductor.errors import with_log
+from conductor.run.owner import Log
+from conductor.run.plan import Planned
+from conductor.run.report_checks import Auditing, Tracing, ViolationText
+
+if TYPE_CHECKING:
+    from conductor.run.ring import Ring, Saved
+
+_FAILURES: Final = frozenset({"restart", "bypass"})
+"""Events after which the chain goes on, and the ring is written: a component failed."""
+
+
+class Records:
+    """The records of one chain."""
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        tracers: Sequence[Tracing] = (),
+        auditor: Auditing | None = None,
+        ring: Ring | None = None,
+        log_file: str = "",
+    ) -> None:
+        """
+        Args:
+            log: Writes a line: level, component name, text.
+            tracers: Each gets every message.
+            auditor: Records violations and changes; None: no audit.
+            ring: Keeps what passes, for a file once something fails; None: nothing is kept.
+            log_file: The path of the log file, which failures name; empty: there is none.
+        """
+        self.log = log
+        self.audit = auditor or Auditing()
+        self.audits = auditor is not None
+        """Whether there is an audit."""
+        self.ring = ring
+        self.traced = None
+        """The traces; None: there is none."""
+        if tracers:
+            from conductor.run.traced import TracedChain  # few chains have a trace
+
+            self.traced = TracedChain(tracers, log)
+        self.events: Counter[tuple[str, str]] = Counter()
+        """What has happened to components, by event and name."""
+        self._log_file = log_file
+        self._saved: Saved | None = None
+        """The file of the ring that is written when the chain has failed."""
+
+    # -- the components ------------------------------------------------------------------------
+
+    def begin(self, planned: Sequence[Planned]) -> Sequence[Planned]:
+        """A chain is about to run. Returns its components as the traces see them."""
+        if self.traced is not None:
+            self.traced.begin(planned)
+        self._chain(planned)
+        return [self.watched(each) for each in planned]
+
+    def watched(self, planned: Planned) -> Planned:
+        """A new component, as the traces see it."""
+        return planned if self.traced is None else self.traced.watched(planned)
+
+    def rearranged(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
+        """The chain has these components from now on. `joined`: the names of new ones, by those
+        that they had before."""
+        if self.traced is not None:
+            self.traced.rearranged(planned, joined)
+        self._chain(planned)
+        for each in planned:
+            if each.component.name in joined.values():
+                self.audit.joined(each.specs)
+
+    def _chain(self, planned: Sequence[Planned]) -> None:
+        if self.ring is not None:
+            self.ring.chain(planned)
+        self.audit.begun({each.component.name: each.guests for each in planned if each.guests})
+
+    def audited_among(self, planned: Iterable[Planned]) -> list[str]:
+        """The names of those whose changes the router reports, for an audit."""
+        # A host that polices its guests reports what they change.
+        return [
+            each.component.name
+            for each in planned
+            if self.audits and services.CHANGED not in (each.component.services or ())
+        ]
+
+    # -- what happens --------------------------------------------------------------------------
+
+    def happened(self, event: str, name: str, text: str) -> bool:
+        """Something has happened to a component. Whether the ring is to be written for it."""
+        self.events[event, name] += 1
+        self.audit.component_event(event, name, text)
+        if self.traced is not None:
+            self.traced.happened(event, name, text)
+        return self.ring is not None and event in _FAILURES and self.ring.may_save()
+
+    def left_out(self, name: str) -> bool:
+        """Whether a component has ended and the chain goes on without it."""
+        return self.events["bypass", name] > 0
+
+    def violated(self, violation: Violated) -> None:
+        """A component broke a rule; what it did has been undone already."""
+        self.events["violation", violation.peer] += 1
+        self.audit.violated(violation)
+        if self.traced is not None:
+            self.traced.violated(violation)
+        if self.ring is not None:
+            self.ring.violated(violation)
+        if not violation.again:
+            self.log("warning", violation.peer, ViolationText.of(violation))
+
+    def adapted(self, name: str, text: str, again: bool) -> None:
+        """A peer got words for what it does not take: on record each time, else said once."""
+        self.audit.component_event("adapt", name, text)
+        if not again:
+            self.log("warning", name, text)
+
+    def close(self, failure: Closure | None) -> None:
+        """The chain has ended."""
+        if self.traced is not None:
+            self.traced.close()
+        self.audit.end(failure.text if failure is not None else None)
+
+    # -- the last messages ---------------------------------------------------------------------
+
+    def named(self, reason: Closure, mode: Callable[[], str]) -> Closure:
+        """Why the chain fails, with the files that say more; `mode` is that of the router."""
+        if "log" in reason.data or "messages" in reason.data:
+            return reason
+        if self.ring is not None and self.ring.begun and self._saved is None:
+            self._saved = self.ring.save(reason.text, mode)
+        log, messages = self._log_file, self._saved.path if self._saved is not None else ""
+        files = {word: path for word, path in (("log", log), ("messages", messages)) if path}
+        hint = with_log(reason.hint, log, messages)
+        return Closure(reason.text, hint, {**reason.data, **files})
+
+    def save_failed(self) -> None:
+        """Writes the rest of the file that a failure has begun."""
+        if self._saved is not None:
+            collections.deque(self._saved.work, maxlen=0)
+
+    async def save_ring(self, why: str, mode: Callable[[], str]) -> str:
+        """Writes the ring to a file, a little at a time, so that the chain goes on meanwhile.
+
+        Args:
+            why: The reason, for the file's readers.
+            mode: That of the router.
+
+        Returns:
+            The path; empty: there is no ring, or no file can be made.
+        """
+        if self.ring is None:
+            return ""
+        saved = self.ring.save(why, mode)
+        try:
+            for _ in saved.work:
+                await asyncio.sleep(0)
+        finally:
+            collections.deque(saved.work, maxlen=0)  # the chain ends meanwhile
+        return saved.path
